@@ -177,7 +177,7 @@ def test_a_process_that_is_killed_while_it_resends_neither_loses_nor_doubles_a_l
             end.await_met(within_s=120)
         finally:
             process.kill()
-            process.wait(60)
+            process.wait(180)
         end.discard()
     assert letters.resend() == 700
     assert letters.values == [str(n) for n in range(1_200)]

@@ -30,7 +30,7 @@ def test_it_prints_the_address_and_stops_on_sigterm(kafka: EmbeddedKafka, tmp_pa
         host, port = process.stdout.readline().strip().split(":")
         socket.create_connection((host, int(port)), timeout=5).close()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
     assert "num.partitions=3" in (tmp_path / "server.properties").read_text()
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from canary_scene import CanaryScene
-from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from secured_case import USERS, granted, settings, trace_of
 
 from fencepost.testing import eventually
@@ -60,8 +60,18 @@ class Rotating:
         )
         for future in self.broker.admin.alter_user_scram_credentials([new]).values():
             future.result(30)
+        eventually(lambda: self._lets_in(password), within_s=60)
         jaas = self.broker.client("maker")["sasl.jaas.config"].replace(USERS["maker"], password)
         self.secrets.write_text(f"topic={self.topic}\njaas={jaas}\n")
+
+    def _lets_in(self, password: str) -> bool:
+        """Whether the broker, which hears of it from its controller, knows the password by now."""
+        client = AdminClient({
+            "bootstrap.servers": self.broker.kafka.bootstrap_servers, "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(self.broker.authority), "sasl.mechanisms": "SCRAM-SHA-512",
+            "sasl.username": "maker", "sasl.password": password, "log_level": 0,
+        })  # fmt: skip
+        return bool(client.list_topics(timeout=5).brokers)
 
     def deliver(self, count: int) -> None:
         """Append lines; all that were ever appended are in the topic, once and in order."""

@@ -232,7 +232,7 @@ def test_a_worker_that_misses_a_right_ends_with_its_name(
     worker.launch()
     try:
         assert worker.process is not None
-        assert worker.process.wait(90) == 1, worker.log_text()
+        assert worker.process.wait(240) == 1, worker.log_text()
     finally:
         if worker.process is not None and worker.process.poll() is None:
             worker.kill()

@@ -205,7 +205,7 @@ def test_a_deleted_connector_is_forgotten_and_a_new_one_of_the_name_goes_on_wher
 def test_kc_drives_the_whole_life_cycle(worker: Worker, name: str, file: Path, values: Values, tmp_path: Path) -> None:
     def kc(*arguments: str) -> str:
         command = [str(Path(sys.executable).parent / "kc"), "-u", f"http://127.0.0.1:{worker.port}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180)
         assert done.returncode == 0, done.stderr + done.stdout
         return done.stdout
 

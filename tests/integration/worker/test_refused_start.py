@@ -71,7 +71,7 @@ def test_all_errors_of_a_worker_file_are_told_at_once(fresh: Worker) -> None:
 
 def test_a_worker_file_that_is_not_there(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fencepost.cli.main", "worker", str(tmp_path / "no.properties")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     assert done.returncode != 0
     assert "no.properties" in done.stderr
     assert "Traceback" not in done.stderr

@@ -243,7 +243,7 @@ class Connection:
                 said = conversation.auth_bytes()
             except OSError as error:  # no token can be fetched now
                 raise self._lost(error) from None
-            token = self._access.token
+            token, began_s = self._access.token, _clock_s()
             answer = self.ask(SaslAuthenticateRequest(auth_bytes=said), version, deadline_s)
             if answer.error_code:
                 self._access.refused(token)
@@ -253,7 +253,8 @@ class Connection:
             except ValueError as error:
                 raise AnswerError(KafkaError.SASL_AUTHENTICATION_FAILED, "SaslAuthenticate", str(error)) from None
         lifetime_s = max(0, answer.session_lifetime_ms or 0) / 1000
-        self._renew_at_s = _clock_s() + lifetime_s * _RENEWED_AFTER if lifetime_s else 0.0
+        # The broker's clock began when it answered; the answer may have been read late.
+        self._renew_at_s = began_s + lifetime_s * _RENEWED_AFTER if lifetime_s else 0.0
 
     def _await_quota(self) -> None:
         """Wait until the broker's throttling is over, whatever the caller's deadline: it would not read before.
