@@ -235,7 +235,7 @@ def test_what_an_open_transaction_holds_up_is_told_when_the_time_is_over(
     log_writer.write(topic, ["a"])
     with log_writer.transaction() as producer:
         producer.produce(topic, "b")
-        producer.flush(10)
+        producer.flush(60)
         ends_at(
             lambda idle_s: read(0, 3, idle_s=idle_s), "at offset 2: a transaction that wrote to it may still be open"
         )

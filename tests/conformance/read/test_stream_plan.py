@@ -112,7 +112,7 @@ def test_an_open_transaction_is_not_read_into(log_writer: LogWriter, topic_name:
     initial = committed.initial()
     with log_writer.transaction() as producer:
         producer.produce(topic, "x")
-        producer.flush(10)
+        producer.flush(60)
         assert committed.ranges(initial, committed.latest(initial)) == {}
         assert all_of_it.ranges(initial, all_of_it.latest(initial)) == {(topic, 0): (0, 1)}
     log_writer.settle([topic])

@@ -140,4 +140,4 @@ def _as_an_old_worker(cluster: Cluster, name: str, numbers: Sequence[int]) -> No
         producer.produce(name, json.dumps({"id": number, "name": "old"}).encode())
     key = f'["{name}",{{"task":0,"tasks":1}}]'
     producer.produce(f"{cluster.group}-offsets", key=key.encode(), value=b'{"row":%d}' % numbers[-1])
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0

@@ -24,7 +24,7 @@ def _produce(servers: str, topic: str, values: list[bytes]) -> None:
     producer = Producer({"bootstrap.servers": servers, "log_level": 0})
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def _consume(servers: str, topic: str, count: int) -> list[bytes]:

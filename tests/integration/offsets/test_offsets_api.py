@@ -70,7 +70,7 @@ def test_zombie_of_either_lane_cannot_undo_an_alteration(scene: MovedOffsetsStag
     zombie.begin_transaction()
     key, value = encode(scene.name, scene.partition, {"position": 2})
     zombie.produce(scene.offsets_topic, key=key, value=value)
-    zombie.flush(10)
+    zombie.flush(60)
     assert scene.move(16).status_code == 200
     with pytest.raises(KafkaException):
         zombie.commit_transaction(10)
@@ -154,7 +154,7 @@ def test_junk_is_forgotten_by_name(scene: MovedOffsetsStage) -> None:
     theirs = f'["{scene.name}",{{"b":1,"a":2}}]'.encode()
     producer = Producer({**scene.conf, "partitioner": "murmur2_random"})
     producer.produce(scene.shared_topic, key=theirs, value=b'{"position":3}')
-    producer.flush(10)
+    producer.flush(60)
     assert scene.offsets() == [({"b": 1, "a": 2}, {"position": 3})]
     assert scene.alter(({"a": 2, "b": 1}, None)).status_code == 200
     assert scene.offsets() == []

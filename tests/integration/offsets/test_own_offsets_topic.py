@@ -100,7 +100,7 @@ def test_key_that_a_java_worker_wrote_is_used_again_in_the_partition_that_it_wou
     theirs = f'["{scene.name}", {{"filename": "{scene.file}"}}]'.encode()
     producer = Producer({**scene.conf, "partitioner": "murmur2_random"})
     producer.produce(scene.offsets_topic, key=theirs, value=b'{"position":16}')
-    producer.flush(10)
+    producer.flush(60)
     scene.resume()
     assert scene.lines(2) == ["8", "9"]
     eventually(lambda: scene.position() == 20)

@@ -44,7 +44,7 @@ def test_end_offsets_by_isolation(
     producer = transactional()
     producer.begin_transaction()
     producer.produce(topic, b"x", b"k")
-    producer.flush(10)
+    producer.flush(60)
     assert admin.offsets.ends([(topic, 0)], read_committed=False) == {(topic, 0): 1}
     assert admin.offsets.ends([(topic, 0)], read_committed=True) == {(topic, 0): 0}
     assert admin.offsets.ends([], read_committed=True) == {}

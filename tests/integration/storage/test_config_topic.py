@@ -181,7 +181,7 @@ def test_aborted_write_of_a_deposed_leader_is_never_seen(
     deposed = transactional()
     deposed.begin_transaction()
     deposed.produce(topic, key=b"connector-zombie", value=b'{"properties":{}}')
-    deposed.flush(10)
+    deposed.flush(60)
     leader = transactional()
     leader.begin_transaction()
     leader.produce(topic, key=b"connector-a", value=b'{"properties":{}}')

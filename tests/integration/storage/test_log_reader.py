@@ -53,7 +53,7 @@ def test_waits_for_a_transaction_that_is_open_at_the_call(
     producer = transactional()
     producer.begin_transaction()
     producer.produce(topic, b"x", b"k")
-    producer.flush(10)
+    producer.flush(60)
     ended: list[float] = []
 
     def end() -> None:
@@ -75,7 +75,7 @@ def test_wait_for_an_open_transaction_ends_in_time_with_a_clear_error(
     producer = transactional()
     producer.begin_transaction()
     producer.produce(topic, b"x", b"k")
-    producer.flush(10)
+    producer.flush(60)
     with pytest.raises(ReadTimeoutError, match=r"stands at 1 of 2; a transaction that wrote to it may still be open"):
         reading.to_end(3)
     assert [r.value for r in reading.records] == [b"before"]
@@ -87,7 +87,7 @@ def test_fenced_successor_ends_the_wait(reading: Reading, topic: str, transactio
     zombie = transactional()
     zombie.begin_transaction()
     zombie.produce(topic, b"lost", b"k")
-    zombie.flush(10)
+    zombie.flush(60)
     transactional()
     assert reading.to_end() == []
 
@@ -116,7 +116,7 @@ def test_read_uncommitted_does_not_wait(conf: dict[str, Any], topic: str, transa
     producer = transactional()
     producer.begin_transaction()
     producer.produce(topic, b"x", b"k")
-    producer.flush(10)
+    producer.flush(60)
     reader = LogReader(conf, topic, read_committed=False)
     assert Reading(reader).to_end() == [b"x"]
     reader.close()

@@ -36,7 +36,7 @@ def write(producer: Producer, topic: str, position: int) -> None:
     key, value = encode("c", PARTITION, {"position": position})
     producer.begin_transaction()
     producer.produce(topic, key=key, value=value)
-    producer.flush(10)
+    producer.flush(60)
 
 
 def test_reads_committed_offsets_only(reader: OffsetReader, offsets: str, transactional: Callable[[], Producer]):

@@ -209,7 +209,7 @@ def test_tasks_divide_the_partitions_and_a_killed_slot_loses_nothing(
     victim = max(before)  # the newest: one of the two that were made for this connector
     os.kill(before[victim], signal.SIGKILL)
     produce(401, 800)
-    eventually(has(out, 800), within_s=60)
+    eventually(has(out, 800), within_s=120)
     worker.wait_for_tasks(name, "RUNNING", "RUNNING")
     stop(worker, name)
     assert sum(worker.sink_offsets(name).values()) == 800

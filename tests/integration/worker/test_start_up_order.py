@@ -100,7 +100,7 @@ class StartUpStage:
 
     def ends_as(self, state: str) -> None:
         eventually(lambda: self.gate.states[-1] == state, within_s=40)
-        self.runner.thread.join(10)
+        self.runner.thread.join(60)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def make(kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> Iterator[Call
     for each in made:
         each.runner.control.stop()
         if each.runner.thread.ident is not None:
-            each.runner.thread.join(20)
+            each.runner.thread.join(60)
         each.transactions.close()
 
 
@@ -157,7 +157,7 @@ def test_step_7_the_position_is_read_after_the_fence(scene: StartUpStage) -> Non
     successor.thread.start()
     eventually(lambda: len(scene.committed()) > len(before) + 20, within_s=60)
     successor.control.stop()
-    successor.thread.join(20)
+    successor.thread.join(60)
     found = scene.committed()
     assert found == list(range(1, len(found) + 1))
 
