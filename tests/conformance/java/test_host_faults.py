@@ -230,9 +230,9 @@ def test_a_late_stop_kills_the_host(lost: JavaHost, scripted: Starter) -> None:
     assert not psutil.pid_exists(lost.pid)
 
 
-def made(host: JavaHost, java_class: JavaClass) -> HostedSourceTask:
+def made(host: JavaHost, java_class: JavaClass, **config: str) -> HostedSourceTask:
     start = SourceTaskStart(
-        connector="made", task=0, java_class=java_class, task_config={}, connector_config=CONVERTERS
+        connector="made", task=0, java_class=java_class, task_config=config, connector_config=CONVERTERS
     )
     return host.source_task(start)
 
@@ -294,12 +294,28 @@ def test_a_class_that_needs_a_jar_which_is_not_there_is_answered_with_where_jars
     )
 
 
-def test_two_versions_of_a_plug_in_run_side_by_side(host: JavaHost, plugins: Location, tmp_path: Path) -> None:
+def test_two_versions_of_a_plug_in_run_side_by_side(
+    host: JavaHost, plugins: Location, diary: Path, tmp_path: Path
+) -> None:
+    """The connector of the copy has another version, and its task has other topics."""
     copy = tmp_path / "copy"
     shutil.copytree(plugins.path, copy)
+    for name, old, new in (("ScriptedConnector", b"1.2.3", b"4.5.6"), ("ScriptedTask", b"t-\1", b"u-\1")):
+        of_class = copy / "tests" / f"{name}.class"
+        assert old in of_class.read_bytes()
+        of_class.write_bytes(of_class.read_bytes().replace(old, new))
     other = Location(str(copy), (f"{copy}/",))
-    assert host.ask.describe(JavaClass("tests.ScriptedConnector", other)).version == "1.2.3"
-    assert host.ask.describe(JavaClass("tests.ScriptedConnector", plugins)).version == "1.2.3"
+
+    def version(at: Location) -> str | None:
+        return host.ask.describe(JavaClass("tests.ScriptedConnector", at)).version
+
+    def topics(at: Location) -> list[str]:
+        found = made(host, JavaClass("tests.ScriptedTask", at), polls="a", diary=str(diary)).poll()
+        assert found is not None
+        return list(found.batch.topics)
+
+    assert [version(at) for at in (other, plugins, other)] == ["4.5.6", "1.2.3", "4.5.6"]
+    assert [topics(at) for at in (other, plugins, other)] == [["u-p"], ["t-p"], ["u-p"]]
 
 
 def test_an_option_that_java_refuses_is_reported() -> None:
