@@ -31,6 +31,8 @@ from support.schemas import schemas, values_of
 
 TRANSFORMS = "org.apache.kafka.connect.transforms."
 JSON = JavaClass("org.apache.kafka.connect.json.JsonConverter")
+_IN_ANY_ORDER = {'{"a":[{"b":1},{"c":2}]}', '{"a":[{"b":1,"c":2},{"c":3,"b":4}]}'}
+"""Texts that EventRouter expands to structs of several fields in an array: the only ones in the recorded cases."""
 _SAME_HASHES = ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
 Opened = Callable[..., HostedSteps]
 
@@ -311,11 +313,27 @@ def test_debeziums_transforms_make_of_crossed_events_what_they_make_in_java(
     put_source("postgres", tmp_path)
     plugin = tmp_path / "debezium-connector-postgres"
     in_java = InJava(same_hashes, Location(str(plugin), tuple(sorted(map(str, plugin.glob("*.jar"))))))
-    found = [(case, answer(case, in_java)) for case in OF_DEBEZIUM]
-    wrong = [(case, ours) for case, ours in found if meaning(ours, case) != meaning(case["answer"], case)]
-    assert [one for one in wrong if not _is_in_another_order(*one)] == []
+    found = [(meaning(answer(case, in_java), case), meaning(case["answer"], case), case) for case in OF_DEBEZIUM]
+    wrong = [each for each in found if each[0] != each[1]]
+    assert [each for each in wrong if unordered(each[0]) != unordered(each[1])] == []
+    assert {json.loads(case["value"])["payload"]["after"]["payload"] for _, _, case in wrong} <= _IN_ANY_ORDER
     assert len(wrong) < 10
 
 
-def _is_in_another_order(case: dict[str, Any], ours: dict[str, Any]) -> bool:
-    return "error" not in ours and sorted(ours["value"]) == sorted(case["answer"].get("value") or "")
+def unordered(meant: Any) -> Any:
+    """Return what an answer means without the order of the fields in its schemas."""
+    if isinstance(meant, tuple | list):
+        return [unordered(each) for each in meant]
+    if isinstance(meant, dict) and meant.keys() == {"schema", "payload"}:
+        return meant | {"schema": _sorted_fields(meant["schema"])}
+    return meant
+
+
+def _sorted_fields(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _sorted_fields(value) for key, value in schema.items()}
+    if "fields" in found:
+        fields = map(_sorted_fields, found["fields"])
+        found["fields"] = sorted(fields, key=lambda field: json.dumps(field, sort_keys=True, default=str))
+    return found
