@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
+from support.chaos.sink_gates import SinkGates, Stop
 from support.host_processes import hosts
 from support.java_plugins import STRING
 from support.worker import Worker
@@ -35,39 +36,50 @@ def values(kafka: EmbeddedKafka, topic: str) -> list[bytes | None]:
         return [one.value for one in reader.read_all(60)]
 
 
-def test_a_line_goes_through_java_to_kafka_and_back_whoever_kills_the_host(
-    worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
+def gated(gates: SinkGates, name: str) -> dict[str, str]:
+    """Return transforms: Picky, and one that the test can hold amid a batch."""
+    own = {"type": "tests.GatedTransform", "connector": name, "gate": str(gates.port)}
+    return PICKY | {"transforms": "picky,gated"} | {f"transforms.gated.{key}": value for key, value in own.items()}
+
+
+def kill_held(worker: Worker, stop: Stop) -> None:
+    """Kill the host in which a batch is held."""
+    stop.await_held()
+    assert stop.held is not None
+    [host] = [each for each in hosts(worker) if each.pid == stop.held.pid]
+    host.kill()
+    stop.released.set()
+
+
+def test_a_line_goes_through_java_to_kafka_and_back_whoever_kills_the_host_amid_a_batch(
+    worker: Worker, kafka: EmbeddedKafka, name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """`bad` is refused by Java's transform, `drop` is filtered; each once, and nothing else is missing or doubled."""
     lines, out = tmp_path / "lines", tmp_path / "out"
     lines.write_text("one\nbad\ntwo\ndrop\n")
-    letters = f"{name}-letters"
+    letters, sink = f"{name}-letters", f"{name}-sink"
     more = LETTERS | {"errors.deadletterqueue.topic.name": letters}
-    source = {"connector.class": "FileStreamSource", "file": str(lines), "topic": name}
-    created(worker, name, source | PICKY | REVERSED | more)
-    eventually(lambda: values(kafka, name) == [b"r:eno", b"r:owt"], within_s=WITHIN_S)
-    with CommittedReader(kafka.bootstrap_servers, [letters]) as reader:
-        [letter] = list(reader.read_all(60))
-    assert letter.value == b'"bad"'
-    before = hosts(worker)
-    assert before
-    for each in before:
-        each.kill()
-    with lines.open("a") as file:
-        file.writelines(f"line {number}\n" for number in range(500))
-    expected = [b"r:eno", b"r:owt", *(f"r:{f'line {number}'[::-1]}".encode() for number in range(500))]
-    eventually(lambda: len(values(kafka, name)) >= len(expected), within_s=WITHIN_S)
-    assert values(kafka, name) == expected
-    sink = f"{name}-sink"
-    try:
-        config = {"connector.class": "FileStreamSink", "file": str(out), "topics": name} | PICKY | REVERSED
-        created(worker, sink, config)
+    request.addfinalizer(lambda: worker.rest.delete(f"/connectors/{sink}"))
+    with SinkGates() as gates:
+        source = {"connector.class": "FileStreamSource", "file": str(lines), "topic": name}
+        created(worker, name, source | gated(gates, name) | REVERSED | more)
+        eventually(lambda: values(kafka, name) == [b"r:eno", b"r:owt"], within_s=WITHIN_S)
+        assert values(kafka, letters) == [b'"bad"']
+        stop = gates.hold(name, "transform during")
+        with lines.open("a") as file:
+            file.writelines(f"line {number}\n" for number in range(500))
+        kill_held(worker, stop)
+        expected = [b"r:eno", b"r:owt", *(f"r:{f'line {number}'[::-1]}".encode() for number in range(500))]
+        eventually(lambda: len(values(kafka, name)) >= len(expected), within_s=WITHIN_S)
+        assert values(kafka, name) == expected
+        assert values(kafka, letters) == [b'"bad"']
+        stop = gates.hold(sink, "transform during")
+        config = {"connector.class": "FileStreamSink", "file": str(out), "topics": name}
+        created(worker, sink, config | gated(gates, sink) | REVERSED)
+        kill_held(worker, stop)
         eventually(lambda: out.exists() and len(out.read_text().splitlines()) >= len(expected), within_s=WITHIN_S)
-        assert out.read_text().splitlines() == [
-            line for line in lines.read_text().splitlines() if line not in ("bad", "drop")
-        ]
-    finally:
-        worker.rest.delete(f"/connectors/{sink}")
+        written = [line for line in lines.read_text().splitlines() if line not in ("bad", "drop")]
+        assert out.read_text().splitlines() == written
 
 
 def test_settings_of_java_parts_are_validated_and_shown(worker: Worker, name: str) -> None:
