@@ -64,6 +64,10 @@ def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory, java_
         "task.shutdown.graceful.timeout.ms": "3000",
         "spark.master": "local[4]",
         "slots.max": "2",
+        "spark.python.task.killTimeout": "120s",  # a slot that stands still is a zombie, and not killed
+        "config.providers": "vault",
+        "config.providers.vault.class": "tests.VaultProvider",
+        "config.providers.vault.param.token": "of-vault",
     }
     group = f"java-{uuid.uuid4().hex[:6]}"
     with LightWorker(kafka.bootstrap_servers, tmp_path_factory.mktemp("worker"), settings, group=group) as running:

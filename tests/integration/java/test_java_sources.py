@@ -5,6 +5,7 @@ The plug-in is compiled here (`support/java/plugins`): Kafka's own sources are i
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
@@ -20,7 +21,7 @@ from fencepost.kafka.read.log import LogReader
 from fencepost.testing import eventually, judge
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation, Sequenced, Verdict
-from support.chaos.processes import is_alive, standing_still
+from support.chaos.processes import is_alive, peer_ports, standing_still
 from support.host_processes import hosts
 from support.worker import Worker
 
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.drawn(2)
 SOURCE = "tests.NumberSourceConnector"
 TOOLS = "org.apache.kafka.connect.tools"
 WITHIN_S = 240
+ENDLESS = 10**9  # a source that does not end by itself while a test is slow
 
 
 def numbers(topic: str, **more: Any) -> dict[str, str]:
@@ -67,10 +69,37 @@ def committed(kafka: EmbeddedKafka, topic: str, at_least: int) -> Callable[[], b
     return lambda: len(seen(kafka, topic)) >= at_least
 
 
-def await_more(kafka: EmbeddedKafka, topic: str, most: int) -> None:
-    """Wait for 100 more records; there may be fewer if this process was slow."""
-    aim = min(len(seen(kafka, topic)) + 100, most)
-    eventually(committed(kafka, topic, aim), within_s=WITHIN_S)
+def await_more(reader: CommittedReader, topic: str, count: int = 100, parts: int = 1) -> None:
+    """Wait until each part has `count` records that come after all that are in the log now."""
+    reader.catch_up(WITHIN_S)
+    start = len(reader.seen_of(topic))
+
+    def came() -> bool:
+        more = Counter(one.key for one in reader.seen_of(topic, start))
+        assert all(more[str(part).encode()] >= count for part in range(parts)), more
+        return True
+
+    eventually(came, within_s=WITHIN_S)
+
+
+def busy_slots(worker: Worker, kafka: EmbeddedKafka) -> list[int]:
+    """Return the processes of slots that have tasks: they are connected to the broker. An idle one may have a host."""
+    broker = int(kafka.bootstrap_servers.rpartition(":")[2])
+    return [pid for pid in worker.slots().values() if broker in peer_ports(pid)]
+
+
+def stopped_verdict(worker: Worker, kafka: EmbeddedKafka, name: str, parts: int = 1) -> Verdict:
+    """Stop a connector that would never end, and compare what is there with the numbers up to its offsets."""
+    assert worker.rest.put(f"/connectors/{name}/stop").status_code == 204
+    eventually(
+        lambda: (worker.status(name)["connector"]["state"], worker.task_states(name)) == ("STOPPED", []),
+        within_s=WITHIN_S,
+    )
+    offsets = worker.rest.get(f"/connectors/{name}/offsets").json()["offsets"]
+    ends = {one["partition"]["part"]: one["offset"]["number"] for one in offsets}
+    assert len(ends) == parts
+    expected = {part: list(range(1, end + 1)) for part, end in ends.items()}
+    return judge(expected, seen(kafka, name), sighting=sighting)
 
 
 def test_a_java_connector_is_listed_described_validated_and_runs(
@@ -119,6 +148,21 @@ def test_javas_transforms_and_converters_are_applied(worker: Worker, kafka: Embe
     assert [one.value for one in seen(kafka, f"{name}-routed")][:2] == [b'{"n":"0:1"}', b'{"n":"0:2"}']
 
 
+def test_a_java_providers_value_is_looked_up_for_a_task(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
+    config = numbers(name, count=2) | {
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "transforms": "wrap",
+        "transforms.wrap.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+        "transforms.wrap.field": "${vault:way:token}",
+        "config.reload.action": "none",
+    }
+    created(worker, name, config)
+    eventually(committed(kafka, name, 2), within_s=WITHIN_S)
+    assert [one.value for one in seen(kafka, name)] == [b'{"way:of-vault":"0:1"}', b'{"way:of-vault":"0:2"}']
+    assert worker.rest.get(f"/connectors/{name}").json()["config"]["transforms.wrap.field"] == "${vault:way:token}"
+
+
 @pytest.mark.parametrize("boundary", ["poll", "connector"])
 def test_a_record_that_java_cannot_transform_is_a_dead_letter_in_place_of_it(
     worker: Worker, kafka: EmbeddedKafka, name: str, boundary: str
@@ -149,28 +193,37 @@ def test_nothing_is_lost_or_doubled_when_its_host_its_slot_or_the_worker_is_kill
     worker: Worker, kafka: EmbeddedKafka, name: str, boundary: str
 ) -> None:
     more = {"transaction_boundary": boundary, "transaction_boundary_interval_ms": 100} if boundary != "poll" else {}
-    created(worker, name, numbers(name, count=1000, tasks_max=2, pause_ms=5, **more))
-    eventually(committed(kafka, name, 100), within_s=WITHIN_S)
-    for host in hosts(worker):
-        host.kill()
-    await_more(kafka, name, 2000)
-    os.kill(next(iter(worker.slots().values())), signal.SIGKILL)
-    await_more(kafka, name, 2000)
-    if boundary == "poll":
-        worker.kill()
-        worker.start()
-    found = verdict(kafka, name, 1000, parts=2)
+    with CommittedReader(kafka.bootstrap_servers, [name]) as reader:
+        created(worker, name, numbers(name, count=ENDLESS, tasks_max=2, pause_ms=20, **more))
+        await_more(reader, name, parts=2)
+        before = hosts(worker)
+        for host in before:
+            host.kill()
+        await_more(reader, name, parts=2)
+        assert not any(map(is_alive, before))
+        os.kill(busy_slots(worker, kafka)[0], signal.SIGKILL)
+        await_more(reader, name, parts=2)
+        if boundary == "poll":
+            worker.kill()
+            worker.start()
+            await_more(reader, name, parts=2)
+    found = stopped_verdict(worker, kafka, name, parts=2)
     assert found.is_clean, found
 
 
 def test_a_zombies_host_gets_nothing_through(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
     """What a host gives goes through its slot's producers: the successor has fenced them."""
-    created(worker, name, numbers(name, count=1200, pause_ms=5))
-    eventually(committed(kafka, name, 100), within_s=WITHIN_S)
-    slot = next(pid for pid in worker.slots().values() if hosts(worker, pid))
-    with standing_still(psutil.Process(slot)):
-        await_more(kafka, name, 1200)
-    found = verdict(kafka, name, 1200)
+    with CommittedReader(kafka.bootstrap_servers, [name]) as reader:
+        created(worker, name, numbers(name, count=ENDLESS, pause_ms=20))
+        await_more(reader, name)
+        eventually(lambda: len(busy_slots(worker, kafka)) == 1, within_s=WITHIN_S)  # others have just been left
+        slot = psutil.Process(busy_slots(worker, kafka)[0])
+        with standing_still(slot):
+            await_more(reader, name)
+            assert slot.status() == psutil.STATUS_STOPPED, "the zombie was gone before it could wake up"
+        eventually(lambda: not is_alive(slot), within_s=WITHIN_S)
+        await_more(reader, name)
+    found = stopped_verdict(worker, kafka, name)
     assert found.is_clean, found
 
 
@@ -179,13 +232,16 @@ def test_a_task_that_ends_its_jvm_again_and_again_fails_with_the_cause_and_its_n
 ) -> None:
     neighbour = f"{name}-neighbour"
     request.addfinalizer(lambda: worker.rest.delete(f"/connectors/{neighbour}"))
-    created(worker, neighbour, numbers(neighbour, count=600, pause_ms=20))
-    created(worker, name, numbers(name, act="exit", act_at=1))
-    (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=WITHIN_S)
-    trace = failed["trace"]
-    assert "the host (a JVM) of its slot ended" in trace
-    assert "its exit code is 7" in trace
-    found = verdict(kafka, neighbour, 600)
+    with CommittedReader(kafka.bootstrap_servers, [neighbour]) as reader:
+        created(worker, neighbour, numbers(neighbour, count=ENDLESS, pause_ms=20))
+        await_more(reader, neighbour)
+        created(worker, name, numbers(name, act="exit", act_at=1))
+        (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=WITHIN_S)
+        trace = failed["trace"]
+        assert "the host (a JVM) of its slot ended" in trace
+        assert "its exit code is 7" in trace
+        await_more(reader, neighbour)
+    found = stopped_verdict(worker, kafka, neighbour)
     assert found.is_clean, found
 
 
@@ -212,13 +268,26 @@ def test_what_java_throws_fails_the_task_with_the_first_cause_first(
     assert "NumberSourceTask.java" in trace
 
 
-def test_a_paused_java_task_goes_on_where_it_was(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
-    created(worker, name, numbers(name, count=600, pause_ms=10))
-    eventually(committed(kafka, name, 50), within_s=WITHIN_S)
-    worker.rest.put(f"/connectors/{name}/pause")
-    eventually(lambda: worker.task_states(name) == ["PAUSED"], within_s=WITHIN_S)
-    worker.rest.put(f"/connectors/{name}/resume")
-    found = verdict(kafka, name, 600)
+def test_a_paused_java_task_gives_nothing_and_goes_on_where_it_was(
+    worker: Worker, kafka: EmbeddedKafka, name: str, request: pytest.FixtureRequest
+) -> None:
+    """While it is paused, a neighbour polls a hundred times, as slowly as the task would."""
+    neighbour = f"{name}-neighbour"
+    request.addfinalizer(lambda: worker.rest.delete(f"/connectors/{neighbour}"))
+    with CommittedReader(kafka.bootstrap_servers, [name, neighbour]) as reader:
+        for each in (name, neighbour):
+            created(worker, each, numbers(each, count=ENDLESS, pause_ms=20))
+        await_more(reader, name)
+        worker.rest.put(f"/connectors/{name}/pause")
+        eventually(lambda: worker.task_states(name) == ["PAUSED"], within_s=WITHIN_S)
+        await_more(reader, neighbour)
+        paused = len(reader.seen_of(name))
+        await_more(reader, neighbour, count=1000)
+        reader.catch_up(WITHIN_S)
+        assert len(reader.seen_of(name)) == paused
+        worker.rest.put(f"/connectors/{name}/resume")
+        await_more(reader, name)
+    found = stopped_verdict(worker, kafka, name)
     assert found.is_clean, found
 
 
