@@ -1,7 +1,8 @@
 """Sources and a sink in Java: their hosts, slots and worker die and freeze inside each call of a task.
 
-Sources are exactly once, with the boundaries of the runtime and with their own; the sink misses nothing, and commits
-nothing that it has not written. What a zombie's host gives meanwhile is never seen.
+Sources are exactly once, with the boundaries of the runtime and with their own, and where records cross between Java's
+classes and Python's; the sink misses nothing, and commits nothing that it has not written. What a zombie's host gives
+meanwhile is never seen.
 """
 
 import contextlib
@@ -16,7 +17,16 @@ from fencepost.testing import eventually
 from support.chaos.campaign import Campaign
 from support.chaos.evidence import Evidence
 from support.chaos.java_faults import JavaFaults, plan
-from support.chaos.java_targets import JavaCounted, JavaNumbered, JavaSink, JavaSource, JavaTarget
+from support.chaos.java_targets import (
+    JavaCounted,
+    JavaLines,
+    JavaNumbered,
+    JavaSink,
+    JavaSource,
+    JavaTarget,
+    Mixed,
+)
+from support.chaos.load import PLUGIN_PATH
 from support.chaos.sink_gates import SinkGates
 from support.chaos.sink_matrix import PARTITIONS, SinkFeed
 from support.cluster import ZOMBIE_SETTINGS, WorkerOfRun
@@ -41,7 +51,7 @@ def test_every_fault_of_a_java_task_leaves_the_delivery_exact(
     kafka: EmbeddedKafka, plugin_path: Path, tmp_path: Path, seed: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     bootstrap, group = kafka.bootstrap_servers, f"java-{seed}"
-    settings = {**ZOMBIE_SETTINGS, "java.host.options": QUICK, "plugin.path": str(plugin_path)}
+    settings = {**ZOMBIE_SETTINGS, "java.host.options": QUICK, "plugin.path": f"{plugin_path},{PLUGIN_PATH}"}
     interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "500"}
     evidence = Evidence("java-faults", seed)
     with (
@@ -51,11 +61,12 @@ def test_every_fault_of_a_java_task_leaves_the_delivery_exact(
         contextlib.ExitStack() as stack,
     ):
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
-        loads = [
+        loads: list[JavaCounted | JavaNumbered | JavaLines] = [
             JavaCounted(gates.port, "by-poll", tmp_path, f"{group}-by-poll", transaction_boundary="poll"),
             JavaCounted(gates.port, "by-interval", tmp_path, f"{group}-by-interval", **interval),
-            JavaNumbered(gates.port, "own-a", tmp_path, f"{group}-own-a"),
-            JavaNumbered(gates.port, "own-b", tmp_path, f"{group}-own-b"),
+            JavaNumbered(gates.port, "own", tmp_path, f"{group}-own"),
+            Mixed(gates.port, "mixed", tmp_path, f"{group}-mixed"),
+            JavaLines(gates.port, "lines", tmp_path, f"{group}-lines"),
         ]
         sinks = [JavaSink(bootstrap, f"{group}-sink-{number}", tmp_path) for number in range(2)]
         for sink in sinks:

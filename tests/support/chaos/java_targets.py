@@ -1,9 +1,13 @@
-"""Java tasks that can be held inside their calls: sources of numbers, and a sink whose file tells what it was given."""
+"""Tasks held inside their calls to Java: sources of numbers, one with a transform in Python; a source in Python with a
+transform in Java; and a sink whose file tells what it was given.
+"""
 
+import json
 from pathlib import Path
 
+from fencepost.testing.verdict import Observation
 from support.chaos.campaign import Campaign
-from support.chaos.load import CountedLoad, NumberedLoad
+from support.chaos.load import CountedLoad, LineLoad, NumberedLoad
 from support.chaos.sink_matrix import SinkTarget
 from support.java_plugins import STRING
 
@@ -18,6 +22,7 @@ SOURCE_POINTS = (
     "commitRecord during",
     "commit during",
 )
+CHAIN_POINT = "transform during"
 SINK_POINTS = (
     "conversion during",
     "put before",
@@ -29,9 +34,16 @@ SINK_POINTS = (
 )
 
 
+def _gated(gate: int, name: str) -> dict[str, str]:
+    """Return the settings of a transform `gated`, in Java, that can be held at CHAIN_POINT."""
+    own = {"type": "tests.GatedTransform", "connector": name, "gate": str(gate)}
+    return {f"transforms.gated.{key}": value for key, value in own.items()}
+
+
 class _JavaNumbers:
     """The config of a source of numbers in Java, for a load that feeds it."""
 
+    points: tuple[str, ...] = SOURCE_POINTS
     gate: int
     topic: str
     _file: Path
@@ -66,13 +78,38 @@ class JavaNumbered(_JavaNumbers, NumberedLoad):
         self.gate = gate
 
 
+class Mixed(JavaNumbered):
+    """The same, whose records cross from a transform in Python to another one in Java."""
+
+    points = (*(point for point in SOURCE_POINTS if point != "conversion during"), CHAIN_POINT)
+
+    def config(self) -> dict[str, str]:
+        chain = {"transforms": "stamped,gated", "transforms.stamped.type": "stamped.Stamped"}
+        return super().config() | chain | _gated(self.gate, self.name) | {"value.converter": STRING}
+
+    def is_at_home(self, observation: Observation) -> bool:
+        return super().is_at_home(observation) and json.loads(observation.value or b"")["stamps"] == 1
+
+
+class JavaLines(LineLoad):
+    """Lines of a source in Python, which cross to a transform in Java and back."""
+
+    points = (CHAIN_POINT,)
+
+    def __init__(self, gate: int, name: str, directory: Path, topic: str, **settings: str) -> None:
+        super().__init__(name, directory, topic, **settings)
+        self.gate = gate
+
+    def config(self) -> dict[str, str]:
+        return super().config() | {"transforms": "gated"} | _gated(self.gate, self.name) | _OWN_SLOT
+
+
 class JavaSource:
     """A source as something to be hit. Its progress is that of its load in a campaign."""
 
-    points = SOURCE_POINTS
-
-    def __init__(self, campaign: Campaign, load: CountedLoad | NumberedLoad) -> None:
+    def __init__(self, campaign: Campaign, load: JavaCounted | JavaNumbered | JavaLines) -> None:
         self.name = load.name
+        self.points = load.points
         self._mark = campaign.marks[load.name]
 
     def hold_still(self) -> None:
