@@ -71,6 +71,11 @@ def test_a_letter_has_its_own_time_and_keeps_that_of_its_record_in_a_header() ->
         assert dict(found.headers[0])["__fencepost.record.timestamp"] == b"5"
 
 
+def test_a_letter_has_the_name_of_a_header_as_java_writes_it() -> None:
+    found = letters_of(spec(), headers=(Header("\ud800x", b"y"),))
+    assert found.headers[0] == [("?x", b"y")]
+
+
 def test_headers_about_a_failure_are_never_those_that_the_record_brought() -> None:
     """A record can be so large that its dead letter has no others, and these would be believed."""
     brought = (Header("__connect.errors.connector.name", b"other"),)
