@@ -180,7 +180,7 @@ class PartitionAudit:
         return self._runs.are_all_there and self._follows(records.producer, epochs[max(0, at - 2) : at])
 
     def _follows(self, producer: _Producer, before: Sequence[tuple[int, str]]) -> bool:
-        """Return whether a producer's epoch is the next one of the incarnation of the last two entries, by epoch, `before`.
+        """Return whether a producer's epoch is the next one of the incarnation of the two entries `before`, by epoch.
 
         With version 2 of the transaction protocol (KIP-890) the end of a transaction gives its producer the next epoch,
         and whoever takes over the id one more. With version 1 only whoever takes it over gets the next one. An
