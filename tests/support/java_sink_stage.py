@@ -1,6 +1,7 @@
 """The task of a Java sink, between the real loop of a sink and a host that takes notes."""
 
 import sys
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,11 @@ from typing import Any
 from fencepost.api import SinkRecord
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.java.error import JavaRetriableError, Thrown
+from fencepost.java.port import Errant
 from fencepost.java.sink_task import JavaSinkTask
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import PluginKind
+from fencepost.record import TopicPartition
 from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.life.counters import SinkCounters
@@ -49,6 +52,7 @@ class Letters:
         self.taken: list[tuple[SinkRecord, str, str, Exception]] = []
         self.answers: list[bool] = []
         self.refusals: list[Exception | None] = []
+        self.written: Callable[[], Future[None]] = Future
 
     def add(self, record: SinkRecord, stage: str, class_name: str, error: Exception) -> "Future[None]":
         refusal = self.refusals.pop(0) if self.refusals else None
@@ -56,7 +60,7 @@ class Letters:
             raise refusal
         self.log.append(("letter", record.kafka_offset))
         self.taken.append((record, stage, class_name, error))
-        return Future()
+        return self.written()
 
     def settle(self, timeout_s: float) -> bool:
         return self.answers.pop(0) if self.answers else True
@@ -128,6 +132,19 @@ class Stage(GroupStage):
 
     def committed(self) -> list[Any]:
         return [what[1] for what in self.log if what[0] == "commit"]
+
+
+def errant(
+    place: TopicPartition,
+    offset: int,
+    class_name: str,
+    message: str | None,
+    *,
+    key: bytes | None = None,
+    value: bytes | None = b"v",
+) -> Errant:
+    """Return a record as Java reports it."""
+    return Errant(SinkRecord(*place, offset, value, key=key, at=place), class_name, message)
 
 
 def records(*places: Any) -> Moment:

@@ -20,7 +20,7 @@ from fencepost.api.hosted_task import GroupMember as GroupMember
 from fencepost.api.hosted_task import Put as Put
 from fencepost.api.source import SourceOffset, SourcePartition
 from fencepost.java.error import JavaError, JavaRetriableError
-from fencepost.record import Batch, SinkBatch, TopicPartition
+from fencepost.record import Batch, SinkBatch, SinkRecord, TopicPartition
 
 if TYPE_CHECKING:
     from fencepost.java.chain_port import ChainStart, HostedSteps
@@ -236,6 +236,9 @@ class SinkTaskStart(TaskStart):
     has_reporter: bool = False
     """Whether the task gets an ErrantRecordReporter: the config enables a log or dead letters."""
     offsets: GroupOffsets
+    report: Callable[[Sequence["Errant"]], int]
+    """Called by a call's thread, in its middle, when the task waits for its reports: gets further ones, and returns how
+    many are safe, of all. Raises ConnectError if some cannot be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,14 +346,12 @@ class HostedSourceTask(HostedTask, Protocol):
 
 
 class Errant(NamedTuple):
-    """A record that a sink task has reported to its errant record reporter."""
+    """What a sink task has reported: the record as it was read, of bytes; with `passes_records`, as it was put."""
 
-    place: TopicPartition
-    offset: int
+    record: SinkRecord
     class_name: str
     message: str | None
-    trace: str | None = None
-    """Java's stack, if dead letters are to have it."""
+    trace: str | None = None  # Java's stack, if dead letters are to have it
 
 
 @dataclass(frozen=True)

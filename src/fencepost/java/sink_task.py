@@ -13,10 +13,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, NamedTuple
 
-from fencepost.api import ConnectError, FatalError, RetriableError
+from fencepost.api import FatalError, RetriableError
 from fencepost.api.hosted_task import (
     TASK_CLASS,
     ForeignRecordError,
@@ -30,7 +31,6 @@ from fencepost.api.hosted_task import (
 from fencepost.java.client.crossing import Crossing
 from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError
 from fencepost.java.java_task import STOP_S, JavaTask, error_of
-from fencepost.java.kept_batches import KeptBatches
 from fencepost.java.port import Effects, Errant, HostedSinkTask, PutEffects, SinkTaskStart
 from fencepost.java.slices import Slices
 from fencepost.record import SinkBatch, SinkRecord, TopicPartition
@@ -38,7 +38,7 @@ from fencepost.record import SinkBatch, SinkRecord, TopicPartition
 log = logging.getLogger(__name__)
 
 _FORM = Crossing(is_source=False)
-_MOST_KEPT_BYTES = 32 << 20  # then a commit is requested, after which most of it can be forgotten
+_STOPS_WITHIN_S = 0.2
 _INTERRUPTED_S = 1.0  # how long a call may go on after its interrupt
 
 _Report = Callable[[], object]
@@ -64,18 +64,18 @@ class JavaSinkTask(JavaTask, HostedSink):
     def start(self) -> None:
         """Start Java's task. Raises HostLostError if the host ends meanwhile."""
         self._take_host()
-        self._kept = KeptBatches()
-        self._commit_at_bytes = _MOST_KEPT_BYTES
         self._is_idle = threading.Event()
         self._identity: GroupMember | None = None
         self._refused: SinkBatch | None = None
         self._owed = _NOTHING
         self._late_reports: deque[_Report] = deque()
-        self._covered: Mapping[TopicPartition, int] | None = None
+        self._unwritten: deque[Future[None]] = deque()  # of what was reported; perhaps written by now
+        self._reported = 0  # by Java, ever
+        self._is_ending = False
         self._hosted: HostedSinkTask | None = None
         common = self._common_start(is_source=False)
         self._slices = Slices(self.context.most_records, is_single=common["passes_records"])
-        start = SinkTaskStart(**common, has_reporter=self._has_reporter, offsets=self.context)
+        start = SinkTaskStart(**common, has_reporter=self._has_reporter, offsets=self.context, report=self._report_now)
         self._hosted = self._call(self._lease.host.sink_task, start)
 
     @staticmethod
@@ -92,17 +92,16 @@ class JavaSinkTask(JavaTask, HostedSink):
         reports that are left are made.
         """
         self.progress = Progress(refused=batch)
-        self._forget_covered()
         if self._identity != self.context.identity:
             self._open(())
         if self._owed.batch is not batch:
             self._put(batch)
         self._pay()
-        if self._kept.size_bytes > self._commit_at_bytes:
-            self.context.request_commit()
 
     def _put(self, batch: SinkBatch) -> None:
         """Have Java put rows, and keep what follows from its last call, which comes first."""
+        self._late_reports.extend(self._owed.reports)  # its batch was given up; the task may wait for them
+        self._owed = _NOTHING
         is_again = batch is self._refused
         sent = batch if is_again else self._slices.cut(batch)
         began_s = time.monotonic()
@@ -112,13 +111,13 @@ class JavaSinkTask(JavaTask, HostedSink):
         *before, last = effects.puts
         start = sum(put.rows for put in before)
         rows = _part(batch, start, start + last.rows)
-        if self._has_reporter and not is_again:
-            self._kept.add(_part(batch, 0, start + last.rows))
         self._heed(effects)
+        self._reported += len(effects.errant)
         reports = deque(self._left_out(effects, batch))
         own = set(zip(rows.places, rows.offsets, strict=True)) if effects.errant else set()
         for errant in effects.errant:  # one of earlier rows does not come again with these
-            (reports if errant[:2] in own else self._late_reports).append(self._report_of(errant))
+            at = errant.record.at, errant.record.kafka_offset
+            (reports if at in own else self._late_reports).append(partial(self._report, errant))
         self._refused = rows if isinstance(effects.thrown, JavaRetriableError) else None
         self._owed = _Owed(rows, last, reports, effects.thrown)
         self.progress = Progress(before, rows)
@@ -135,14 +134,12 @@ class JavaSinkTask(JavaTask, HostedSink):
         reported late: these are reported again with the next call, and not put again. Raises RefusedReportError."""
         if not self._has_reported():
             return {}
-        self._forget_covered()
         found: tuple[Mapping[TopicPartition, int], Effects] = self._call(self._task.pre_commit, offsets)
         allowed, effects = found
         self._heed(effects)
-        self._late_reports.extend(map(self._report_of, effects.errant))
+        self._add_late(effects.errant)
         if not self._has_reported():
             return {}
-        self._covered = {p: min(offset, offsets[p]) for p, offset in allowed.items() if p in offsets}
         return allowed
 
     def _has_reported(self) -> bool:
@@ -155,36 +152,20 @@ class JavaSinkTask(JavaTask, HostedSink):
             raise RefusedReportError(str(error)) from error
         return not self._late_reports
 
-    def _forget_covered(self) -> None:
-        """Forget the records that the last flush has covered: until their commit, `close` may report them."""
-        if self._covered is not None:
-            self._kept.forget_below(self._covered)
-            self._covered = None
-            self._forget_committed()
-
-    def _forget_committed(self) -> None:
-        """Forget what a task has committed by itself, as Iceberg's sink does: its preCommit covers nothing."""
-        if self._kept.size_bytes > _MOST_KEPT_BYTES:
-            try:
-                self._kept.forget_below(self.context.committed(self._kept.places))
-            except ConnectError as error:
-                log.warning("task %s keeps its records until the next commit: %s", self._id, error)
-        self._commit_at_bytes = self._kept.size_bytes + _MOST_KEPT_BYTES
-
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Release partitions. Without a host there is nothing to release, and the next `put` tells that it is gone.
 
         Raises RefusedReportError, or RetriableError if not all that was reported is a dead letter, or the host has
         taken along what may have been reported: none is committed.
         """
+        before = self._reported
         try:
             effects = self._task.close(partitions)
         except HostEndedError as error:
             raise RetriableError(f"its partitions are released without Java's close: {error}") from error
         self._heed(effects)
-        self._late_reports.extend(map(self._report_of, effects.errant))
-        self._kept.forget(partitions)
-        if effects.errant and not self._has_reported():
+        self._add_late(effects.errant)
+        if self._reported > before and not self._has_reported():
             raise RetriableError(f"task {self._id} has reported records that are no dead letters yet")
 
     def abandon(self) -> None:
@@ -201,6 +182,7 @@ class JavaSinkTask(JavaTask, HostedSink):
 
     def stop(self) -> None:
         """Stop Java's task, unless its host has ended."""
+        self._is_ending = True
         if not self._has_host:
             return
         try:
@@ -225,7 +207,7 @@ class JavaSinkTask(JavaTask, HostedSink):
         identity = self._identity = self.context.identity
         effects: Effects = self._call(self._task.open, partitions, identity)
         self._heed(effects)
-        self._late_reports.extend(map(self._report_of, effects.errant))
+        self._add_late(effects.errant)
 
     def _heed(self, effects: Effects) -> None:
         """Pass on what a call has asked for, without its reports."""
@@ -247,10 +229,6 @@ class JavaSinkTask(JavaTask, HostedSink):
         for failure in effects.processing.failures:
             yield partial(self.context.left_out, batch.record(failure.row), failure.stage, error_of(failure))
 
-    def _report_of(self, errant: Errant) -> _Report:
-        """Return what reports a record. It needs no more what is kept, as a commit or a release may end that."""
-        return partial(self._report, errant, self._kept.find(errant.place, errant.offset))
-
     def _pay(self) -> None:
         """Make the reports of the last put, and late ones. Raises what they, or Java, have raised."""
         _, put, reports, thrown = self._owed
@@ -266,12 +244,49 @@ class JavaSinkTask(JavaTask, HostedSink):
             raise thrown
         self.progress = Progress([*self.progress.puts, put])
 
-    def _report(self, errant: Errant, record: SinkRecord | None) -> None:
+    def _add_late(self, errant: Sequence[Errant]) -> None:
+        """Take reports of records that do not come again with what Java has refused."""
+        self._reported += len(errant)
+        self._late_reports.extend(partial(self._report, each) for each in errant)
+
+    def _report_now(self, errant: Sequence[Errant]) -> int:
+        """Make these reports and all before them in the middle of a call, and wait until their letters are written.
+
+        Reports that are refused for now are made again until the task is to stop. Returns how many records Java has
+        ever reported. Raises RetriableError, and what a report raises: that is raised again after the call.
+        """
+        self._add_late(errant)
+        if self._is_ending:
+            raise RetriableError(f"task {self._id} has ended: dead letters are written no more")
+        self._make_all()
+        while self._unwritten:
+            try:
+                self._unwritten[0].result(_STOPS_WITHIN_S)
+            except TimeoutError:
+                if self.context.is_stopping:
+                    raise RetriableError(f"task {self._id} is to stop before its dead letters are written") from None
+            else:
+                self._unwritten.popleft()
+        return self._reported
+
+    def _make_all(self) -> None:
+        while self._late_reports or self._owed.reports:
+            try:
+                _make(self._late_reports)
+                _make(self._owed.reports)
+            except RetriableError:
+                if self.context.is_stopping:
+                    raise
+                time.sleep(_STOPS_WITHIN_S)
+
+    def _report(self, errant: Errant) -> None:
         reporter = self.context.errant_record_reporter
-        if record is None or reporter is None:
-            raise _unknown(errant)
+        assert reporter is not None
         task_class = self.context.configs[TASK_CLASS]
-        reporter.report(record, ForeignRecordError.of(errant.class_name, errant.message, task_class, errant.trace))
+        error = ForeignRecordError.of(errant.class_name, errant.message, task_class, errant.trace)
+        while self._unwritten and _is_written(self._unwritten[0]):
+            self._unwritten.popleft()
+        self._unwritten.append(reporter.report(errant.record, error))
 
     def _call(self, function: Any, *arguments: Any, **named: Any) -> Any:
         """Call Java. Raises HostLostError if the host ends meanwhile."""
@@ -295,6 +310,10 @@ def _make(reports: deque[_Report]) -> None:
         reports.popleft()
 
 
+def _is_written(letter: "Future[None]") -> bool:
+    return letter.done() and letter.exception() is None
+
+
 def _fail(error: FatalError) -> None:
     raise error
 
@@ -302,12 +321,3 @@ def _fail(error: FatalError) -> None:
 def _part(batch: SinkBatch, start: int, stop: int) -> SinkBatch:
     """Return some rows of a batch; the same object if that are all."""
     return batch if stop - start == len(batch) else batch.part(start, stop)
-
-
-def _unknown(errant: Errant) -> FatalError:
-    place = errant.place
-    return FatalError(
-        f"the task has reported the record at offset {errant.offset} of {place.topic}-{place.partition} "
-        f"({errant.class_name}: {errant.message}), which it was not given, or has allowed to be committed before. A "
-        "task must report a record before its preCommit covers it: ask the author of the plug-in"
-    )

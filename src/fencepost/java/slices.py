@@ -5,12 +5,14 @@ for one. Tasks whose calls are slow, or which ask for something that comes befor
 records that they leave have to be read again.
 """
 
-from fencepost.java.kept_batches import size_of
-from fencepost.record import SinkBatch
+from collections.abc import Sequence
+
+from fencepost.record import BinaryColumn, Repeated, SinkBatch
 
 _MOST_BATCHES = 16
 _MOST_BYTES = 1 << 20  # the host has their records in memory beside what it makes of them
 _QUICK_S = 0.05
+_OF_A_VALUE = 500
 
 
 class Slices:
@@ -43,3 +45,17 @@ class Slices:
     def _fitting(self, sent: SinkBatch) -> int:
         """Return how many batches of such records are small enough."""
         return max(1, min(self._most_batches, _MOST_BYTES * len(sent) // (size_of(sent) + 1) // self._most_rows))
+
+
+def size_of(batch: SinkBatch) -> int:
+    """Return about how many bytes the keys and values of a batch take."""
+    return _size(batch.keys) + _size(batch.values)
+
+
+def _size(column: Sequence[bytes | None]) -> int:
+    """Return about how many bytes a column takes; values of a mixed chain are not measured one by one."""
+    if isinstance(column, BinaryColumn):
+        return column.size_bytes
+    if isinstance(column, Repeated) and column.value is None:
+        return 0
+    return sum(len(each) if isinstance(each, bytes) else _OF_A_VALUE for each in column if each is not None)

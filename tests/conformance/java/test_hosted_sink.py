@@ -2,14 +2,14 @@
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from fencepost.api import BinaryColumn, HeaderColumn, Repeated, RetriableError, SinkBatch
+from fencepost.api import BinaryColumn, Header, HeaderColumn, Repeated, RetriableError, Schema, SinkBatch, SinkRecord
 from fencepost.java.client import hosted_sink
 from fencepost.java.error import JavaError
 from fencepost.java.port import (
@@ -26,6 +26,7 @@ from fencepost.java.port import (
 )
 from fencepost.java.start import start_host
 from fencepost.record import AppendTime, TopicPartition
+from fencepost.record.schema import INT32, STRING
 from fencepost.testing import eventually
 from support.java_plugins import CONVERTERS, file_class, tool_class, with_transforms
 
@@ -44,6 +45,26 @@ class Offsets:
 
     def edges(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         return {place: (7 + place.partition, 50) for place in places}
+
+
+def _refused(errant: Sequence[Errant]) -> int:
+    raise RetriableError(f"no leader for {len(errant)} dead letters")
+
+
+class Letters:
+    """Writes what is reported in the middle of a call at once, unless it is to wait for something."""
+
+    def __init__(self, wait: Callable[[], object] = lambda: None) -> None:
+        self.taken: list[SinkRecord] = []
+        self._wait = wait
+
+    def report(self, errant: Sequence[Errant]) -> int:
+        self.take(errant)
+        self._wait()
+        return len(self.taken)
+
+    def take(self, errant: Sequence[Errant]) -> None:
+        self.taken += [each.record for each in errant]
 
 
 @pytest.fixture
@@ -69,7 +90,7 @@ def started(host: JavaHost) -> Iterator[Callable[..., HostedSinkTask]]:
             java_class=java_class,
             task_config=task_config,
             connector_config=config,
-            **{"offsets": Offsets(), **start},
+            **{"offsets": Offsets(), "report": _refused, **start},
         )
         tasks.append(host.sink_task(asked))
         return tasks[-1]
@@ -165,6 +186,7 @@ def test_requests_arrive_without_memory_beside_the_heap(tmp_path: Path) -> None:
                     task_config={"file": str(file)},
                     connector_config=CONVERTERS,
                     offsets=Offsets(),
+                    report=_refused,
                 )
             )
             tasks.append(task)
@@ -257,7 +279,8 @@ def test_a_resent_record_is_one_of_its_first_topic_and_known_by_where_it_was_rea
     task = scripted(has_reporter=True)
     effects = task.put(batch("a", "!report", topics=["t", "first"]))
     assert [line.split()[0] for line in diary.read_text().splitlines()] == ["t-0@0", "first-0@1"]
-    assert [(each.place, each.offset) for each in effects.errant] == [(P0, 1)]
+    assert [(each.record.at, each.record.kafka_offset) for each in effects.errant] == [(P0, 1)]
+    assert effects.errant[0].record.topic == "first"
 
 
 def test_a_batch_that_is_refused_is_put_again(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
@@ -374,6 +397,7 @@ def test_no_call_follows_one_that_took_long(scripted: Callable[..., HostedSinkTa
 def test_what_a_task_asks_of_its_context_is_returned_once(scripted: Callable[..., HostedSinkTask]) -> None:
     task = scripted()
     assert task.put(batch("!rewind")).rewinds == {P0: 5}
+    assert task.put(batch("!rewind to nothing")).rewinds == {P1: 5}
     assert task.put(batch("!timeout")).timeout_ms == 250
     assert task.put(batch("!pause", place=P1)).paused == (P1,)
     assert task.put(batch("!resume", place=P1)).resumed == (P1,)
@@ -387,9 +411,94 @@ def test_a_partition_that_is_not_owned_cannot_be_paused(scripted: Callable[..., 
     assert "not currently assigned" in str(task.put(batch("!pause", place=P1)).thrown)
 
 
-def test_reported_records_are_named(scripted: Callable[..., HostedSinkTask]) -> None:
-    effects = scripted(has_reporter=True).put(batch("a", "!report", first=4))
-    assert effects.errant == (Errant(P0, 5, "org.apache.kafka.connect.errors.DataException", "unreadable"),)
+JSON_VALUES = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
+LOUD = {"header": "loud", "value.literal": "much"}
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [{}, {"type": "org.apache.kafka.connect.transforms.InsertHeader", **LOUD}],
+    ids=["plain", "transformed"],
+)
+def test_reported_records_come_back_with_the_bytes_that_were_read(
+    scripted: Callable[..., HostedSinkTask], transform: Mapping[str, str]
+) -> None:
+    config = JSON_VALUES | (with_transforms(loud=transform) if transform else {})
+    given = batch(
+        "1", ' "!report" ', '"!report"', first=4, keys=[b"k", None, b"l"], headers=HeaderColumn([[], [("h", b"1")], []])
+    )
+    first, second = scripted(config, has_reporter=True).put(given).errant
+    assert (first.class_name, first.message) == ("org.apache.kafka.connect.errors.DataException", "unreadable")
+    record = first.record
+    assert (record.at, record.kafka_offset, record.key, record.value) == (P0, 5, None, b' "!report" ')
+    assert [(header.key, header.value) for header in record.headers] == [("h", b"1")]
+    assert (record.topic, record.timestamp) == ("t", 7)
+    assert (second.record.kafka_offset, second.record.key, second.record.headers) == (6, b"l", ())
+
+
+def test_a_record_is_reported_with_its_bytes_long_after_it_was_committed(
+    scripted: Callable[..., HostedSinkTask],
+) -> None:
+    task = scripted(JSON_VALUES, has_reporter=True)
+    task.put(batch(' "first" ', keys=[b"k"]))
+    for offset in range(1, 5):
+        task.pre_commit({P0: offset})
+        assert task.put(batch("1", first=offset)).errant == ()
+    (errant,) = task.put(batch('"!report the first"', first=5)).errant
+    assert (errant.record.kafka_offset, errant.record.key, errant.record.value) == (0, b"k", b' "first" ')
+
+
+def test_a_record_that_the_task_has_made_is_reported_as_the_converters_write_it(
+    scripted: Callable[..., HostedSinkTask],
+) -> None:
+    (errant,) = scripted(JSON_VALUES, has_reporter=True).put(batch(' "!report a new one"', first=4)).errant
+    assert (errant.record.at, errant.record.kafka_offset, errant.record.value) == (P0, 4, b'"made"')
+
+
+def test_a_record_that_python_has_converted_is_reported_as_it_was_put(
+    scripted: Callable[..., HostedSinkTask],
+) -> None:
+    task = scripted(has_reporter=True, passes_records=True)
+    schema = Schema.struct({"n": INT32})
+    made = SinkRecord("t", 0, 4, {"n": 1}, schema, "k", STRING, 7, (Header("h", 5, INT32),), at=P0)
+    last = SinkRecord("t", 0, 5, "!report the first", STRING, at=P0)
+    (errant,) = task.put(SinkBatch.of_records([made, last])).errant
+    assert errant.record == made
+
+
+@pytest.mark.parametrize("act", ["report and wait", "report, and wait for those who wait"])
+def test_a_task_that_waits_for_a_report_goes_on_once_its_dead_letter_is_written(
+    scripted: Callable[..., HostedSinkTask], diary: Path, act: str
+) -> None:
+    seen: list[str] = []
+    letters = Letters(lambda: seen.append(diary.read_text()))
+    task = scripted(has_reporter=True, report=letters.report)
+    effects = task.put(batch("a", f"!{act}", f"!{act}"))
+    assert (effects.thrown, effects.errant) == (None, ())
+    assert [record.kafka_offset for record in letters.taken] == [1, 2]
+    assert [text.count("reported") for text in seen] == [0, 1]
+    assert diary.read_text().count("reported") == 2
+
+
+def test_a_task_is_told_that_a_record_cannot_be_reported(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+    effects = scripted(has_reporter=True).put(batch("!report and wait"))
+    assert "report failed: no leader for 1 dead letters" in str(effects.thrown)
+    assert "reported" not in diary.read_text()
+
+
+def test_a_task_may_look_later_whether_its_report_is_written(
+    scripted: Callable[..., HostedSinkTask], diary: Path
+) -> None:
+    letters = Letters()
+    task = scripted(has_reporter=True, report=letters.report)
+    letters.take(task.put(batch("!report and look later")).errant)
+
+    def is_written() -> bool:
+        task.put(batch("!is it written", first=1))
+        return "written true" in diary.read_text()
+
+    eventually(is_written, within_s=120)
+    assert [record.kafka_offset for record in letters.taken] == [0]
 
 
 def test_there_is_a_reporter_only_if_the_config_has_one(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:

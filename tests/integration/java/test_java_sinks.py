@@ -138,6 +138,19 @@ def test_records_that_cannot_be_converted_or_are_reported_become_dead_letters_of
     assert reported["__connect.errors.exception.message"] == b"unwanted"
 
 
+def test_a_record_whose_report_has_returned_is_a_dead_letter_though_its_host_is_killed_at_once(
+    worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
+) -> None:
+    """A task that keeps its own offsets does not get it again."""
+    out, dead = tmp_path / "out", f"{name}-dead"
+    produce(kafka, name, ["a", "!report-and-die", "b"])
+    more = letters_to(dead) | {"errors.tolerance": "all"}
+    created(worker, name, out, **more)
+    eventually(lambda: worker.sink_offsets(name) == {(name, 0): 3}, within_s=WITHIN_S)
+    assert (tmp_path / "out.reported").exists()
+    assert dead_letters(kafka, dead).keys() == {b"!report-and-die"}
+
+
 def test_a_record_that_is_not_tolerated_fails_the_task_and_is_a_dead_letter_with_javas_stack(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:

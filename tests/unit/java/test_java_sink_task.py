@@ -4,8 +4,11 @@ The heart of it: no offset is committed that Java's preCommit does not cover, no
 not safe.
 """
 
+import gc
 import threading
-from collections.abc import Collection, Mapping
+import weakref
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,7 @@ from fencepost.task.life.plugins import conversion_of
 from fencepost.task.sink import puts
 from fencepost.testing import eventually
 from support.group_stage import A, B, Moment, fetched
-from support.java_sink_stage import AWAY, TABLE, THROWN, Stage, membership, records
+from support.java_sink_stage import AWAY, TABLE, THROWN, Stage, errant, membership, records
 from support.scripted_plugins import used
 
 
@@ -176,7 +179,7 @@ def test_no_offset_goes_past_a_dead_letter_that_is_not_safe(tmp_path: Path) -> N
 
 
 def test_a_reported_record_of_an_earlier_batch_becomes_a_dead_letter_of_its_bytes(tmp_path: Path) -> None:
-    reported = PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),))
+    reported = PutEffects(errant=(errant(A, 0, "org.example.Unwanted", "too long", key=b"k", value=b"long"),))
     stage = Stage(tmp_path, PutEffects(), reported)
     first = replace(fetched((A, 0)), values=[b"long"], keys=[b"k"])
     stage.run(stage.assigned(a=0), lambda: first, records((A, 1)))
@@ -190,7 +193,7 @@ def test_a_record_that_is_reported_while_java_flushes_is_safe_before_it_is_commi
     stage = Stage(tmp_path)
 
     def reports_later() -> PutEffects:
-        stage.sink.flushed = PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", None),))
+        stage.sink.flushed = PutEffects(errant=(errant(A, 0, "org.example.Unwanted", None),))
         stage.letters.answers = [True, False, False, False, False]  # safe before the flush, not after it
         return PutEffects()
 
@@ -200,11 +203,11 @@ def test_a_record_that_is_reported_while_java_flushes_is_safe_before_it_is_commi
     assert stage.committed() == []
 
 
-def flushes_with(stage: Stage, *errant: Errant) -> Moment:
+def flushes_with(stage: Stage, *reported: Errant) -> Moment:
     """Return a poll from which on each flush reports these records, once."""
 
     def moment() -> Fetched:
-        left = [PutEffects(errant=errant)]
+        left = [PutEffects(errant=reported)]
 
         def pre_commit(offsets: Any) -> Any:
             stage.log.append(("pre_commit", dict(offsets)))
@@ -221,8 +224,8 @@ def test_a_record_that_is_reported_in_a_flush_and_refused_for_now_is_reported_ag
 ) -> None:
     stage = Stage(tmp_path)
     stage.letters.refusals = [RetriableError("no leader")]
-    errant = Errant(A, 0, "org.example.Unwanted", None)
-    stage.run(stage.assigned(a=0), records((A, 0), (A, 1)), flushes_with(stage, errant), stage.commits, Fetched)
+    reported = errant(A, 0, "org.example.Unwanted", None)
+    stage.run(stage.assigned(a=0), records((A, 0), (A, 1)), flushes_with(stage, reported), stage.commits, Fetched)
     assert [what for what in stage.log if what[0] in ("put", "seek", "letter", "commit")] == [
         ("put", 0, 1),
         ("letter", 0),
@@ -235,11 +238,11 @@ def test_a_record_that_is_reported_in_a_flush_and_refused_for_now_outlives_the_r
 ) -> None:
     stage = Stage(tmp_path)
     stage.letters.refusals = [RetriableError("no leader")] * 2
-    errant = Errant(A, 0, "org.example.Unwanted", None)
+    reported = errant(A, 0, "org.example.Unwanted", None)
     stage.run(
         stage.assigned(a=0, b=0),
         records((A, 0)),
-        flushes_with(stage, errant),
+        flushes_with(stage, reported),
         stage.taken_back([A], stage.loop.revoked),
         records((B, 0)),
         stage.commits,
@@ -252,10 +255,10 @@ def test_a_record_whose_report_is_refused_for_good_in_the_flush_of_a_revocation_
     """A task that keeps its own offsets may have passed the record: no other member would get it."""
     stage = Stage(tmp_path)
     stage.letters.refusals = [FatalError("too large")]
-    errant = Errant(A, 0, "org.example.Unwanted", None)
+    reported = errant(A, 0, "org.example.Unwanted", None)
 
     def from_now_on() -> Fetched:
-        flushes_with(stage, errant)()
+        flushes_with(stage, reported)()
         stage.context.is_commit_requested = False
         return Fetched()
 
@@ -270,38 +273,159 @@ def test_a_record_whose_report_is_refused_for_good_in_the_flush_of_a_revocation_
     assert stage.committed() == []
 
 
-def test_a_record_that_is_reported_in_a_flush_after_its_offset_was_allowed_fails_the_task(tmp_path: Path) -> None:
-    """Else it would be lost: its offset is committed, and it is no dead letter."""
+def test_a_record_that_is_reported_after_its_offset_was_committed_becomes_a_dead_letter(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    errant = Errant(A, 0, "org.example.Unwanted", "too long")
-    with pytest.raises(FatalError, match="reported the record at offset 0 of t-0"):
-        stage.run(
-            stage.assigned(a=0),
-            records((A, 0)),
-            stage.commits,
-            records((A, 1)),
-            flushes_with(stage, errant),
-            records((A, 2)),
-        )
-    assert stage.committed() == [{A: 1}]
-    assert ("put", 2) not in stage.log
+    stage.run(
+        stage.assigned(a=0),
+        records((A, 0)),
+        stage.commits,
+        records((A, 1)),
+        flushes_with(stage, errant(A, 0, "org.example.Unwanted", "too long")),
+        records((A, 2)),
+    )
+    assert [record.kafka_offset for record, *_ in stage.letters.taken] == [0]
+    assert stage.committed() == [{A: 1}, {A: 2}, {A: 3}]
+
+
+def waits_for(stage: Stage, *reported: Errant) -> Callable[[], PutEffects]:
+    """Return a put in which Java's task waits for a report, and the loop is told what it is told."""
+
+    def put() -> PutEffects:
+        try:
+            stage.log.append(("waited", stage.java.sink_starts[-1].report(reported)))
+        except ConnectError as error:
+            stage.log.append(("refused", str(error)))
+        return PutEffects()
+
+    return put
+
+
+def done() -> "Future[None]":
+    written: Future[None] = Future()
+    written.set_result(None)
+    return written
+
+
+def test_a_task_that_waits_for_a_report_goes_on_after_it_is_written(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.java.script = [waits_for(stage, errant(A, 0, "org.example.Unwanted", None))]
+    written: Future[None] = Future()
+    stage.letters.written = lambda: written
+
+    def acknowledge() -> None:
+        eventually(lambda: stage.letters.taken, within_s=60)
+        stage.log.append("acknowledged")
+        written.set_result(None)
+
+    thread = threading.Thread(target=acknowledge)
+    thread.start()
+    stage.run(stage.assigned(a=0), records((A, 0)))
+    thread.join(60)
+    assert [what for what in stage.log if what[0] in ("put", "letter", "a", "waited", "commit")] == [
+        ("put", 0), ("letter", 0), "acknowledged", ("waited", 1), ("commit", {A: 1}),
+    ]  # fmt: skip
+
+
+def test_a_task_that_waits_for_a_report_is_told_when_it_is_to_stop_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_task, "_STOPS_WITHIN_S", 0.01)
+    stage = Stage(tmp_path)
+    waits = waits_for(stage, errant(A, 0, "org.example.Unwanted", None))
+
+    def stopping() -> PutEffects:
+        stage.control.stop()
+        return waits()
+
+    stage.java.script = [stopping]
+    stage.run(stage.assigned(a=0), records((A, 0)))
+    assert ("refused", "task table-0 is to stop before its dead letters are written") in stage.log
+
+
+def test_a_task_that_waits_for_a_report_waits_while_it_is_refused_for_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_task, "_STOPS_WITHIN_S", 0.001)
+    stage = Stage(tmp_path)
+    stage.letters.refusals = [RetriableError("no leader")] * 3
+    stage.letters.written = done
+    stage.java.script = [waits_for(stage, errant(A, 0, "org.example.Unwanted", None))]
+    stage.run(stage.assigned(a=0), records((A, 0)))
+    assert [what for what in stage.log if what[0] in ("put", "waited", "letter", "commit")] == [
+        ("put", 0), ("letter", 0), ("waited", 1), ("commit", {A: 1}),
+    ]  # fmt: skip
+
+
+def test_a_report_that_is_refused_until_the_task_is_to_stop_is_made_before_its_last_commit(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.letters.refusals = [RetriableError("no leader")]
+    waits = waits_for(stage, errant(A, 0, "org.example.Unwanted", None))
+
+    def stopping() -> PutEffects:
+        stage.control.stop()
+        return waits()
+
+    stage.java.script = [stopping]
+    stage.run(stage.assigned(a=0), records((A, 0)))
+    assert [what for what in stage.log if what[0] in ("put", "refused", "letter", "commit")] == [
+        ("put", 0), ("refused", "no leader"), ("letter", 0), ("commit", {A: 1}),
+    ]  # fmt: skip
+
+
+def test_a_task_fails_for_a_report_that_is_not_tolerated_though_it_goes_on_itself(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, tolerates=False)
+    stage.java.script = [waits_for(stage, errant(A, 0, "org.example.Unwanted", "too long"))]
+    with pytest.raises(FatalError, match="too long"):
+        stage.run(stage.assigned(a=0), records((A, 0)))
+    assert [record.kafka_offset for record, *_ in stage.letters.taken] == [0]
+    assert all(each[A] == 0 for each in stage.committed())
+
+
+def test_a_report_in_stop_is_refused(tmp_path: Path) -> None:
+    """The producer of dead letters has ended by then."""
+    stage = Stage(tmp_path)
+    stage.run(stage.assigned(a=0), records((A, 0)))
+    with pytest.raises(RetriableError, match="has ended"):
+        stage.java.sink_starts[-1].report([errant(A, 0, "org.example.Unwanted", None)])
+    assert stage.letters.taken == []
+
+
+def test_nothing_that_was_put_is_kept_here(tmp_path: Path) -> None:
+    """However long it is before Java's preCommit covers it: the host has what the task has."""
+
+    class Value:
+        pass
+
+    stage = Stage(tmp_path)
+    stage.task.start()
+    stage.sink.allowed = lambda _: {}
+    values = [Value() for _ in range(20)]
+    left = [weakref.ref(value) for value in values]
+    for offset in range(20):
+        stage.task.put(SinkBatch.of_records([SinkRecord(A.topic, A.partition, offset, values.pop(0), at=A)]))
+        assert stage.task.pre_commit({A: offset + 1}) == {}
+    stage.sink.batches.clear()
+    stage.task.put(SinkBatch.of_records([]))
+    gc.collect()
+    stage.task.stop()
+    assert [value for value in left if value() is not None] == []
 
 
 def test_a_record_that_is_reported_in_a_flush_and_not_tolerated_becomes_one_dead_letter(tmp_path: Path) -> None:
     stage = Stage(tmp_path, tolerates=False)
     with pytest.raises(FatalError, match="too long"):
         stage.run(
-            stage.assigned(a=0), records((A, 0)), flushes_with(stage, Errant(A, 0, "org.example.Unwanted", "too long"))
+            stage.assigned(a=0), records((A, 0)), flushes_with(stage, errant(A, 0, "org.example.Unwanted", "too long"))
         )
     assert [record.kafka_offset for record, *_ in stage.letters.taken] == [0]
     assert stage.committed() == []
 
 
-def closes_with(stage: Stage, *errant: Errant) -> Moment:
+def closes_with(stage: Stage, *reported: Errant) -> Moment:
     """Return a poll in which partition A is taken back, whose close reports these records."""
 
     def moment() -> Fetched:
-        stage.sink.closed = Effects(errant=errant)
+        stage.sink.closed = Effects(errant=reported)
         try:
             return stage.taken_back([A], stage.loop.revoked)()
         finally:
@@ -312,7 +436,7 @@ def closes_with(stage: Stage, *errant: Errant) -> Moment:
 
 def test_a_record_that_is_reported_in_close_is_a_dead_letter_before_its_offset_is_committed(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    stage.run(stage.assigned(a=0), records((A, 0)), closes_with(stage, Errant(A, 0, "org.example.Unwanted", None)))
+    stage.run(stage.assigned(a=0), records((A, 0)), closes_with(stage, errant(A, 0, "org.example.Unwanted", None)))
     assert [what for what in stage.log if what[0] in ("pre_commit", "close", "letter", "commit")] == [
         ("pre_commit", {A: 1}),
         ("close", A),
@@ -330,7 +454,7 @@ def test_a_record_that_is_reported_in_close_and_refused_for_now_is_not_committed
     stage.run(
         stage.assigned(a=0, b=0),
         records((A, 0), (B, 0)),
-        closes_with(stage, Errant(A, 0, "org.example.Unwanted", None)),
+        closes_with(stage, errant(A, 0, "org.example.Unwanted", None)),
         records((B, 1)),
         stage.commits,
     )
@@ -348,7 +472,7 @@ def test_a_record_that_is_reported_in_close_and_not_tolerated_fails_the_task_and
     stage = Stage(tmp_path, tolerates=False)
     with pytest.raises(FatalError, match="too long"):
         stage.run(
-            stage.assigned(a=0), records((A, 0)), closes_with(stage, Errant(A, 0, "org.example.Unwanted", "too long"))
+            stage.assigned(a=0), records((A, 0)), closes_with(stage, errant(A, 0, "org.example.Unwanted", "too long"))
         )
     assert [record.kafka_offset for record, *_ in stage.letters.taken] == [0]
     assert stage.committed() == []
@@ -360,7 +484,7 @@ def test_a_record_that_is_refused_for_good_in_the_flush_before_a_release_fails_t
     stage = Stage(tmp_path, tolerates=False)
 
     def released() -> Fetched:
-        stage.sink.flushed = Effects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),))
+        stage.sink.flushed = Effects(errant=(errant(A, 0, "org.example.Unwanted", "too long"),))
         return stage.taken_back([A], stage.loop.revoked)()
 
     with pytest.raises(FatalError, match="too long"):
@@ -369,16 +493,8 @@ def test_a_record_that_is_refused_for_good_in_the_flush_before_a_release_fails_t
     assert stage.committed() == []
 
 
-def test_a_report_of_a_record_that_preCommit_has_covered_fails_the_task(tmp_path: Path) -> None:  # noqa: N802
-    late = PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),))
-    stage = Stage(tmp_path, PutEffects(), late)
-    with pytest.raises(FatalError, match=r"reported the record at offset 0 of t-0 .*before its preCommit covers it"):
-        stage.run(stage.assigned(a=0), records((A, 0)), stage.commits, records((A, 1)))
-    assert stage.committed() == [{A: 1}]
-
-
 def test_a_report_fails_the_task_if_errors_are_not_tolerated_and_its_batch_is_not_committed(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", "too long"),)), tolerates=False)
+    stage = Stage(tmp_path, PutEffects(errant=(errant(A, 0, "org.example.Unwanted", "too long"),)), tolerates=False)
     with pytest.raises(FatalError, match="too long"):
         stage.run(stage.assigned(a=0), records((A, 0)))
     assert all(each[A] == 0 for each in stage.committed())
@@ -387,7 +503,7 @@ def test_a_report_fails_the_task_if_errors_are_not_tolerated_and_its_batch_is_no
 
 def test_a_batch_is_not_put_again_when_only_its_dead_letters_are_refused_for_now(tmp_path: Path) -> None:
     bad = [Failure(row, "VALUE_CONVERTER", "org.example.Bad", None, "org.example.Json") for row in (0, 1)]
-    reported = (Errant(A, 2, "org.example.Unwanted", None),)
+    reported = (errant(A, 2, "org.example.Unwanted", None),)
     stage = Stage(tmp_path, PutEffects(processing=Processing(failures=tuple(bad)), errant=reported))
     stage.letters.refusals = [None, RetriableError("no leader"), RetriableError("no leader")]
     stage.run(stage.assigned(a=0), records((A, 0), (A, 1), (A, 2)), Fetched, Fetched, stage.commits)
@@ -403,7 +519,7 @@ def test_a_batch_is_not_put_again_when_only_its_dead_letters_are_refused_for_now
 def test_nothing_is_committed_before_a_record_of_an_earlier_batch_is_reported_that_was_refused_for_now(
     tmp_path: Path,
 ) -> None:
-    stage = Stage(tmp_path, PutEffects(), PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", None),)))
+    stage = Stage(tmp_path, PutEffects(), PutEffects(errant=(errant(A, 0, "org.example.Unwanted", None),)))
     stage.letters.refusals = [RetriableError("no leader")] * 2
     stage.run(stage.assigned(a=0), records((A, 0)), records((A, 1)), stage.commits, Fetched)
     assert [what for what in stage.log if what[0] in ("put", "letter", "commit")] == [
@@ -418,7 +534,7 @@ def test_nothing_is_committed_before_a_record_of_an_earlier_batch_is_reported_th
 def test_a_record_of_an_earlier_batch_is_reported_though_the_batch_that_waits_for_it_is_released(
     tmp_path: Path,
 ) -> None:
-    stage = Stage(tmp_path, PutEffects(), PutEffects(errant=(Errant(A, 0, "org.example.Unwanted", None),)))
+    stage = Stage(tmp_path, PutEffects(), PutEffects(errant=(errant(A, 0, "org.example.Unwanted", None),)))
     stage.letters.refusals = [RetriableError("no leader")] * 3
     stage.run(
         stage.assigned(a=0, b=0),
@@ -456,39 +572,6 @@ def test_records_that_transforms_remove_do_not_count_as_put(tmp_path: Path) -> N
     stage = Stage(tmp_path, first, PutEffects())
     stage.run(stage.assigned(a=0), records(*[(A, n) for n in range(5)]), stage.commits, records((A, 5)))
     assert stage.counters.records_written == 4
-
-
-def test_a_commit_is_asked_for_when_many_bytes_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sink_task, "_MOST_KEPT_BYTES", 1)
-    stage = Stage(tmp_path)
-    stage.run(stage.assigned(a=0), records((A, 0), (A, 1)), records((A, 2)))
-    assert stage.log.index(("commit", {A: 2})) < stage.log.index(("put", 2))
-
-
-def test_what_a_task_has_committed_by_itself_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Iceberg's sink does, with the transactions of a producer of its own; its preCommit covers nothing."""
-    monkeypatch.setattr(sink_task, "_MOST_KEPT_BYTES", 1)
-    stage = Stage(tmp_path)
-    asked: list[set[TopicPartition]] = []
-
-    def stored(places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        asked.append(set(places))
-        if len(asked) == 2:
-            raise ConnectError("the coordinator is away")
-        return {A: len(asked)}
-
-    monkeypatch.setattr(stage.context, "committed", stored)
-    stage.task.start()
-    monkeypatch.setattr(stage.sink, "pre_commit", lambda _: ({}, PutEffects()))
-    kept = []
-    for n in range(3):
-        stage.task.put(SinkBatch.of_records([SinkRecord(A.topic, A.partition, n, b"value", at=A)]))
-        assert stage.task.pre_commit({A: n + 1}) == {}
-        stage.task.put(SinkBatch.of_records([]))
-        kept.append([stage.task._kept.find(A, m) is not None for m in range(n + 1)])
-    stage.task.stop()
-    assert asked == [{A}] * 3
-    assert kept == [[False], [False, True], [False, False, False]]
 
 
 def test_what_put_throws_fails_the_task(tmp_path: Path) -> None:

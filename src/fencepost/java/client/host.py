@@ -112,7 +112,7 @@ class HostClient:
 
     def sink_task(self, start: SinkTaskStart) -> HostedSinkTask:
         opening = {"op": "sink", **_opening(start), "has_reporter": start.has_reporter}
-        line = Line(self._process, opening, replies_of(start.offsets))
+        line = Line(self._process, opening, replies_of(start.offsets, start.report))
         return SinkTaskClient(line, self._interrupt, self._events, passes_records=start.passes_records)
 
     def chain(self, start: ChainStart) -> HostedSteps:

@@ -10,18 +10,22 @@ from fencepost.java.client.line import Line, Reply
 from fencepost.java.client.raw_records import Buffers, columns_of
 from fencepost.java.client.session import TaskClient
 from fencepost.java.client.thrown import exception_of
+from fencepost.java.client.wire import Message
 from fencepost.java.error import JavaPluginError
 from fencepost.java.port import Act, Effects, Errant, GroupMember, GroupOffsets, Put, PutEffects
-from fencepost.record import SinkBatch, TopicPartition
+from fencepost.record import SinkBatch, SinkRecord, TopicPartition
 
 _WITHIN_MS = 100  # then no other call of Java's put follows in the same request
 
 
-def replies_of(offsets: GroupOffsets) -> Reply:
+def replies_of(offsets: GroupOffsets, report: Callable[[Sequence[Errant]], int]) -> Reply:
     """Return what answers the questions of a sink task in the middle of its calls."""
+    crossing = Crossing(is_source=False)
 
-    def reply(question: str, about: Mapping[str, Any]) -> Any:
-        places = [TopicPartition(*each) for each in about["partitions"]]
+    def reply(question: str, about: Message) -> Any:
+        if question == "report":
+            return report(_errant(about.head["errant"], about, crossing))
+        places = [TopicPartition(*each) for each in about.head["partitions"]]
         if question == "edges":
             return [(*place, begin, end) for place, (begin, end) in offsets.edges(places).items()]
         return _listed(offsets.positions(places) if question == "positions" else offsets.committed(places))
@@ -36,56 +40,68 @@ class SinkTaskClient(TaskClient):
         self, line: Line, interrupt: Callable[[int], None], events: Events, *, passes_records: bool = False
     ) -> None:
         super().__init__(line, interrupt, events)
-        self._crossing = Crossing(is_source=False) if passes_records else None
+        self._crossing = Crossing(is_source=False)
+        self._passes_records = passes_records
 
     def open(self, partitions: Sequence[TopicPartition], member: GroupMember | None = None) -> Effects:
-        return _effects(
-            self._line.result("open", partitions=_named(partitions), member=None if member is None else tuple(member))
-        )
+        membership = None if member is None else tuple(member)
+        return self._effects(self._asked("open", partitions=_named(partitions), member=membership))
 
     def put(
         self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False, meanwhile: Act | None = None
     ) -> PutEffects:
         if is_again:
-            return _put_effects(self._line.result("put", again=True))
+            return self._put_effects(self._asked("put", again=True))
         head, buffers = self._written(batch)
         head |= {"op": "put", "within_ms": _WITHIN_MS}
         if most_rows is not None:
             head["most_rows"] = most_rows
-        return _put_effects(self._line.ask(head, buffers, meanwhile=meanwhile).head["result"])
+        return self._put_effects(self._line.ask(head, buffers, meanwhile=meanwhile))
 
     def _written(self, batch: SinkBatch) -> tuple[dict[str, Any], Buffers]:
-        if self._crossing is None:
+        if not self._passes_records:
             return columns_of(batch)
         return {"rows": len(batch)}, [*self._crossing.written(list(batch))]
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
-        found = self._line.result("pre_commit", offsets=_listed(offsets))
-        return _offsets(found["offsets"]), _effects(found)
+        answer = self._asked("pre_commit", offsets=_listed(offsets))
+        return _offsets(answer.head["result"]["offsets"]), self._effects(answer)
 
     def close(self, partitions: Sequence[TopicPartition]) -> Effects:
-        return _effects(self._line.result("close", partitions=_named(partitions)))
+        return self._effects(self._asked("close", partitions=_named(partitions)))
+
+    def _asked(self, operation: str, **arguments: Any) -> Message:
+        return self._line.ask({"op": operation, **arguments})
+
+    def _effects(self, answer: Message) -> Effects:
+        found = answer.head["result"]
+        return Effects(**_requests(found), errant=_errant(found["errant"], answer, self._crossing))
+
+    def _put_effects(self, answer: Message) -> PutEffects:
+        found = answer.head["result"]
+        thrown = exception_of(found["thrown"]) if "thrown" in found else None
+        assert not isinstance(thrown, JavaPluginError)
+        puts = tuple(Put(rows, removed, took_us / 1e6) for rows, removed, took_us in found["puts"])
+        errant = _errant(found["errant"], answer, self._crossing)
+        return PutEffects(**_requests(found), errant=errant, puts=puts, thrown=thrown)
 
 
-def _effects(found: Mapping[str, Any]) -> Effects:
-    return Effects(**_asked(found))
+def _errant(listed: Sequence[Any], message: Message, crossing: Crossing) -> tuple[Errant, ...]:
+    if not listed:
+        return ()
+    places = [(TopicPartition(topic, partition), offset) for topic, partition, offset, *_ in listed]
+    given = [SinkRecord(*place, offset, at=place) for place, offset in places]
+    records: Sequence[Any] = crossing.read(message.buffers["schemas"], message.buffers["records"], given)
+    return tuple(Errant(record, *error) for record, (_, _, _, *error) in zip(records, listed, strict=True))
 
 
-def _put_effects(found: Mapping[str, Any]) -> PutEffects:
-    thrown = exception_of(found["thrown"]) if "thrown" in found else None
-    assert not isinstance(thrown, JavaPluginError)
-    puts = tuple(Put(rows, removed, took_us / 1e6) for rows, removed, took_us in found["puts"])
-    return PutEffects(**_asked(found), puts=puts, thrown=thrown)
-
-
-def _asked(found: Mapping[str, Any]) -> dict[str, Any]:
+def _requests(found: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "rewinds": _offsets(found["rewinds"]),
         "timeout_ms": found["timeout_ms"],
         "paused": tuple(TopicPartition(*each) for each in found["paused"]),
         "resumed": tuple(TopicPartition(*each) for each in found["resumed"]),
         "requests_commit": found["requests_commit"],
-        "errant": tuple(Errant(TopicPartition(topic, place), *rest) for topic, place, *rest in found["errant"]),
         "processing": processing_of(found),
     }
 

@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fencepost.api import ConnectError
@@ -11,7 +11,7 @@ from fencepost.java.client.process import HostProcess
 from fencepost.java.client.thrown import exception_of
 from fencepost.java.error import ConnectionLostError, HostEndedError, HostTimeoutError
 
-Reply = Callable[[str, Mapping[str, Any]], Any]
+Reply = Callable[[str, wire.Message], Any]
 """Answers what the host asks in the middle of a call: gets the name of the question, and what it is about."""
 
 
@@ -103,7 +103,7 @@ class Line:
                 meanwhile()
             answer = wire.receive(self._socket)
             while answer is not None and "question" in answer.head:
-                wire.send(self._socket, self._replied(answer.head))
+                wire.send(self._socket, self._replied(answer))
                 answer = wire.receive(self._socket)
             return answer
         except TimeoutError:
@@ -133,10 +133,10 @@ class Line:
             "runs. Its log has the reason"
         )
 
-    def _replied(self, question: Mapping[str, Any]) -> dict[str, Any]:
+    def _replied(self, question: wire.Message) -> dict[str, Any]:
         assert self._reply is not None
         try:
-            return {"result": self._reply(question["question"], question)}
+            return {"result": self._reply(question.head["question"], question)}
         except ConnectError as error:  # it is for the plug-in, which has asked, to deal with it
             return {"error": str(error)}
 

@@ -1,9 +1,11 @@
 package tests;
 
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Collection;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.connect.errors.ConnectException;
@@ -48,6 +50,9 @@ public final class LinesSinkTask extends SinkTask {
             }
             if (value.equals("!report")) {
                 context.errantRecordReporter().report(record, new DataException("unwanted"));
+            } else if (value.equals("!report-and-die")) {
+                reportAndDie(record);
+                continue;
             } else if (value.equals("!fail")) {
                 throw new ConnectException("it was told to fail");
             } else if (value.equals("!hang")) {
@@ -60,6 +65,21 @@ public final class LinesSinkTask extends SinkTask {
         if (lines.length() > 0 && !isPatient) {
             context.requestCommit();
         }
+    }
+
+    /** Report a record, and note that in an own store, which counts it as done after a crash. */
+    private void reportAndDie(SinkRecord record) {
+        Path store = Path.of(file + ".reported");
+        if (Files.exists(store)) {
+            return;
+        }
+        try {
+            context.errantRecordReporter().report(record, new DataException("unwanted")).get();
+        } catch (InterruptedException | ExecutionException error) {
+            throw new ConnectException(error);
+        }
+        Diary.append(store, "done");
+        Runtime.getRuntime().halt(3);
     }
 
     private void pause() {

@@ -11,10 +11,13 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.errors.RetriableException;
@@ -31,6 +34,7 @@ public final class ScriptedSink extends SinkTask {
     private Path diary;
     private boolean hasRefused;
     private Collection<SinkRecord> given = List.of();
+    private Future<Void> reported;
     private List<String> times = List.of();
     private final List<SinkRecord> all = new ArrayList<>();
 
@@ -74,11 +78,19 @@ public final class ScriptedSink extends SinkTask {
             case "late" -> throw new TimeoutException("the coordinator is late");
             case "fail" -> throw new ConnectException("cannot put", new IOException("no space left"));
             case "rewind" -> context.offset(place, 5L);
+            case "rewind to nothing" -> rewindToNothing(place);
             case "timeout" -> context.timeout(250);
             case "pause" -> context.pause(place);
             case "resume" -> context.resume(place);
             case "commit" -> context.requestCommit();
-            case "report" -> context.errantRecordReporter().report(record, new DataException("unreadable"));
+            case "report" -> report(record);
+            case "report and wait" -> reportAndWait(record);
+            case "report, and wait for those who wait" -> elsewhere(() -> reportAndWait(record));
+            case "report and look later" -> reported = report(record);
+            case "is it written" -> write("written " + reported.isDone());
+            case "report the first" -> report(all.get(0));
+            case "report a new one" -> report(new SinkRecord(record.topic(), record.kafkaPartition(), null, null,
+                    Schema.STRING_SCHEMA, "made", record.kafkaOffset()));
             case "reporter" -> write("reporter " + context.errantRecordReporter());
             case "group" -> write("group " + consumer().groupMetadata());
             case "consumer" -> consumer().poll(java.time.Duration.ZERO);
@@ -97,12 +109,31 @@ public final class ScriptedSink extends SinkTask {
         }
     }
 
+    private void reportAndWait(SinkRecord record) {
+        try {
+            report(record).get();
+            write("reported");
+        } catch (InterruptedException | ExecutionException error) {
+            throw new ConnectException("it was not reported", error);
+        }
+    }
+
+    private Future<Void> report(SinkRecord record) {
+        return context.errantRecordReporter().report(record, new DataException("unreadable"));
+    }
+
     private static void sleep() {
         try {
             Thread.sleep(150);
         } catch (InterruptedException error) {
             throw new ConnectException(error);
         }
+    }
+
+    private void rewindToNothing(TopicPartition place) {
+        Map<TopicPartition, Long> offsets = new HashMap<>(Map.of(new TopicPartition("t", 1), 5L));
+        offsets.put(place, null);
+        context.offset(offsets);
     }
 
     private void refuse() {

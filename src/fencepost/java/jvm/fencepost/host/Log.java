@@ -7,6 +7,10 @@ final class Log {
     private Log() {
     }
 
+    static void warn(Class<?> plugin, String what) {
+        LoggerFactory.getLogger(plugin).warn(what);
+    }
+
     static void error(Class<?> plugin, String what, Throwable error) {
         LoggerFactory.getLogger(plugin).error(what, error);
     }

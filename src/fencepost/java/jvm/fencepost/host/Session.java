@@ -6,6 +6,7 @@ import java.util.ConcurrentModificationException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 import org.apache.kafka.common.KafkaException;
 
 /** A connection that Python has opened, and its thread, in which everything of it is called. */
@@ -14,6 +15,10 @@ final class Session extends Thread {
     private final Wire wire;
     private final Sessions sessions;
     private volatile Service service;
+    private final Object turn = new Object();  // of writing, and of reading a reply
+    private boolean isAnswerDue;  // so Python reads, and may be asked; guarded by "turn"
+    private long turns;
+    private boolean hasEnded;
     private boolean isCalling;  // only then may the thread be interrupted: at other times it would close the channel
 
     Session(long id, Wire wire, Sessions sessions) {
@@ -29,6 +34,7 @@ final class Session extends Thread {
         try (wire) {
             for (Request request = wire.readOver(); request != null; request = wire.readOver()) {
                 Request asked = request;
+                beginTurn();
                 write(answered(() -> {
                     if (service != null) {
                         return service.call(asked);
@@ -40,6 +46,7 @@ final class Session extends Thread {
         } catch (Exception error) {
             System.err.println(getName() + " ends: " + error);
         } finally {
+            endTurns();
             sessions.ended(id);
             Thread.interrupted();  // it may be why the connection has ended
             if (service != null) {
@@ -59,10 +66,29 @@ final class Session extends Thread {
 
     /** Send an answer, or why it cannot be written as JSON. */
     private void write(Answer answer) throws IOException {
-        try {
-            wire.write(answer);
-        } catch (JsonProcessingException | StackOverflowError error) {  // nothing of it has been sent
-            wire.write(Answer.thrown(error));
+        synchronized (turn) {
+            isAnswerDue = false;
+            turn.notifyAll();
+            try {
+                wire.write(answer);
+            } catch (JsonProcessingException | StackOverflowError error) {  // nothing of it has been sent
+                wire.write(Answer.thrown(error));
+            }
+        }
+    }
+
+    private void beginTurn() {
+        synchronized (turn) {
+            isAnswerDue = true;
+            turns++;
+            turn.notifyAll();
+        }
+    }
+
+    private void endTurns() {
+        synchronized (turn) {
+            hasEnded = true;
+            turn.notifyAll();
         }
     }
 
@@ -98,11 +124,48 @@ final class Session extends Thread {
     }
 
     private Object asked(String what, Map<String, Object> arguments) {
-        Map<String, Object> question = new HashMap<>(arguments);
-        question.put("question", what);
         setCalling(false);
         try {
-            wire.write(new Answer(question, Map.of()));
+            return replied(what, () -> new Answer(arguments, Map.of()));
+        } catch (IOException error) {
+            throw new KafkaException(error);
+        } finally {
+            setCalling(true);
+        }
+    }
+
+    /**
+     * Ask Python something within the next call, or the one that is under way, and wait for the result. Only for threads of
+     * the host: an interrupt of a plug-in's would close the connection. "question" is called when it can be sent.
+     */
+    Object askFromOutside(String what, Supplier<Answer> question) throws IOException, InterruptedException {
+        synchronized (turn) {
+            while (!isAnswerDue && !hasEnded) {
+                turn.wait();
+            }
+            if (hasEnded) {
+                throw new KafkaException("the task has ended");
+            }
+            return replied(what, question);
+        }
+    }
+
+    /** Wait until the answer to the call that is under way is written. */
+    void awaitAnswer() throws InterruptedException {
+        synchronized (turn) {
+            long current = turns;
+            while (isAnswerDue && turns == current && !hasEnded) {
+                turn.wait();
+            }
+        }
+    }
+
+    private Object replied(String what, Supplier<Answer> question) throws IOException {
+        synchronized (turn) {
+            Answer asked = question.get();
+            Map<String, Object> head = new HashMap<>(asked.head());
+            head.put("question", what);
+            wire.write(new Answer(head, asked.buffers()));
             Request reply = wire.read();
             if (reply == null) {
                 throw new KafkaException("the connection to Python has ended");
@@ -111,10 +174,6 @@ final class Session extends Thread {
                 throw new KafkaException(what + " failed: " + reply.text("error"));
             }
             return reply.head().get("result");
-        } catch (IOException error) {
-            throw new KafkaException(error);
-        } finally {
-            setCalling(true);
         }
     }
 

@@ -6,35 +6,28 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.Future;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.connect.errors.IllegalWorkerStateException;
 import org.apache.kafka.connect.runtime.WorkerSinkTaskContext;
 import org.apache.kafka.connect.sink.ErrantRecordReporter;
-import org.apache.kafka.connect.sink.SinkRecord;
 
 /** What a sink task is given: Kafka Connect's own class, into which Iceberg's sink looks. It keeps what is asked of it. */
 final class SinkContext extends WorkerSinkTaskContext {
     private final Map<String, String> config;
     private final Membership membership;
-    private final boolean hasReporter;
-    private final Tolerance tolerance;
+    private final Reports reports;
     private final PluginMetrics metrics;
     private final List<TopicPartition> paused = new ArrayList<>();
     private final List<TopicPartition> resumed = new ArrayList<>();
-    private final List<List<Object>> errant = new ArrayList<>();
 
-    SinkContext(
-            Map<String, String> config, Membership membership, boolean hasReporter, Tolerance tolerance,
-            PluginMetrics metrics) {
+    /** Without "reports" there is no reporter. */
+    SinkContext(Map<String, String> config, Membership membership, Reports reports, PluginMetrics metrics) {
         super(membership.consumer(), null, null);
         this.config = config;
         this.membership = membership;
         membership.setContext(this);
-        this.hasReporter = hasReporter;
-        this.tolerance = tolerance;
+        this.reports = reports;
         this.metrics = metrics;
     }
 
@@ -66,13 +59,7 @@ final class SinkContext extends WorkerSinkTaskContext {
 
     @Override
     public ErrantRecordReporter errantRecordReporter() {
-        return hasReporter ? this::report : null;
-    }
-
-    private synchronized Future<Void> report(SinkRecord record, Throwable error) {
-        errant.add(Arrays.asList(record.originalTopic(), record.originalKafkaPartition(), record.originalKafkaOffset(),
-                error.getClass().getName(), Thrown.message(error), tolerance.trace(error)));
-        return CompletableFuture.completedFuture(null);
+        return reports == null ? null : reports::add;
     }
 
     @Override
@@ -92,26 +79,31 @@ final class SinkContext extends WorkerSinkTaskContext {
     /** Say whether the task has asked for something since the last time. */
     synchronized boolean hasEffects() {
         return !offsets().isEmpty() || timeout() >= 0 || isCommitRequested()
-                || !paused.isEmpty() || !resumed.isEmpty() || !errant.isEmpty();
+                || !paused.isEmpty() || !resumed.isEmpty() || reports != null && !reports.isEmpty();
     }
 
     /** Take what the task has asked for since the last time. */
     synchronized Map<String, Object> effects() {
         Map<String, Object> found = new HashMap<>();
-        found.put("rewinds", offsets().entrySet().stream()
+        found.put("rewinds", offsets().entrySet().stream().filter(SinkContext::hasOffset)
                 .map(each -> List.of(each.getKey().topic(), each.getKey().partition(), each.getValue())).toList());
         found.put("timeout_ms", timeout() < 0 ? null : timeout());
         found.put("paused", named(paused));
         found.put("resumed", named(resumed));
         found.put("requests_commit", isCommitRequested());
-        found.put("errant", List.copyOf(errant));
         clearOffsets();
         clearCommitRequest();
         timeout(-1);
         paused.clear();
         resumed.clear();
-        errant.clear();
         return found;
+    }
+
+    private static boolean hasOffset(Map.Entry<TopicPartition, Long> rewind) {
+        if (rewind.getValue() == null) {
+            Log.warn(SinkContext.class, rewind.getKey() + " cannot go to an offset that is null, and stays where it is");
+        }
+        return rewind.getValue() != null;
     }
 
     /** Return the topic and the number of each partition, as Python has them. */

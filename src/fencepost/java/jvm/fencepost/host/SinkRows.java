@@ -18,14 +18,16 @@ final class SinkRows {
     private final List<ConnectRecord<?>> handed;
     private final Iterator<?> runs;
     private final int count;
+    private final boolean keepsRead;
     private TopicPartition place;
     private String topic;
     private int runEnd;
     private int row;
     private int filtered;
 
-    /** Python has converted the records already if there is a buffer "records". */
-    SinkRows(Request request, Conversion<SinkRecord> conversion, Membership membership, Records form) {
+    /** Python has converted the records already if there is a buffer "records". "keepsRead": they may be reported. */
+    SinkRows(Request request, Conversion<SinkRecord> conversion, Membership membership, Records form, boolean keepsRead) {
+        this.keepsRead = keepsRead;
         this.conversion = conversion;
         this.membership = membership;
         boolean isHanded = request.buffer("records") != null;
@@ -75,7 +77,13 @@ final class SinkRows {
         SinkRecord record = (SinkRecord) handed.get(row);
         TopicPartition from = new TopicPartition(record.originalTopic(), record.originalKafkaPartition());
         membership.give(from, record.originalKafkaOffset() + 1);
-        return record;
+        return keepsRead ? new ReadRecord(copy(record), record) : record;
+    }
+
+    /** Return a record with headers of its own, which a transform may change in place. */
+    private static SinkRecord copy(SinkRecord record) {
+        return record.newRecord(record.topic(), record.kafkaPartition(), record.keySchema(), record.key(), record.valueSchema(),
+                record.value(), record.timestamp());
     }
 
     private SinkRecord converted() throws InterruptedException {
@@ -84,17 +92,30 @@ final class SinkRows {
         }
         Tolerance tolerance = conversion.tolerance;
         RecordHeaders headers = columns.headers(row);
+        byte[] rawKey = columns.key(row);
+        byte[] rawValue = columns.value(row);
         SchemaAndValue key = tolerance.run("KEY_CONVERTER", conversion.key, row,
-                () -> conversion.key.toConnectData(topic, headers, columns.key(row)));
+                () -> conversion.key.toConnectData(topic, headers, rawKey));
         SchemaAndValue value = tolerance.hasFailed() ? null : tolerance.run("VALUE_CONVERTER", conversion.value, row,
-                () -> conversion.value.toConnectData(topic, headers, columns.value(row)));
+                () -> conversion.value.toConnectData(topic, headers, rawValue));
         ConnectHeaders found = tolerance.hasFailed() ? null : tolerance.run("HEADER_CONVERTER", conversion.header, row,
                 () -> Conversion.connect(topic, headers, conversion.header));
         if (tolerance.hasFailed()) {
             return null;
         }
+        SinkRecord record = record(key, value, found);
+        if (!keepsRead) {
+            return record;
+        }
+        SchemaAndValue readKey = new SchemaAndValue(Records.RAW, rawKey);
+        SchemaAndValue readValue = new SchemaAndValue(Records.RAW, rawValue);
+        SinkRecord read = record(readKey, readValue, Records.connect(headers));
+        return new ReadRecord(record, read);
+    }
+
+    private SinkRecord record(SchemaAndValue key, SchemaAndValue value, ConnectHeaders headers) {
         return new SinkRecord(topic, place.partition(), key.schema(), key.value(), value.schema(), value.value(),
-                columns.offset(row), columns.timestamp(row), columns.timestampType(row), found, place.topic(),
+                columns.offset(row), columns.timestamp(row), columns.timestampType(row), headers, place.topic(),
                 place.partition(), columns.offset(row));
     }
 

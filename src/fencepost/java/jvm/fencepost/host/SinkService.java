@@ -1,5 +1,6 @@
 package fencepost.host;
 
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -13,14 +14,15 @@ import org.apache.kafka.connect.sink.SinkTask;
 final class SinkService extends TaskService<SinkTask, SinkRecord> {
     private final Membership membership = new Membership();
     private final SinkContext context;
+    private final Reports reports;  // null without a reporter
     private final Records form = new Records();
     private List<SinkRecord> records = List.of();
     private int count;  // of the rows from which they come
 
     SinkService(Request request, Loaders loaders) throws Exception {
         super(request, loaders, SinkTask.class);
-        context = new SinkContext(config, membership, request.flag("has_reporter"), conversion.tolerance,
-                conversion.figures().of(Map.of()));
+        reports = request.flag("has_reporter") ? new Reports(conversion, request.flag("passes_records")) : null;
+        context = new SinkContext(config, membership, reports, conversion.figures().of(Map.of()));
         start();
     }
 
@@ -70,7 +72,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
     private Answer put(Request request) throws InterruptedException {
         long until = System.nanoTime() + 1_000_000 * request.number("within_ms", 0);
         int most = (int) request.number("most_rows", Integer.MAX_VALUE);
-        SinkRows rows = request.flag("again") ? null : new SinkRows(request, conversion, membership, form);
+        SinkRows rows = request.flag("again") ? null : new SinkRows(request, conversion, membership, form, reports != null);
         if (rows != null) {
             membership.forgetGiven();
         }
@@ -132,7 +134,9 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         facts.putAll(context.effects());
         facts.putIfAbsent("filtered", 0);
         conversion.tolerance.report(facts);
-        return Answer.of(facts);
+        facts.put("errant", List.of());
+        Map<String, ByteBuffer> buffers = reports == null ? Map.of() : reports.take(facts);
+        return new Answer(Map.of("result", facts), buffers);
     }
 
     private static List<TopicPartition> partitions(Request request) {
