@@ -1,6 +1,7 @@
 """Debezium's sources for Postgres, MySQL and MariaDB, real plug-ins, while their processes and databases are killed.
 
-A snapshot that is cut short begins again, here as on Kafka Connect: faults come after it.
+Each row of two tables has a sequence of its own: its versions, its delete, and the tombstone. A snapshot that is cut
+short begins again, here as on Kafka Connect: faults come after it.
 """
 
 import contextlib
@@ -34,7 +35,9 @@ from support.worker import Worker
 pytestmark = [pytest.mark.chaos, pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long")]
 WITHIN_S = 240
 PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "4"))
-BEFORE, ROWS = 500, 200
+BEFORE, CHANGES = 500, 200
+TABLES = ("orders", "items")
+DELETED, TOMBSTONE = "deleted", "tombstone"
 LARGE_ROWS, MORE_LARGE_ROWS, ROW = 2000, 500, 100_000
 _TEXT = {"mysql": "mediumtext", "mariadb": "mediumtext", "postgres": "text"}
 _SEQUENCE = "seq from shop.seq_{}_to_{}"
@@ -73,7 +76,8 @@ def database(kind: str) -> Iterator[Database]:
             found.sql("alter system set wal_sender_timeout = '5s'")  # until it gives up a reader that stands still
             found.sql("select pg_reload_conf()")
         found.sql("create schema shop")
-        found.sql("create table shop.orders (id integer primary key, name varchar(60))")
+        for table in TABLES:
+            found.sql(f"create table shop.{table} (id integer primary key, name varchar(60), version integer)")
         found.sql(f"create table shop.documents (id integer primary key, body {_TEXT[kind]})")
         yield found
 
@@ -120,29 +124,79 @@ def config(kind: str, database: Database, bootstrap: str) -> dict[str, str]:
         "database.port": str(database.port),
         "database.password": PASSWORD,
         "topic.prefix": kind,
-        "table.include.list": "shop.orders",
+        "table.include.list": ",".join(f"shop.{table}" for table in TABLES),
         "heartbeat.interval.ms": "500",  # offsets go on without rows, too
         "exactly.once.support": "required",
-        "value.converter": JSON,
-        "value.converter.schemas.enable": "false",
+        **{f"{side}.converter": JSON for side in ("key", "value")},
+        **{f"{side}.converter.schemas.enable": "false" for side in ("key", "value")},
         "transforms": "unwrap",
         "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
         "transforms.unwrap.add.fields": "op",
+        "transforms.unwrap.delete.tombstone.handling.mode": "rewrite-with-tombstone",
         "errors.restart.enabled": "true",  # Debezium fails when its database does
     }
 
 
+class Shop:
+    """Writes to the tables. `expected` has what must come of each row, by its table and id, in order."""
+
+    def __init__(self, database: Database, drawn: random.Random) -> None:
+        self.expected: dict[tuple[str, int], list[int | str]] = {}
+        self._database = database
+        self._drawn = drawn
+        self._living: list[tuple[str, int]] = []
+        self._statements = 0
+
+    @property
+    def events(self) -> int:
+        """How many records must have come."""
+        return sum(map(len, self.expected.values()))
+
+    def fill(self, count: int) -> None:
+        """Insert rows for the snapshot, before anything else."""
+        self._database.sql("; ".join(self._insert(number) for number in range(count)))
+        self._statements = count
+
+    def change(self, count: int) -> None:
+        """Carry out statements, ten in a transaction: one changes a row of those that there are, one deletes one."""
+        for start in range(self._statements, self._statements + count, 10):
+            ten = [self._statement(number) for number in range(start, start + 10)]
+            self._database.sql("; ".join(["begin", *ten, "commit"]))
+        self._statements += count
+
+    def _statement(self, number: int) -> str:
+        if number % 10 == 4:
+            return self._update()
+        return self._delete() if number % 10 == 9 else self._insert(number)
+
+    def _insert(self, number: int) -> str:
+        table = self._drawn.choice(TABLES)
+        self._living.append((table, number))
+        self.expected[table, number] = [1]
+        return f"insert into shop.{table} values ({number}, '{table} {number}', 1)"
+
+    def _update(self) -> str:
+        table, number = self._drawn.choice(self._living)
+        versions = self.expected[table, number]
+        versions.append(len(versions) + 1)
+        return f"update shop.{table} set version = version + 1 where id = {number}"
+
+    def _delete(self) -> str:
+        table, number = self._living.pop(self._drawn.randrange(len(self._living)))
+        self.expected[table, number] += [DELETED, TOMBSTONE]
+        return f"delete from shop.{table} where id = {number}"
+
+
 def sighting(record: Observation) -> Sequenced:
-    row = json.loads(record.value or b"{}")
-    assert row["name"] == f"order {row['id']}"
-    return "orders", row["id"]
-
-
-def insert(database: Database, first: int, count: int) -> None:
-    """Insert rows, ten in a transaction."""
-    for start in range(first, first + count, 10):
-        rows = ",".join(f"({n}, 'order {n}')" for n in range(start, start + 10))
-        database.sql(f"insert into shop.orders (id, name) values {rows}")
+    table, number = record.topic.rpartition(".")[2], json.loads(record.key or b"{}")["id"]
+    if record.value is None:
+        return (table, number), TOMBSTONE
+    row = json.loads(record.value)
+    assert row["id"] == number
+    if row["__deleted"] == "true":
+        return (table, number), DELETED
+    assert row["name"] == f"{table} {number}"
+    return (table, number), row["version"]
 
 
 @contextlib.contextmanager
@@ -177,43 +231,43 @@ def test_debezium_loses_and_doubles_nothing(
     seed: int,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    drawn, total = random.Random(seed), BEFORE
+    drawn = random.Random(seed)
+    shop = Shop(database, drawn)
     of_kind = (*FAULTS, *_MORE[kind])
     faults = [fault for _ in range(PASSES) for fault in drawn.sample(of_kind, len(of_kind))]
-    insert(database, 1, BEFORE)
+    shop.fill(BEFORE)
     with (
         capfd.disabled(),
         contextlib.closing(Evidence(f"debezium-{kind}", seed)) as evidence,
-        CommittedReader(kafka.bootstrap_servers, [f"{kind}.shop.orders"]) as reader,
+        CommittedReader(kafka.bootstrap_servers, [f"{kind}.shop.{table}" for table in TABLES]) as reader,
     ):
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
 
         def arrive() -> None:
             eventually(
-                lambda: len(reader.seen()) >= total or _missing(worker, len(reader.seen()), total), within_s=WITHIN_S
+                lambda: len(reader.seen()) >= shop.events or _missing(worker, len(reader.seen()), shop.events),
+                within_s=WITHIN_S,
             )
 
         answer = worker.create("orders", config(kind, database, kafka.bootstrap_servers))
         assert answer.status_code == 201, answer.text
         arrive()
         eventually(lambda: worker.task_states("orders") == ["RUNNING"], within_s=WITHIN_S)
-        insert(database, total + 1, ROWS)
-        total += ROWS
+        shop.change(CHANGES)
         arrive()  # it streams
         for number, fault in enumerate(faults, 1):
-            insert(database, total + 1, ROWS // 2)
+            shop.change(CHANGES // 2)
             began = time.monotonic()
             with struck(worker, fault) if isinstance(fault, JavaFault) else crashed(database):
-                insert(database, total + 1 + ROWS // 2, ROWS // 2)
-                total += ROWS
+                shop.change(CHANGES // 2)
                 arrive()
                 took_s = time.monotonic() - began
             what = fault.value if isinstance(fault, JavaFault) else fault
             evidence.fault(what, "any moment", None, took_s, door="Java")
-            print(f"fault {number}: {what}: {took_s:.1f} s to the rows after it", flush=True)
-        found = judge({"orders": list(range(1, total + 1))}, reader.read_all(60), sighting=sighting)
+            print(f"fault {number}: {what}: {took_s:.1f} s to the changes after it", flush=True)
+        found = judge(shop.expected, reader.read_all(60), sighting=sighting)
         print(f"{kind}: {found}", flush=True)
-        evidence.records, evidence.verdict = total, "clean" if found.is_clean else "anomaly"
+        evidence.records, evidence.verdict = shop.events, "clean" if found.is_clean else "anomaly"
     assert found.is_clean, found
 
 
@@ -262,4 +316,4 @@ def _peak_mb(pid: int) -> int:
 
 
 def _missing(worker: Worker, seen: int, total: int, name: str = "orders") -> bool:
-    raise AssertionError(f"{seen} of {total} rows have arrived: {worker.status(name)}")
+    raise AssertionError(f"{seen} of {total} records have arrived: {worker.status(name)}")
