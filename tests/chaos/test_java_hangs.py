@@ -27,9 +27,11 @@ HANGS = ("sleep", "socket", "loop", "deadlock")
 CALLS = ("start", "poll", "commit")
 WITHIN_S = 240
 BEFORE, COUNT = 200, 400
+DEADLINE_S = 2
+START_S, MOST_STARTS = 30, 5  # for that of a slot and its host: these seconds, and so many of the first one's
 SETTINGS = {
     "spark.master": "local[32]",
-    "task.shutdown.graceful.timeout.ms": "2000",
+    "task.shutdown.graceful.timeout.ms": f"{DEADLINE_S}000",
     "slot.lease.ms": "60000",  # a slot that stands still for a moment is none of those that hang
     "session.timeout.ms": "60000",
     "java.host.options": "-Xmx128m",  # of which "memory" takes all
@@ -72,8 +74,10 @@ def test_what_hangs_or_ends_its_host_costs_no_other_host_and_no_record(
     neighbour = f"hang-{seed}-neighbour"
     with capfd.disabled(), CommittedReader(kafka.bootstrap_servers, [neighbour, *names]) as reader:
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+        began = time.monotonic()
         created(worker, neighbour, count=10**9, pause_ms=20)
         eventually(lambda: reader.seen_of(neighbour, 0), within_s=WITHIN_S)
+        most_s = DEADLINE_S + START_S + MOST_STARTS * (time.monotonic() - began)
         (host,) = hosts(worker)
         for name, (what, call) in names.items():
             at = 1 if call == "start" else BEFORE + 1
@@ -91,7 +95,9 @@ def test_what_hangs_or_ends_its_host_costs_no_other_host_and_no_record(
                 ),
                 within_s=WITHIN_S,
             )
-            print(f"{what} in {call}: done {time.monotonic() - began:.1f} s later", flush=True)
+            took_s = time.monotonic() - began
+            print(f"{what} in {call}: done {took_s:.1f} s later, of {most_s:.1f} s", flush=True)
+            assert took_s < most_s
         mark = len(reader.seen_of(neighbour, 0))
         eventually(lambda: len(reader.seen_of(neighbour, 0)) > mark, within_s=WITHIN_S)
         assert host in hosts(worker)  # the same process, below the same slot
