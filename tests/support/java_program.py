@@ -15,7 +15,7 @@ from fencepost.embedded.home import KAFKA_VERSION, default_cache, ensure_home, l
 from fencepost.embedded.ivy import pyspark_jars
 from fencepost.embedded.java import find_java
 
-_PROGRAMS = Path(__file__).with_name("java")
+PROGRAMS = Path(__file__).with_name("java")
 _SHA256 = {
     "connect-api": "5ce6158d453d2d84ab3509260fff872c67fb532a51519da6acafc6835bc48cfe",
     "connect-file": "e330c491309d8f839f2abd7260c72a3687d6d82ecf2ba0f7699a46d41a46dcac",
@@ -25,7 +25,7 @@ _SHA256 = {
     "connect-test-plugins": "08edbac8d0d9e02f088d847984c7456d500201e95a42e6128b9a8d33ebd6b9ab",
     "kafka-streams": "bd73f3805e116f711e8456ee89a8a5b43ff5dcf5a5bb865afae29deae89e7c4b",
 }
-_QUICK = ("-Xshare:auto", "-XX:TieredStopAtLevel=1")
+QUICK_JVM = ("-Xshare:auto", "-XX:TieredStopAtLevel=1")
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def streams_member(bootstrap: str, group: str, topic: str) -> Iterator[None]:
 def records_read_by_java(bootstrap: str, topic: str) -> list[str]:
     """Return the lines of `BatchReader`: one for each record, in the order of each partition."""
     ensure_compiler()
-    command = [str(find_java().path), *_QUICK, "-cp", _classpath(), str(_PROGRAMS / "BatchReader.java")]
+    command = [str(find_java().path), *QUICK_JVM, "-cp", _classpath(), str(PROGRAMS / "BatchReader.java")]
     done = subprocess.run([*command, bootstrap, topic], capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout.splitlines()
@@ -95,13 +95,13 @@ class MirrorTools:
         self._classpath = _classpath(directory, *jars)
         # Compiled first: classes that share a package with Kafka's have to come from a path as these do.
         compiler = [str(find_java().path), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(directory)]
-        source = str(_PROGRAMS / "MirrorTools.java")
+        source = str(PROGRAMS / "MirrorTools.java")
         done = subprocess.run([*compiler, "-cp", self._classpath, source], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def answers(self, questions: Sequence[str]) -> list[str]:
         main = "org.apache.kafka.connect.mirror.MirrorTools"
-        command = [str(find_java().path), *_QUICK, "-Dfile.encoding=UTF-8", "-cp", self._classpath, main]
+        command = [str(find_java().path), *QUICK_JVM, "-Dfile.encoding=UTF-8", "-cp", self._classpath, main]
         lines = "".join(f"{question}\n" for question in questions)
         done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode == 0, done.stderr[-4000:]
@@ -146,7 +146,7 @@ def _running(program: str, *arguments: str, jar: Path | None = None) -> Iterator
 def _command(program: str, *arguments: str, jar: Path | None = None) -> list[str]:
     ensure_compiler()
     classpath = _classpath(*([jar] if jar is not None else []))
-    return [str(find_java().path), *_QUICK, "-cp", classpath, str(_PROGRAMS / f"{program}.java"), *arguments]
+    return [str(find_java().path), *QUICK_JVM, "-cp", classpath, str(PROGRAMS / f"{program}.java"), *arguments]
 
 
 def kafka_jar(module: str) -> Path:

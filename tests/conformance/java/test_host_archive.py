@@ -10,6 +10,7 @@ import pytest
 
 from fencepost.java import archive, start
 from fencepost.java.error import JavaUnavailableError
+from fencepost.java.jvm_options import plain_options
 from fencepost.java.port import HostOptions
 from fencepost.java.start import start_host
 
@@ -81,5 +82,5 @@ def test_an_archive_that_could_not_be_made_is_tried_again_after_a_day_however_ma
 
 def test_a_host_starts_with_a_java_that_cannot_trim_its_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
-    monkeypatch.setattr(start, "jvm_options", lambda _: [*start._OPTIONS, "-XX:NoSuchOption=1"])
+    monkeypatch.setattr(start, "jvm_options", lambda *_: [*plain_options(), "-XX:NoSuchOption=1"])
     assert archive_of_a_host() is None

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.embedded.java import Java
-from fencepost.java.start import jvm_options
+from fencepost.java.jvm_options import jvm_options
 
 
 @pytest.mark.parametrize(
@@ -15,3 +15,49 @@ from fencepost.java.start import jvm_options
 def test_a_host_gives_memory_back_with_a_java_that_can(version: str, trims: bool) -> None:
     """An older one refuses to start."""
     assert any("TrimNativeHeap" in each for each in jvm_options(Java(Path("java"), version))) == trims
+
+
+def options(chosen: str) -> list[str]:
+    return jvm_options(Java(Path("java"), "17.0.15"), chosen.split())
+
+
+OURS = ["-Xms16m", "-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40", "-XX:+UseSerialGC"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "given_way", "instead"),
+    [
+        ("", [], []),
+        ("-Xmx512m", [], []),
+        ("-Xmx4g -Xms1g -Xss2m", [], []),
+        ("-Xmx16m", [], []),
+        ("-Xmx16383k", ["-Xms16m"], []),
+        ("-Xmx4g -Xmx8M", ["-Xms16m"], []),
+        ("-Xmx8388608", ["-Xms16m"], []),
+        ("-XX:MaxHeapSize=8m", ["-Xms16m"], []),
+        ("-XX:InitialHeapSize=8m", ["-Xms16m"], []),
+        ("-XX:MinHeapSize=64m", ["-Xms16m"], []),
+        ("-XX:InitialRAMPercentage=10", ["-Xms16m"], []),
+        ("-XX:MaxRAMPercentage=50", [], []),
+        ("-XX:+UseSerialGC", [], []),
+        ("-XX:+UseG1GC", ["-XX:+UseSerialGC"], []),
+        ("-XX:+UseZGC", ["-XX:+UseSerialGC"], []),
+        ("-XX:+UseParallelGC", ["-XX:+UseSerialGC"], []),
+        ("-XX:+UseShenandoahGC", ["-XX:+UseSerialGC"], []),
+        ("-XX:+AggressiveHeap", ["-XX:+UseSerialGC"], []),
+        ("-XX:-UseG1GC", [], []),
+        ("-XX:+UseAdaptiveSizePolicyWithSystemGC", [], []),
+        ("-XX:+DisableExplicitGC", [], []),
+        ("-XX:MinHeapFreeRatio=30", [], []),
+        ("-XX:MinHeapFreeRatio=50", ["-XX:MaxHeapFreeRatio=40"], ["-XX:MaxHeapFreeRatio=50"]),
+        ("-XX:MaxHeapFreeRatio=30", [], []),
+        ("-XX:MaxHeapFreeRatio=90 -XX:MaxHeapFreeRatio=10", ["-XX:MinHeapFreeRatio=20"], ["-XX:MinHeapFreeRatio=10"]),
+        ("-XX:MinHeapFreeRatio=x", [], []),  # Java says what is wrong with it
+    ],
+)
+def test_options_with_which_java_refuses_those_of_the_user_give_way(
+    chosen: str, given_way: list[str], instead: list[str]
+) -> None:
+    found = options(chosen)
+    assert [each for each in OURS if each not in found] == given_way
+    assert [each for each in found if each not in options("")] == instead

@@ -14,10 +14,10 @@ import java.util.List;
  * Java gives new objects a third of the heap. If that is small, it is collected often, and what is still in use is copied
  * each time.
  */
-final class FreeHeap {
+class FreeHeap {
     private static final String LEAST = "MinHeapFreeRatio";
     private static final String MOST = "MaxHeapFreeRatio";
-    private static final int OUR_LEAST = 20;  // as in the module "start" of Python
+    private static final int OUR_LEAST = 20;  // as in the module "jvm_options" of Python
     private static final int OUR_MOST = 40;
     private static final int LARGEST_LEAST = 85;
     private static final int BETWEEN = 5;
@@ -28,11 +28,16 @@ final class FreeHeap {
     private final MemoryPoolMXBean old = ManagementFactory.getMemoryPoolMXBeans().stream()
             .filter(each -> each.getType() == MemoryType.HEAP && each.isUsageThresholdSupported()).findFirst().orElseThrow();
 
-    /** Return the heap if its size is left to the host; null if a user or another kind of Java decides. */
+    /**
+     * Return the heap if its size is left to the host; null if a user, another collector or another kind of Java decides.
+     *
+     * Without full collections at will, a heap that has become large would stay so.
+     */
     static FreeHeap ours() {
         try {
             FreeHeap found = new FreeHeap();
             boolean isOurs = found.isAt(LEAST, OUR_LEAST) && found.isAt(MOST, OUR_MOST)
+                    && found.isOn("UseSerialGC") && !found.isOn("DisableExplicitGC")
                     && found.options.getVMOption("MaxNewSize").getOrigin() != VMOption.Origin.VM_CREATION;
             return isOurs ? found : null;
         } catch (LinkageError | RuntimeException error) {  // this Java has no such options
@@ -43,6 +48,10 @@ final class FreeHeap {
     private boolean isAt(String option, int value) {
         VMOption found = options.getVMOption(option);
         return found.isWriteable() && found.getValue().equals(String.valueOf(value));
+    }
+
+    private boolean isOn(String option) {
+        return Boolean.parseBoolean(options.getVMOption(option).getValue());
     }
 
     /** From the next full collection on, leave as much free as a host at rest needs. */

@@ -6,10 +6,14 @@ package fencepost.host;
  *
  * Under load the heap is larger: Java collects the garbage of new objects the more often the smaller it is. One that has
  * become too large, or is no longer needed, does not wait for its part of the time.
+ *
+ * What a task has let go may be all that is to be found: nothing new says so. So it is looked for now and then anyhow.
  */
-final class Garbage extends Thread {
+class Garbage extends Thread {
     private static final long TICK_MS = 2_000;
     private static final long EVERY_MS = 10_000;
+    private static final long ANYHOW_MS = 60_000;
+    private static final long LONGEST_PAUSE_MS = 3_600_000;  // a collection of 18 s was a process that stood still
     private static final long LARGEST_SHARE = 200;
     private static final long SHARE_OF_A_MISTAKE = 20;
     private static final long LEAST_BYTES = 4 << 20;
@@ -17,7 +21,7 @@ final class Garbage extends Thread {
     private static final long CALM = 1;  // of a large one
     private static final int TICKS = 3;  // in a row; a start is as busy, but shorter
 
-    private FreeHeap heap;  // null if its size is not ours to choose
+    FreeHeap heap;  // null if its size is not ours to choose
     private boolean isLarge;
     private int ticks;  // in a row that call for the other size
     private long collections;
@@ -41,6 +45,8 @@ final class Garbage extends Thread {
             }
             try {
                 tick();
+            } catch (OutOfMemoryError error) {
+                continue;  // the host goes on after one if the user says so: then more than ever
             } catch (LinkageError | RuntimeException error) {
                 heap = null;
                 isLarge = false;
@@ -49,26 +55,31 @@ final class Garbage extends Thread {
         }
     }
 
-    private void tick() {
+    void tick() {
         boolean isWrong = heap != null && isWrong();
         long sinceMs = now() - collectedMs;
-        boolean isDue = sinceMs >= Math.max(EVERY_MS, tookMs * LARGEST_SHARE);
-        if (isWrong && (isLarge || sinceMs >= tookMs * LARGEST_SHARE)) {  // a host at rest has the time
+        boolean isDue = sinceMs >= Math.max(EVERY_MS, pauseMs(LARGEST_SHARE));
+        if (isWrong && (isLarge || sinceMs >= pauseMs(LARGEST_SHARE))) {  // a host at rest has the time
             resize();
             collect();
             if (isLarge && heap.isTooLarge()) {  // what was in use was known from long ago
                 heap.keepMuch();
                 collect();
             }
-        } else if (isLarge && sinceMs >= Math.max(EVERY_MS, tookMs * SHARE_OF_A_MISTAKE) && heap.isTooLarge()) {
+        } else if (isLarge && sinceMs >= Math.max(EVERY_MS, pauseMs(SHARE_OF_A_MISTAKE)) && heap.isTooLarge()) {
             heap.keepMuch();
             collect();
-        } else if (isDue && used() >= usedBytes + LEAST_BYTES) {
+        } else if (isDue && (sinceMs >= ANYHOW_MS || used() >= usedBytes + LEAST_BYTES)) {
             collect();
         }
         if (isLarge) {
             heap.keepMuch();  // of what is in use now, for Java's own collections
         }
+    }
+
+    /** Return for how long no collection may follow, so that they take no more than this part of the time. */
+    private long pauseMs(long share) {
+        return Math.min(tookMs * share, LONGEST_PAUSE_MS);
     }
 
     /** Say whether the heap has had the wrong size for what was done in the last ticks. */
@@ -92,17 +103,23 @@ final class Garbage extends Thread {
 
     private void collect() {
         long began = now();
-        System.gc();
+        callCollector();
         collectedMs = now();
         tookMs = collectedMs - began;
         usedBytes = used();
     }
 
-    private static long now() {
+    // What there is of the JVM here; a test has one of its own.
+
+    void callCollector() {
+        System.gc();
+    }
+
+    long now() {
         return System.nanoTime() / 1_000_000;
     }
 
-    private static long used() {
+    long used() {
         Runtime runtime = Runtime.getRuntime();
         return runtime.totalMemory() - runtime.freeMemory();
     }
