@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
 from typing import Any
@@ -111,6 +112,15 @@ class Rule:
     def await_answered(self, times: int = 1, within_s: float = 60.0) -> None:
         """Wait until the broker has answered that many of the requests. Raises AssertionError."""
         eventually(lambda: self.answered >= times, within_s=within_s, every_s=0.005)
+
+    def met_meanwhile(self, begun_s: float, times: float = 10) -> int:
+        """Return how often it is met within that many times what all has taken since `begun_s`, on this machine.
+
+        A request that nothing holds up is there by then. It is long before clients give up what is held.
+        """
+        with suppress(AssertionError):
+            self.await_met(within_s=min(max(1.0, times * (time.monotonic() - begun_s)), 15.0))
+        return self.met
 
     def release(self) -> int:
         """Deliver what was held, in order, and wait for the broker's answers. Returns how many there were.

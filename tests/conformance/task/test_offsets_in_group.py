@@ -4,7 +4,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ from fencepost.transaction import (
     lane_ids,
     open_lanes,
 )
-from support.proxy import Action, ApiKey, KafkaProxy, Request, Rule
+from support.proxy import Action, ApiKey, KafkaProxy, Request
 
 
 class Held(OffsetsInGroup):
@@ -244,7 +243,7 @@ def test_e18_no_lane_sends_its_position_before_that_of_the_transaction_in_front_
     for number in (2, 3):
         scene.write(delivery, [number])
     first.await_met(within_s=60)
-    was_early = met_meanwhile(early, begun_s)
+    was_early = early.met_meanwhile(begun_s)
     first.release()
     delivery.finished(wait=True)
     assert was_early == 0
@@ -260,19 +259,11 @@ def test_records_do_not_wait_for_the_syncs_of_earlier_records_but_their_own_sync
         scene.write(delivery, [number])
     first.await_met(within_s=60)
     records.await_answered(2, within_s=60)
-    was_early = met_meanwhile(early, begun_s)
+    was_early = early.met_meanwhile(begun_s)
     first.release()
     delivery.finished(wait=True)
     assert was_early == 0
     assert scene.values(scene.syncs)[2:] == [b"2=4", b"3=5"]
-
-
-def met_meanwhile(rule: Rule, begun_s: float) -> int:
-    """Return how often a rule is met within ten times what everything before has taken on this machine: a request that
-    nothing holds up is there by then. Long before clients give up what is held."""
-    with suppress(AssertionError):
-        rule.await_met(within_s=min(max(1.0, 10 * (time.monotonic() - begun_s)), 15.0))
-    return rule.met
 
 
 def of(topic: str) -> Callable[[Request], bool]:
