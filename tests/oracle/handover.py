@@ -1,6 +1,6 @@
 """A cluster's state, handed over from worker to worker, Kafka Connect's or ours: what each must find and go on with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import httpx
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
-from fencepost.testing.verdict import Verdict, judge
+from fencepost.testing.verdict import Observation, Verdict, judge
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "connect-4.3.1" / "handover.json"
 GROUP = "handover"
@@ -70,9 +70,17 @@ def append(directory: Path, name: str, first: int) -> None:
 class Watched:
     """The cluster, seen from outside: REST, the offsets topic, and what is visible in the data topics."""
 
-    def __init__(self, bootstrap: str, url: str, topics: dict[str, str] = TOPICS) -> None:
-        self._bootstrap = bootstrap
+    def __init__(
+        self,
+        bootstrap: str,
+        url: str,
+        topics: dict[str, str] = TOPICS,
+        others: Mapping[str, tuple[str, int]] | None = None,
+    ) -> None:
+        """`others`: the states of connectors that are not those of `set_up`."""
+        self.bootstrap = bootstrap
         self._offsets_topic = topics["offset"]
+        self._others = others or {}
         self.rest = httpx.Client(base_url=url, timeout=100)
 
     def create(self, name: str, config: dict[str, str]) -> None:
@@ -92,35 +100,38 @@ class Watched:
             found[name] = (f"{state} but {mixed}" if mixed else state, len(tasks))
         return found
 
-    def await_states(self, wanted: dict[str, tuple[str, int]]) -> None:
+    def await_states(self, own: dict[str, tuple[str, int]]) -> None:
+        wanted = {**own, **self._others}
         eventually(lambda: (s := self.states()) == wanted or _not(s), within_s=_PATIENCE_S, every_s=0.5)
 
     def offsets(self, name: str) -> dict[Any, Any]:
         """Return the committed offset of each source partition, by its only value."""
-        reader = OffsetReader({"bootstrap.servers": self._bootstrap}, self._offsets_topic)
+        reader = OffsetReader({"bootstrap.servers": self.bootstrap}, self._offsets_topic)
         try:
             found = stored(reader.read_known(name, _PATIENCE_S))
         finally:
             reader.close()
         return {next(iter((p or {}).values())): next(iter(o.values())) for p, o in found}
 
+    def visible(self, topic: str) -> list[Observation]:
+        return CommittedReader(self.bootstrap, [topic]).read_all(_PATIENCE_S)
+
     def lines(self, name: str) -> list[str]:
         """Return what is visible in a file connector's topic."""
-        seen = CommittedReader(self._bootstrap, [name]).read_all(_PATIENCE_S)
-        return [(o.value or b"").decode() for o in seen]
+        return [(o.value or b"").decode() for o in self.visible(name)]
 
     def await_lines(self, name: str, count: int) -> None:
         eventually(
             lambda: len(self.lines(name)) >= count or _not(len(self.lines(name))), within_s=_PATIENCE_S, every_s=0.5
         )
 
-    def await_progress(self) -> None:
-        """Wait until each task of the VerifiableSource has come further."""
-        before = self.offsets("many")
+    def await_progress(self, name: str, tasks: int) -> None:
+        """Wait until each task of a connector whose offsets are numbers has come further."""
+        before = self.offsets(name)
 
         def has_moved() -> bool:
-            now = self.offsets("many")
-            return len(now) == TASKS and all(number > before.get(id_, -1) for id_, number in now.items())
+            now = self.offsets(name)
+            return len(now) == tasks and all(number > before.get(id_, -1) for id_, number in now.items())
 
         eventually(has_moved, within_s=_PATIENCE_S, every_s=0.5)
 
@@ -130,7 +141,7 @@ class Watched:
         expected |= {name: numbered(0) for name in FILES[1:]}
         expected |= {f"many-{task}": range(last + 1) for task, last in self.offsets("many").items()}
         seen: list[tuple[str, Any]] = [(name, line) for name in FILES for line in self.lines(name)]
-        for observation in CommittedReader(self._bootstrap, ["many"]).read_all(_PATIENCE_S):
+        for observation in self.visible("many"):
             seen.append((f"many-{int(observation.key or b'-1')}", int(observation.value or b"-1")))
         return judge(expected, seen)
 
@@ -139,8 +150,8 @@ def _not(seen: object) -> bool:
     raise AssertionError(f"it is {seen}")
 
 
-def set_up(cluster: Watched, directory: Path) -> None:
-    """What the first worker is asked for: connectors in every state, and one that is gone."""
+def set_up(cluster: Watched, directory: Path, others: Sequence[Callable[[Watched], None]] = ()) -> None:
+    """What the first worker is asked for: connectors in every state, one that is gone, and `others`."""
     for name in FILES:
         append(directory, name, 0)
         cluster.create(name, file_source(name))
@@ -152,6 +163,8 @@ def set_up(cluster: Watched, directory: Path) -> None:
     assert cluster.rest.delete("/connectors/gone").status_code == 204
     assert cluster.rest.put("/connectors/asleep/pause").status_code == 202
     assert cluster.rest.put("/connectors/at-rest/stop").status_code == 204
+    for create in others:
+        create(cluster)
     cluster.await_states(STATES)
 
 
@@ -162,7 +175,7 @@ def turn(number: int) -> Callable[[Watched, Path], None]:
         cluster.await_states(STATES)
         append(directory, "lines", number * LINES)
         cluster.await_lines("lines", (number + 1) * LINES)
-        cluster.await_progress()
+        cluster.await_progress("many", TASKS)
 
     return go_on
 
