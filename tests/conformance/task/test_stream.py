@@ -163,7 +163,7 @@ def test_what_fails_is_aborted_and_the_next_start_goes_on_where_the_group_stands
     stage.scripts[stage.name] = process
     stage.scripts["is_strict"] = process
     stage.produce([*range(5), "poison", *range(5)])
-    run = stage.start(most_records=1, boundary="interval", boundary_interval_ms=60_000)
+    run = stage.start(most_records=1, boundary="interval", boundary_interval_ms=600_000)
     assert "poison" in run.trace
     assert stage.values() == []
     assert stage.offsets() == {}
@@ -195,7 +195,7 @@ def test_records_as_they_came_are_refused_they_would_go_where_they_were_read(sta
 
 def test_a_paused_task_has_committed_stays_in_its_group_and_writes_nothing(stage: StreamStage) -> None:
     stage.produce(range(3))
-    run = stage.start(boundary="interval", boundary_interval_ms=60_000)
+    run = stage.start(boundary="interval", boundary_interval_ms=600_000)
     eventually(lambda: run.runner.counters.records_written == 3)
     run.runner.control.pause()
     eventually(lambda: run.states[-1:] == ["PAUSED"])
@@ -240,7 +240,7 @@ def test_e15_dead_letters_of_input_output_and_process_are_in_the_transaction_as_
     stage.produce(['{"n":1}', *refused, '{"n":2}'])
     config = {**LETTERS, "errors.deadletterqueue.topic.name": dead}
     letters = DeadLetterSpec(dead, 1, headers=True)
-    run = stage.start(config=config, boundary="interval", boundary_interval_ms=60_000, dead_letters=letters)
+    run = stage.start(config=config, boundary="interval", boundary_interval_ms=600_000, dead_letters=letters)
     eventually(lambda: run.runner.counters.errors.dead_letters == 3)
     assert (stage.values(), stage.values(dead)) == ([], [])
     run.stop()
