@@ -143,7 +143,7 @@ def test_a_task_that_fails_inside_a_transaction_leaves_nothing_open(
     worker: Worker, name: str, values: Values, kafka: EmbeddedKafka
 ) -> None:
     source = TestingSource(["a", "b", RAISE("broken"), "c"], topic=name, bootstrap=kafka.bootstrap_servers)
-    interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "600000"}
+    interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "50000"}
     created(worker, name, source.properties(name=name, **interval))
     (failed,) = worker.wait_for_tasks(name, "FAILED")
     assert "broken" in failed["trace"]
