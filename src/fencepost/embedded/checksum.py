@@ -2,11 +2,14 @@
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 
 from fencepost.embedded.error import JarError
+
+log = logging.getLogger(__name__)
 
 
 def committed() -> dict[str, str]:
@@ -49,7 +52,11 @@ class Manifest:
         self._path = path
 
     def write(self, jars: Iterable[Path]) -> None:
-        self._path.write_text(json.dumps({jar.name: stamp(jar) for jar in jars}, indent=1))
+        """Keep the sizes and times. Where that is not possible, as on a read-only disk, each process verifies again."""
+        try:
+            self._path.write_text(json.dumps({jar.name: stamp(jar) for jar in jars}, indent=1))
+        except OSError as error:
+            log.debug("the jars of %s are verified again by the next process: %s", self._path.parent, error)
 
     def matches(self, jars: Iterable[Path]) -> bool:
         """Say whether exactly these files are as they were when the manifest was written."""

@@ -81,9 +81,12 @@ def ensure_home(java: Java, cache: Path | None = None) -> KafkaHome:
     home = KafkaHome(cache / f"kafka-{KAFKA_VERSION}")
     if home.is_as_verified():
         return home
-    with locked(home.lock):  # 1
-        if not home.is_as_verified():
-            _reverify(home) if home.directory.exists() else _install(java, home)
+    if not home.directory.exists():
+        with locked(home.lock):  # 1
+            if not home.directory.exists():
+                _install(java, home)
+    if not home.is_as_verified():
+        _reverify(home)
     return home
 
 

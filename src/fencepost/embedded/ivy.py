@@ -59,9 +59,13 @@ def run(java: Java, arguments: Sequence[str], what: str, advance: Advance | None
         raise JarError(f"no ivy-*.jar in {pyspark_jars()}: reinstall pyspark")
     command = [str(java.path), "-jar", str(ivy_jar), *arguments]
     lines: list[str] = []
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
-    ) as ivy:
+    try:
+        started = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
+        )
+    except OSError as error:
+        raise JarError(f"{what} could not be fetched, because {java.path} cannot be started: {error}") from error
+    with started as ivy:
         assert ivy.stdout is not None
         for line in ivy.stdout:
             lines.append(line.rstrip())

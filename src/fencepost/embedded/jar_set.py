@@ -23,19 +23,24 @@ def ensure_jars(java: Java, name: str, modules: Sequence[str], expected: Mapping
     jars, manifest = [directory / jar for jar in sorted(expected)], checksum.Manifest(directory / "manifest.json")
     if manifest.matches(jars):
         return jars
+    _ensure_fetched(java, directory, modules, expected)
+    _verify(directory, expected)
+    manifest.write(jars)
+    return jars
+
+
+def _ensure_fetched(java: Java, directory: Path, modules: Sequence[str], expected: Mapping[str, str]) -> None:
     try:
-        with locked(directory.with_name(f"{name}.lock")):
-            if directory.exists():
-                _verify(directory, expected)
-            else:
+        if directory.exists():  # it was complete when it got this name
+            return
+        with locked(directory.with_name(f"{directory.name}.lock")):
+            if not directory.exists():
                 _fetch(java, directory, modules, expected)
-            manifest.write(jars)
     except OSError as error:
         raise JarError(
-            f"{name} cannot be kept in {directory.parent}: {error}; let this user write there, or name another "
-            "directory by XDG_CACHE_HOME"
+            f"{directory.name} cannot be kept in {directory.parent}: {error}; let this user write there, or name "
+            "another directory by XDG_CACHE_HOME"
         ) from error
-    return jars
 
 
 def _fetch(java: Java, directory: Path, modules: Sequence[str], expected: Mapping[str, str]) -> None:
@@ -51,5 +56,7 @@ def _fetch(java: Java, directory: Path, modules: Sequence[str], expected: Mappin
 def _verify(directory: Path, expected: Mapping[str, str]) -> None:
     try:
         checksum.verify(directory, expected)
+    except OSError as error:
+        raise JarError(f"{directory} cannot be read: {error}") from error
     except JarError as error:
         raise JarError(f"{error}. Delete {directory} to have them fetched again") from None

@@ -1,6 +1,6 @@
 """Compares the log of one partition with what a ledger says about it."""
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -171,10 +171,10 @@ class PartitionAudit:
         """Return whether an incarnation wrote these records that wrote entries before them, and goes on for certain."""
         producer_id, epoch = records.producer
         epochs = self._runs.incarnations[producer_id]
-        if any(each == epoch for each, _ in epochs):
+        at = bisect_left(epochs, (epoch, ""))
+        if at < len(epochs) and epochs[at][0] == epoch:
             runs = self._of_producer.get(records.producer)
             return self._runs.are_whole or (runs is not None and runs.have_before(records.sequence))
-        at = bisect_right(epochs, (epoch, ""))
         if 0 < at < len(epochs) and epochs[at - 1][1] == epochs[at][1]:
             return True
         return self._runs.are_all_there and self._follows(records.producer, epochs[max(0, at - 2) : at])
@@ -183,7 +183,7 @@ class PartitionAudit:
         """Return whether a producer's epoch is the next one of the incarnation of the two entries `before`, by epoch.
 
         With version 2 of the transaction protocol (KIP-890) the end of a transaction gives its producer the next epoch,
-        and whoever takes over the id one more. With version 1 only whoever takes it over gets the next one. An
+        and whoever takes over the id at least one more. With version 1 only whoever takes it over gets the next one. An
         incarnation whose entries have two epochs has version 2.
         """
         producer_id, epoch = producer

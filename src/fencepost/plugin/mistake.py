@@ -42,7 +42,10 @@ def unknown(kind: PluginKind, name: str, known: Iterable[str], causes: Sequence[
         if kind is PluginKind.CONNECTOR
         else f"Class {name} could not be found"
     )
-    where = f"`fencepost plugin list --url URL` names every {kind.value.replace('_', ' ')} of a worker"
+    where = (
+        f"`fencepost plugin list` names every {kind.value.replace('_', ' ')} of a worker: with --url URL if it runs, "
+        "or with --properties FILE, its file"
+    )
     close = _close(kind, name, sorted(known))
     if close.is_typo:  # then nothing else is likely
         text = [*_ended(what), *close.sentence(), *_ended(*causes, RESTART, where)]

@@ -85,3 +85,25 @@ def test_a_cache_that_cannot_be_written_is_named_with_what_to_do(registry: Regis
     (tmp_path / "fencepost").write_text("where the directory should be")
     with pytest.raises(JarError, match=rf"set cannot be kept in {default_cache()}: .*XDG_CACHE_HOME"):
         ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
+
+
+def test_right_jars_are_used_where_nothing_can_be_written(registry: Registry, tmp_path: Path) -> None:
+    """As in an image whose jars were copied without their times. Root may write anywhere, so names are taken here."""
+    jars = ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
+    for taken in (jars[0].with_name("manifest.json"), default_cache() / "set.lock"):
+        taken.unlink()
+        taken.mkdir()
+    assert ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED) == jars
+    jars[1].write_bytes(b"changed")
+    with pytest.raises(JarError, match=r"b-1\.jar has SHA-256"):
+        ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
+
+
+def test_a_java_that_does_not_start_is_not_taken_for_a_cache_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    missing = Java(tmp_path / "java", "17")
+    with pytest.raises(JarError, match=rf"could not be fetched, because {missing.path} cannot be started") as caught:
+        ensure_jars(missing, "set", ["a", "b"], _EXPECTED)
+    assert "XDG_CACHE_HOME" not in str(caught.value)

@@ -108,7 +108,8 @@ def test_an_unknown_connector_is_answered_with_where_to_look() -> None:
     assert str(caught.value) == (
         "Failed to find any class that implements Connector and which name matches Nothing. "
         "Plug-ins are read when a worker starts: restart it if this one was added or changed since. "
-        "`fencepost plugin list --url URL` names every connector of a worker"
+        "`fencepost plugin list` names every connector of a worker: with --url URL if it runs, or with "
+        "--properties FILE, its file"
     )
 
 

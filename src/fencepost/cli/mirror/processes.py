@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import IO
@@ -17,6 +18,7 @@ log = logging.getLogger("fencepost.mirror")
 _Running = Mapping[str, "subprocess.Popen[bytes]"]
 
 _LOOK_S = 0.2
+_LOOK_AGAIN_S = 0.01
 _LAST_LINES_S = 10.0
 
 
@@ -44,10 +46,20 @@ class Processes:
         try:
             return self._run()
         finally:
-            for reader in self._readers:
-                reader.join(_LAST_LINES_S)  # the last lines say why it ended; a process of its may still have the pipe
+            self._await_last_lines()
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _await_last_lines(self) -> None:
+        """Wait until all is printed, as the last lines say why a process ended; not for long, and not after a signal.
+
+        A process of theirs may still have the pipe.
+        """
+        self._is_signalled.clear()
+        until_s = time.monotonic() + _LAST_LINES_S
+        while any(reader.is_alive() for reader in self._readers) and time.monotonic() < until_s:
+            if self._is_signalled.wait(_LOOK_AGAIN_S):
+                return
 
     def _run(self) -> int:
         running: _Running = {name: self._started(name, command) for name, command in self._commands.items()}

@@ -1,8 +1,11 @@
 """`fencepost mirror`: what it takes, and how its processes live and end."""
 
 import json
+import os
 import signal
 import sys
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NoReturn
@@ -11,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fencepost.cli.main import app
+from fencepost.cli.mirror import processes
 from fencepost.cli.mirror import run as mirror
 from fencepost.cli.mirror.processes import Processes
 from fencepost.cli.mirror.run import chosen, with_port
@@ -103,6 +107,37 @@ def test_the_last_lines_of_a_process_are_printed_however_late_they_are_read(
     monkeypatch.setattr(sys, "stderr", slow)
     Processes({"ends": [sys.executable, "-c", r"print('first\nthe reason')"]}).run()
     assert [b"first" in line or b"the reason" in line for line in printed] == [True, True]
+
+
+def test_a_signal_ends_the_wait_for_the_last_lines_of_what_somebody_else_still_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_s = 60.0
+    monkeypatch.setattr(processes, "_LAST_LINES_S", limit_s)
+    holder = tmp_path / "holder"
+    ends = (
+        "import pathlib, subprocess; other = subprocess.Popen(['sleep', '300']); "
+        f"pathlib.Path({str(holder)!r}).write_text(str(other.pid))"
+    )
+
+    def signal_this_process() -> None:
+        while not is_over.wait(0.1):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    is_over = threading.Event()
+    runner = Processes({"ends": [sys.executable, "-c", ends]})
+    monkeypatch.setattr(runner, "_end", lambda running: signals.start())
+    signals = threading.Thread(target=signal_this_process)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one may come after the run
+    began_s = time.monotonic()
+    try:
+        assert runner.run() == 1
+        assert time.monotonic() - began_s < limit_s
+    finally:
+        is_over.set()
+        signals.join()
+        signal.signal(signal.SIGTERM, before)
+        os.kill(int(holder.read_text()), signal.SIGKILL)
 
 
 def test_lines_of_json_name_the_flow_in_a_field(
