@@ -278,6 +278,10 @@ class HostedSinkContext(SinkTaskContext, Protocol):
     def most_records(self) -> int:
         """Return how many records the other process's `put` gets at most (`max.poll.records`)."""
 
+    @property
+    def last_letters_s(self) -> float:
+        """Return for how many seconds a task that is to stop may wait for dead letters (`offset.flush.timeout.ms`)."""
+
 
 class Put(NamedTuple):
     """One call of the other process's `put`."""

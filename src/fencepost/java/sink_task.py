@@ -38,22 +38,24 @@ from fencepost.record import SinkBatch, SinkRecord, TopicPartition
 log = logging.getLogger(__name__)
 
 _FORM = Crossing(is_source=False)
-_STOPS_WITHIN_S = 0.2
+_LOOK_S = 0.2
 _INTERRUPTED_S = 1.0  # how long a call may go on after its interrupt
 
 _Report = Callable[[], object]
 
 
 class _Owed(NamedTuple):
-    """The rows of Java's last put, with the reports of their records that are not made yet."""
+    """The rows of Java's last put, with the reports of their records that are not made yet: of those that Java could
+    not convert, and of those that its task has reported."""
 
     batch: SinkBatch | None
     put: Put
+    left_out: deque[_Report]
     reports: deque[_Report]
     thrown: JavaError | JavaRetriableError | None
 
 
-_NOTHING = _Owed(None, Put(0), deque(), None)
+_NOTHING = _Owed(None, Put(0), deque(), deque(), None)
 
 
 class JavaSinkTask(JavaTask, HostedSink):
@@ -72,6 +74,7 @@ class JavaSinkTask(JavaTask, HostedSink):
         self._unwritten: deque[Future[None]] = deque()  # of what was reported; perhaps written by now
         self._reported = 0  # by Java, ever
         self._is_ending = False
+        self._letters_until_s: float | None = None  # once the task is to stop
         self._hosted: HostedSinkTask | None = None
         common = self._common_start(is_source=False)
         self._slices = Slices(self.context.most_records, is_single=common["passes_records"])
@@ -100,7 +103,8 @@ class JavaSinkTask(JavaTask, HostedSink):
 
     def _put(self, batch: SinkBatch) -> None:
         """Have Java put rows, and keep what follows from its last call, which comes first."""
-        self._late_reports.extend(self._owed.reports)  # its batch was given up; the task may wait for them
+        # Its batch was given up. What Java could not convert comes again, here or elsewhere; reports may be waited for.
+        self._late_reports.extend(self._owed.reports)
         self._owed = _NOTHING
         is_again = batch is self._refused
         sent = batch if is_again else self._slices.cut(batch)
@@ -113,13 +117,13 @@ class JavaSinkTask(JavaTask, HostedSink):
         rows = _part(batch, start, start + last.rows)
         self._heed(effects)
         self._reported += len(effects.errant)
-        reports = deque(self._left_out(effects, batch))
+        reports: deque[_Report] = deque()
         own = set(zip(rows.places, rows.offsets, strict=True)) if effects.errant else set()
         for errant in effects.errant:  # one of earlier rows does not come again with these
             at = errant.record.at, errant.record.kafka_offset
             (reports if at in own else self._late_reports).append(partial(self._report, errant))
         self._refused = rows if isinstance(effects.thrown, JavaRetriableError) else None
-        self._owed = _Owed(rows, last, reports, effects.thrown)
+        self._owed = _Owed(rows, last, deque(self._left_out(effects, batch)), reports, effects.thrown)
         self.progress = Progress(before, rows)
         is_whole = start + last.rows == len(sent) and effects.thrown is None
         is_uneventful = is_whole and not effects.errant and not effects.processing.failures
@@ -231,10 +235,10 @@ class JavaSinkTask(JavaTask, HostedSink):
 
     def _pay(self) -> None:
         """Make the reports of the last put, and late ones. Raises what they, or Java, have raised."""
-        _, put, reports, thrown = self._owed
+        _, put, left_out, reports, thrown = self._owed
         try:
-            _make(self._late_reports)
-            _make(reports)
+            for each in (self._late_reports, left_out, reports):
+                _make(each)
         except FatalError as error:
             if thrown is None:
                 raise
@@ -252,8 +256,9 @@ class JavaSinkTask(JavaTask, HostedSink):
     def _report_now(self, errant: Sequence[Errant]) -> int:
         """Make these reports and all before them in the middle of a call, and wait until their letters are written.
 
-        Reports that are refused for now are made again until the task is to stop. Returns how many records Java has
-        ever reported. Raises RetriableError, and what a report raises: that is raised again after the call.
+        Reports that are refused for now are made again; a task that is to stop waits for `last_letters_s` in all.
+        Returns how many records Java has ever reported. Raises RetriableError, and what a report raises: that is raised
+        again after the call.
         """
         self._add_late(errant)
         if self._is_ending:
@@ -261,23 +266,31 @@ class JavaSinkTask(JavaTask, HostedSink):
         self._make_all()
         while self._unwritten:
             try:
-                self._unwritten[0].result(_STOPS_WITHIN_S)
+                self._unwritten[0].result(_LOOK_S)
             except TimeoutError:
-                if self.context.is_stopping:
+                if self._is_too_late():
                     raise RetriableError(f"task {self._id} is to stop before its dead letters are written") from None
             else:
                 self._unwritten.popleft()
         return self._reported
 
     def _make_all(self) -> None:
-        while self._late_reports or self._owed.reports:
+        while self._late_reports or self._owed.left_out or self._owed.reports:
             try:
-                _make(self._late_reports)
-                _make(self._owed.reports)
+                for each in (self._late_reports, self._owed.left_out, self._owed.reports):
+                    _make(each)
             except RetriableError:
-                if self.context.is_stopping:
+                if self._is_too_late():
                     raise
-                time.sleep(_STOPS_WITHIN_S)
+                time.sleep(_LOOK_S)
+
+    def _is_too_late(self) -> bool:
+        """Say whether the task is to stop, and dead letters were waited for since then for as long as they may be."""
+        if not self.context.is_stopping:
+            return False
+        if self._letters_until_s is None:
+            self._letters_until_s = time.monotonic() + self.context.last_letters_s
+        return time.monotonic() >= self._letters_until_s
 
     def _report(self, errant: Errant) -> None:
         reporter = self.context.errant_record_reporter

@@ -489,7 +489,8 @@ def test_a_task_is_told_that_a_record_cannot_be_reported(scripted: Callable[...,
 def test_a_task_may_look_later_whether_its_report_is_written(
     scripted: Callable[..., HostedSinkTask], diary: Path
 ) -> None:
-    letters = Letters()
+    asked: list[int] = []
+    letters = Letters(lambda: asked.append(len(letters.taken)))
     task = scripted(has_reporter=True, report=letters.report)
     letters.take(task.put(batch("!report and look later")).errant)
 
@@ -498,7 +499,17 @@ def test_a_task_may_look_later_whether_its_report_is_written(
         return "written true" in diary.read_text()
 
     eventually(is_written, within_s=120)
+    assert asked == [1]
     assert [record.kafka_offset for record in letters.taken] == [0]
+
+
+def test_a_report_has_what_was_read_though_a_transform_has_made_its_record_anew(
+    scripted: Callable[..., HostedSinkTask],
+) -> None:
+    config = JSON_VALUES | with_transforms(anew={"type": "tests.Anew"})
+    (errant,) = scripted(config, has_reporter=True).put(batch(' "!report"', first=4)).errant
+    assert (errant.record.at, errant.record.topic, errant.record.kafka_offset) == (P0, "t", 4)
+    assert errant.record.value == b' "!report"'
 
 
 def test_there_is_a_reporter_only_if_the_config_has_one(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:

@@ -329,8 +329,9 @@ def test_a_task_that_waits_for_a_report_goes_on_after_it_is_written(tmp_path: Pa
 def test_a_task_that_waits_for_a_report_is_told_when_it_is_to_stop_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink_task, "_STOPS_WITHIN_S", 0.01)
+    monkeypatch.setattr(sink_task, "_LOOK_S", 0.01)
     stage = Stage(tmp_path)
+    stage.context.last_letters_s = 0.02
     waits = waits_for(stage, errant(A, 0, "org.example.Unwanted", None))
 
     def stopping() -> PutEffects:
@@ -342,10 +343,40 @@ def test_a_task_that_waits_for_a_report_is_told_when_it_is_to_stop_first(
     assert ("refused", "task table-0 is to stop before its dead letters are written") in stage.log
 
 
+def test_a_task_that_is_to_stop_waits_for_a_report_as_long_as_for_its_last_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_task, "_LOOK_S", 0.001)
+    stage = Stage(tmp_path)
+    stage.context.last_letters_s = 600
+    stage.letters.refusals = [RetriableError("no leader")] * 3
+    looks: list[object] = []
+
+    class Slow(Future[None]):
+        def result(self, timeout: float | None = None) -> None:
+            looks.append(timeout)
+            if len(looks) == 100:
+                self.set_result(None)
+            super().result(timeout)
+
+    stage.letters.written = Slow
+    waits = waits_for(stage, errant(A, 0, "org.example.Unwanted", None))
+
+    def stopping() -> PutEffects:
+        stage.control.stop()
+        return waits()
+
+    stage.java.script = [stopping]
+    stage.run(stage.assigned(a=0), records((A, 0)))
+    assert [what for what in stage.log if what[0] in ("put", "refused", "waited", "letter", "commit")] == [
+        ("put", 0), ("letter", 0), ("waited", 1), ("commit", {A: 1}),
+    ]  # fmt: skip
+
+
 def test_a_task_that_waits_for_a_report_waits_while_it_is_refused_for_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink_task, "_STOPS_WITHIN_S", 0.001)
+    monkeypatch.setattr(sink_task, "_LOOK_S", 0.001)
     stage = Stage(tmp_path)
     stage.letters.refusals = [RetriableError("no leader")] * 3
     stage.letters.written = done
@@ -358,6 +389,7 @@ def test_a_task_that_waits_for_a_report_waits_while_it_is_refused_for_now(
 
 def test_a_report_that_is_refused_until_the_task_is_to_stop_is_made_before_its_last_commit(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
+    stage.context.last_letters_s = 0
     stage.letters.refusals = [RetriableError("no leader")]
     waits = waits_for(stage, errant(A, 0, "org.example.Unwanted", None))
 
@@ -545,6 +577,25 @@ def test_a_record_of_an_earlier_batch_is_reported_though_the_batch_that_waits_fo
         stage.commits,
     )
     assert [what for what in stage.log if what[0] in ("letter", "commit")] == [("letter", 0), ("commit", {A: 2})]
+
+
+@pytest.mark.parametrize("tolerates", [True, False])
+def test_what_could_not_be_converted_of_a_batch_that_is_given_up_is_for_the_partitions_next_owner(
+    tmp_path: Path, tolerates: bool
+) -> None:
+    failure = Failure(0, "VALUE_CONVERTER", "org.example.Bad", None, "org.example.Json")
+    stage = Stage(tmp_path, PutEffects(processing=Processing(failures=(failure,))), tolerates=tolerates)
+    stage.letters.refusals = [RetriableError("no leader")] * 2
+    stage.run(
+        stage.assigned(a=0, b=0),
+        records((A, 0)),
+        stage.taken_back([A], stage.loop.revoked),
+        records((B, 0)),
+        stage.commits,
+    )
+    assert [what for what in stage.log if what[0] in ("put", "letter", "commit")] == [
+        ("put", 0), ("put", 0), ("commit", {B: 1}),
+    ]  # fmt: skip
 
 
 def test_a_record_that_is_not_tolerated_becomes_a_dead_letter_and_fails_the_task_with_javas_stack(

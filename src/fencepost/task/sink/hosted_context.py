@@ -28,6 +28,7 @@ class HostedContext(SinkContext):
         super().__init__(given_values(spec.task_config), control, spec.generation)
         self.place = place_of(spec)
         self.most_records = spec.input.most_records
+        self.last_letters_s = spec.commits.offset_flush_timeout_ms / 1000
         self._errors = errors
 
     @property

@@ -45,9 +45,6 @@ final class Acknowledgements {
         try {
             while (isAwaited()) {
                 complete((Long) session.askFromOutside("report", this::question));
-                if (isInAnswer()) {
-                    session.awaitAnswer();
-                }
             }
         } catch (Throwable error) {
             fail(error);
@@ -64,15 +61,13 @@ final class Acknowledgements {
         return isAsking;
     }
 
-    /** Say whether there are records that Python does not know of, though they are taken: an answer is on its way. */
-    private synchronized boolean isInAnswer() {
-        return !awaited.isEmpty() && awaited.firstKey() <= asked;
-    }
-
     private synchronized void complete(long safe) {
         Map<Long, CompletableFuture<Void>> done = awaited.headMap(safe, true);
         done.values().forEach(each -> each.complete(null));
         done.clear();
+        if (!awaited.isEmpty() && awaited.firstKey() <= asked) {
+            throw new IllegalStateException("Python knows of " + safe + " of " + asked + " reported records");
+        }
     }
 
     private synchronized void fail(Throwable error) {

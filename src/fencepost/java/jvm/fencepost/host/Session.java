@@ -17,7 +17,6 @@ final class Session extends Thread {
     private volatile Service service;
     private final Object turn = new Object();  // of writing, and of reading a reply
     private boolean isAnswerDue;  // so Python reads, and may be asked; guarded by "turn"
-    private long turns;
     private boolean hasEnded;
     private boolean isCalling;  // only then may the thread be interrupted: at other times it would close the channel
 
@@ -68,7 +67,6 @@ final class Session extends Thread {
     private void write(Answer answer) throws IOException {
         synchronized (turn) {
             isAnswerDue = false;
-            turn.notifyAll();
             try {
                 wire.write(answer);
             } catch (JsonProcessingException | StackOverflowError error) {  // nothing of it has been sent
@@ -77,10 +75,23 @@ final class Session extends Thread {
         }
     }
 
+    /**
+     * End what other threads may ask within this call. What is taken for its answer after this is not overtaken by a question.
+     * Only the thread of the session may do this.
+     */
+    static void endQuestions() {
+        ((Session) Thread.currentThread()).endTurn();
+    }
+
+    private void endTurn() {
+        synchronized (turn) {
+            isAnswerDue = false;
+        }
+    }
+
     private void beginTurn() {
         synchronized (turn) {
             isAnswerDue = true;
-            turns++;
             turn.notifyAll();
         }
     }
@@ -147,16 +158,6 @@ final class Session extends Thread {
                 throw new KafkaException("the task has ended");
             }
             return replied(what, question);
-        }
-    }
-
-    /** Wait until the answer to the call that is under way is written. */
-    void awaitAnswer() throws InterruptedException {
-        synchronized (turn) {
-            long current = turns;
-            while (isAnswerDue && turns == current && !hasEnded) {
-                turn.wait();
-            }
         }
     }
 

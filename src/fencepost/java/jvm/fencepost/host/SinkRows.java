@@ -70,7 +70,8 @@ final class SinkRows {
     private SinkRecord transformed(SinkRecord record) throws InterruptedException {
         SinkRecord changed = conversion.chain.apply(record, conversion.tolerance, row);
         filtered += changed == null && !conversion.tolerance.hasFailed() ? 1 : 0;
-        return changed;
+        boolean isNew = changed != null && record instanceof ReadRecord && !(changed instanceof ReadRecord);
+        return isNew ? new ReadRecord(changed, ((ReadRecord) record).asRead()) : changed;
     }
 
     private SinkRecord handedOver() {

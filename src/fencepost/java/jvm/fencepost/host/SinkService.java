@@ -135,6 +135,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
         facts.putIfAbsent("filtered", 0);
         conversion.tolerance.report(facts);
         facts.put("errant", List.of());
+        Session.endQuestions();  // Python counts reports in their order
         Map<String, ByteBuffer> buffers = reports == null ? Map.of() : reports.take(facts);
         return new Answer(Map.of("result", facts), buffers);
     }
