@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from fencepost.kafka.setting.table import BATCH
+from support.chaos.campaign import TRANSACTIONS
 from support.chaos.cluster_campaign import ClusterCampaign
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
@@ -19,7 +20,7 @@ from support.long_form import IS_LONG
 ROUNDS = 4 if IS_LONG else 1
 RECORDS_PER_S = 160
 UP_AGAIN_S = 10.0
-SETTINGS = {"session_timeout_ms": "3000", "slot_lease_ms": "2000", "plugin_path": PLUGIN_PATH}
+SETTINGS = {**TRANSACTIONS, "session_timeout_ms": "3000", "slot_lease_ms": "2000", "plugin_path": PLUGIN_PATH}
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
+from support.chaos.campaign import TRANSACTIONS
 from support.chaos.cluster_campaign import ClusterCampaign
 from support.chaos.cluster_chaos import ClusterChaos
 from support.chaos.cluster_fault import Cut, cluster_plan
@@ -22,6 +23,7 @@ LONG_QUOTAS = {Cut.KILL: 12, Cut.STOP: 12, Cut.BROKER_LOST: 10, Cut.PEERS_LOST: 
 WRITES_EACH = 6 if IS_LONG else 1
 RECORDS_PER_S = 160  # for each of four loads
 SETTINGS = {
+    **TRANSACTIONS,
     "session_timeout_ms": "3000",
     "heartbeat_interval_ms": "500",
     "slot_lease_ms": "2000",

@@ -14,7 +14,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
-from support.chaos.campaign import Campaign
+from support.chaos.campaign import TRANSACTIONS, Campaign
 from support.chaos.evidence import Evidence
 from support.chaos.java_faults import JavaFaults, plan
 from support.chaos.java_targets import (
@@ -51,7 +51,12 @@ def test_every_fault_of_a_java_task_leaves_the_delivery_exact(
     kafka: EmbeddedKafka, plugin_path: Path, tmp_path: Path, seed: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     bootstrap, group = kafka.bootstrap_servers, f"java-{seed}"
-    settings = {**ZOMBIE_SETTINGS, "java.host.options": QUICK, "plugin.path": f"{plugin_path},{PLUGIN_PATH}"}
+    settings = {
+        **ZOMBIE_SETTINGS,
+        **TRANSACTIONS,
+        "java.host.options": QUICK,
+        "plugin.path": f"{plugin_path},{PLUGIN_PATH}",
+    }
     interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "500"}
     evidence = Evidence("java-faults", seed)
     with (

@@ -6,7 +6,7 @@ would add nothing to those.
 
 import pytest
 
-from support.chaos.campaign import Campaign
+from support.chaos.campaign import TRANSACTIONS, Campaign
 from support.chaos.evidence import Evidence
 from support.chaos.fault import Kind, plan
 from support.chaos.kills import Kills
@@ -18,6 +18,7 @@ TIMES = 12
 QUOTAS = {Kind.KILL_SLOT: 2 * TIMES, Kind.STOP_SLOT: TIMES, Kind.KILL_WORKER: TIMES, Kind.KILL_SPLIT: TIMES}
 RECORDS_PER_S = 400  # for each of four loads
 SETTINGS = {
+    **TRANSACTIONS,
     "plugin.path": PLUGIN_PATH,
     "slot.lease.ms": "2000",
     # Spark would kill what it has given up; here the zombie has to live until it wakes up.

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.chaos.campaign import Campaign
+from support.chaos.campaign import TRANSACTIONS, Campaign
 from support.chaos.evidence import Evidence
 from support.chaos.hold import Coordinator, Target
 from support.chaos.load import PLUGIN_PATH, LineLoad, NumberedLoad, SpoolLoad, clients
-from support.chaos.matrix import TRANSACTION_TIMEOUT_S, Matrix, Network
+from support.chaos.matrix import Matrix, Network
 from support.chaos.point import Door, matrix
 from support.long_form import IS_LONG
 from support.proxy import KafkaProxy
@@ -20,6 +20,7 @@ from support.worker import Worker, free_port
 PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "7" if IS_LONG else "1"))
 RECORDS_PER_S = 100  # for each of six loads; it is the faults that count
 SETTINGS = {
+    **TRANSACTIONS,
     "plugin.path": PLUGIN_PATH,
     "slot.lease.ms": "2000",
     # Spark would kill what it has given up; here the zombie has to live until it wakes up.
@@ -76,7 +77,6 @@ def test_every_fault_at_every_point_of_a_transaction_leaves_the_delivery_exact(n
     settings = {
         **SETTINGS,
         "producer.bootstrap.servers": network.producers.bootstrap_servers,
-        "producer.transaction.timeout.ms": str(TRANSACTION_TIMEOUT_S * 1000),
     }
     with (
         capfd.disabled(),

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from integration.spark.standalone import standalone
-from support.chaos.campaign import Campaign
+from support.chaos.campaign import TRANSACTIONS, Campaign
 from support.chaos.evidence import Evidence
 from support.chaos.fault import Kind, plan
 from support.chaos.java_targets import JavaCounted
@@ -16,7 +16,7 @@ from support.java_plugins import compile_plugins
 from support.quick import QUICK
 from support.worker import Worker
 
-SETTINGS = {"spark.executor.memory": "512m", "spark.executor.cores": "4", "java.host.options": QUICK}
+SETTINGS = {**TRANSACTIONS, "spark.executor.memory": "512m", "spark.executor.cores": "4", "java.host.options": QUICK}
 
 
 @pytest.mark.chaos

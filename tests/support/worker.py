@@ -185,6 +185,12 @@ class Worker:
         found = {slot: int(pid) for slot, pid in _SLOT_READY.findall(self.newest_log_text())}  # pids come again
         return {slot: pid for slot, pid in found.items() if psutil.pid_exists(pid) and not _is_zombie(pid)}
 
+    def has_lost_slot(self, pid: int) -> bool:
+        """Say whether the slot with this process was given up, or has left by itself, for it has stood still."""
+        text = self.newest_log_text()
+        ids = [slot for slot, of in _SLOT_READY.findall(text) if int(of) == pid]
+        return any(said in text for slot in ids for said in (f"slot {slot} has been silent", f"slot {slot} leaves: "))
+
     # REST
 
     def create(self, name: str, config: Mapping[str, Any], **body: Any) -> httpx.Response:

@@ -42,7 +42,9 @@ class ClusterCampaign(Campaign):
         self.gated = gated
         self._began = 0.0
         self._recoveries = 0
-        self.late: list[str] = []
+        self._late: list[str] = []
+        self._writes = 0
+        self._late_writes: list[str] = []
         self._marking = threading.Lock()
         self._over = threading.Event()
         self._watch = threading.Thread(target=self._watch_marks, name="marks", daemon=True)
@@ -73,7 +75,7 @@ class ClusterCampaign(Campaign):
         """Wait until every connector, `but` these, is past its marks, and runs on these workers, as all of them say.
 
         `within_s` counts from the marks. On a machine that others use, too, one in a while may take longer: it is noted
-        in `late`, and `prove` counts them. Raises AssertionError for one that does not recover at all.
+        as late, and `prove` counts them. Raises AssertionError for one that does not recover at all.
         """
 
         def recovered() -> list[Load]:
@@ -98,17 +100,21 @@ class ClusterCampaign(Campaign):
         converged_s = time.monotonic() - self._began
         self._recoveries += 1
         if converged_s > within_s:
-            self.late.append(f"{converged_s:.1f} s, wanted {within_s:.1f}")
+            self._late.append(f"{converged_s:.1f} s, wanted {within_s:.1f}")
         times = [took_s for load in loads for took_s in self.marks[load.name].took_s.values()]
         return Recovery(max(times), converged_s)
 
     def timed(self, what: str, within_s: float, act: Callable[[float], T]) -> T:
-        """Return what `act` does, which gets the time that it may take at most; what is not `within_s` is late."""
+        """Return what a write's `act` does, which gets the time that it may take; what takes over `within_s` is late.
+
+        These are counted like recoveries, and apart from them.
+        """
+        self._writes += 1
         began = time.monotonic()
         done = act(within_s + _PATIENCE_S)
         took_s = time.monotonic() - began
         if took_s > within_s:
-            self.late.append(f"{what} after {took_s:.1f} s, wanted {within_s:.1f}")
+            self._late_writes.append(f"{what} after {took_s:.1f} s, wanted {within_s:.1f}")
         return done
 
     def prove(self, within_s: float = RECOVERY_S) -> None:
@@ -120,9 +126,12 @@ class ClusterCampaign(Campaign):
         assert not failures, "\n".join(failures)
         assert not torn, "\n".join(torn)
         assert not self.gated.snapshot().inconsistent
-        print(f"  late recoveries: {self.late} of {self._recoveries}", flush=True)
-        most = max(1, self._recoveries * _LATE_SHARE)
-        assert len(self.late) <= most or not IS_LONG, f"late: {self.late} of {self._recoveries}"
+        for what, late, count in (
+            ("recoveries", self._late, self._recoveries),
+            ("writes", self._late_writes, self._writes),
+        ):
+            print(f"  late {what}: {late} of {count}", flush=True)
+            assert len(late) <= max(1, count * _LATE_SHARE) or not IS_LONG, f"late {what}: {late} of {count}"
         self.evidence.verdict = "clean"
 
     def _log_text(self) -> str:

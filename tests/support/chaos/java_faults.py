@@ -18,6 +18,7 @@ from support.chaos.campaign import RECOVERY_S
 from support.chaos.evidence import Evidence
 from support.chaos.insistence import insisted
 from support.chaos.java_targets import JavaTarget
+from support.chaos.missed import Missed
 from support.chaos.processes import is_alive, resume
 from support.chaos.sink_gates import Life, SinkGates, Stop
 from support.host_processes import hosts, hosts_of_connectors
@@ -111,11 +112,16 @@ class _Victim:
     def let_go(self) -> None:
         self._stop.released.set()
 
-    def hit(self, worker: Worker) -> None:
+    def hit(self, worker: Worker, missed: Missed) -> None:
         """Strike it. One whose slot has stood still for longer than its lease, by chance, is replaced already."""
-        self.was_there = is_alive(self.slot)
-        with contextlib.suppress(psutil.NoSuchProcess):
-            self._hit(worker)
+        try:
+            self.was_there = is_alive(self.slot) and is_alive(self.host)
+            if self.was_there:
+                self._hit(worker)
+        except psutil.NoSuchProcess:
+            self.was_there = False
+        if not self.was_there:
+            missed.add(self.slot.pid, f"{self.target.name}, {self.blow.point}")
 
     def _hit(self, worker: Worker) -> None:
         match self.blow.fault:
@@ -157,6 +163,7 @@ class JavaFaults:
         self._gates = gates
         self._evidence = evidence
         self._recoveries: dict[JavaFault, list[float]] = defaultdict(list)
+        self._missed = Missed(worker, len(targets))
 
     def run(self, rounds: Sequence[Round]) -> None:
         began = time.monotonic()
@@ -166,7 +173,9 @@ class JavaFaults:
             began = time.monotonic()
             self._carry_out(number, each)
             print(f"round {number} took {time.monotonic() - began:.1f} s", flush=True)
-        print(f"{sum(map(len, self._recoveries.values()))} faults")
+        struck = sum(map(len, self._recoveries.values()))
+        print(f"{struck} faults")
+        self._missed.check(struck)
         for fault, times in self._recoveries.items():
             median = statistics.median(times)
             print(f"  {fault.value}: n={len(times)}, recovery p50 {median:.1f} s, max {max(times):.1f} s")
@@ -190,7 +199,7 @@ class JavaFaults:
         steps = [time.monotonic()]
         try:
             for victim in victims:
-                victim.hit(self._worker)
+                victim.hit(self._worker, self._missed)
             self._recover(victims)
             steps.append(time.monotonic())
             zombies = [victim.slot for victim in victims if victim.blow.fault in _ZOMBIES and victim.was_there]
@@ -205,7 +214,7 @@ class JavaFaults:
         steps.append(time.monotonic())
         took = ", ".join(f"{after - before:.1f} s" for before, after in pairwise(steps))
         print(f"round {number}: replaced, those that were hit gone, progress again after {took}")
-        for victim in victims:
+        for victim in [each for each in victims if each.was_there]:
             assert victim.took_s is not None
             self._note(number, victim.blow.fault, victim.blow.point, victim.target.name, victim.took_s)
 

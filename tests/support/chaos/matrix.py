@@ -15,7 +15,7 @@ import psutil
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
-from support.chaos.campaign import RECOVERY_S, Campaign
+from support.chaos.campaign import RECOVERY_S, TRANSACTION_TIMEOUT_S, Campaign
 from support.chaos.fault import Kind
 from support.chaos.hold import Coordinator, Hold, Target
 from support.chaos.point import Blow, Door, Moment, Phase, Round
@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 _ANY = 1 << 30
 _SUCCESSOR_S = 120.0
 _GIVEN_UP = "does not answer: its tasks fence the lost worker's ids when they start"
-TRANSACTION_TIMEOUT_S = 300  # of the tasks' producers; more than RECOVERY_S, so who waits for one does not recover
 _TIME_OUT_S = TRANSACTION_TIMEOUT_S - 60.0
 
 

@@ -1,8 +1,5 @@
 """Faults at chosen points of a sink's calls: tasks are held there, commits are read, then the fault happens."""
 
-import contextlib
-import os
-import signal
 import statistics
 import time
 from collections import defaultdict
@@ -20,6 +17,7 @@ from support.chaos.campaign import RECOVERY_S
 from support.chaos.evidence import Evidence
 from support.chaos.fault import Kind
 from support.chaos.insistence import insisted
+from support.chaos.missed import Missed
 from support.chaos.point import Moment
 from support.chaos.processes import is_alive
 from support.chaos.sink_gates import Life, SinkGates, Stop
@@ -149,6 +147,7 @@ class SinkMatrix:
         self._evidence = evidence
         self.recoveries: dict[Kind, list[float]] = defaultdict(list)
         self._steps: list[tuple[str, float]] = []
+        self._missed = Missed(worker, len(targets))
 
     def run(self, rounds: Iterable[SinkRound]) -> None:
         began = time.monotonic()
@@ -159,6 +158,7 @@ class SinkMatrix:
             self._carry_out(number, each)
             took = [f"{what} {at - before:.1f} s" for (_, before), (what, at) in pairwise(self._steps)]
             print(f"round {number} took {time.monotonic() - self._steps[0][1]:.1f} s: {', '.join(took)}", flush=True)
+        self._missed.check(sum(map(len, self.recoveries.values())))
         for kind, times in self.recoveries.items():
             print(
                 f"{kind.value}: n={len(times)}, recovery p50 {statistics.median(times):.1f} s, max {max(times):.1f} s"
@@ -188,11 +188,8 @@ class SinkMatrix:
             hold.target.file.mark(hold.target.committed())
         self._step("held")
         is_stop = each.kind is Kind.STOP_SLOT
-        # One that has stood still for longer than its lease, by chance, has left by now, and is replaced already.
-        victims = [psutil.Process(life.pid) for life in lives if psutil.pid_exists(life.pid)]
-        for victim in victims:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(victim.pid, signal.SIGSTOP if is_stop else signal.SIGKILL)
+        struck = [self._strike(hold, life, is_stop=is_stop) for hold, life in zip(holds, lives, strict=True)]
+        victims = [victim for victim in struck if victim is not None]
         took_s = self._recover(holds, lives)
         self._step("replaced")
         if is_stop:
@@ -207,8 +204,21 @@ class SinkMatrix:
             self._step("zombies gone")
         self._await_commits([hold.target for hold in holds])
         self._step("committed")
-        for hold, recovery_s in zip(holds, took_s, strict=True):
-            self._note(number, each.kind, hold, recovery_s)
+        for hold, victim, recovery_s in zip(holds, struck, took_s, strict=True):
+            if victim is not None:
+                self._note(number, each.kind, hold, recovery_s)
+
+    def _strike(self, hold: _Hold, life: Life, *, is_stop: bool) -> psutil.Process | None:
+        """Hit a slot; None: it has stood still for longer than its lease, by chance, and is replaced already."""
+        try:
+            victim = psutil.Process(life.pid)
+            if is_alive(victim):
+                victim.suspend() if is_stop else victim.kill()
+                return victim
+        except psutil.NoSuchProcess:
+            pass
+        self._missed.add(life.pid, f"{hold.target.name}, {hold.point}")
+        return None
 
     def _step(self, what: str) -> None:
         self._steps.append((what, time.monotonic()))
