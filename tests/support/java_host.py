@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.api import ExactlyOnceSupport, RecordMetadata
-from fencepost.java.error import HostEndedError
+from fencepost.java.error import HostEndedError, HostKilledError
 from fencepost.java.port import (
     Act,
     Callbacks,
@@ -232,11 +232,12 @@ class ScriptedHost:
         self.machine = machine
         self.pid = 1
         self.end: str | None = None
+        self.is_killed_by_others = False
         self.is_closed = False
 
     def ensure_alive(self) -> None:
         if self.end is not None:
-            raise HostEndedError(self.end)
+            raise (HostKilledError if self.is_killed_by_others else HostEndedError)(self.end)
 
     @property
     def ask(self) -> "ScriptedHost":

@@ -29,6 +29,13 @@ class ConnectionLostError(HostEndedError):
     """
 
 
+class HostKilledError(HostEndedError):
+    """Somebody else has killed the host (SIGKILL): most often the system, where memory is short.
+
+    That says little about who used the host.
+    """
+
+
 class HostTimeoutError(HostEndedError):
     """A call was not answered in time. The host has been killed, because its thread cannot be ended in another way."""
 

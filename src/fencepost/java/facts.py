@@ -16,17 +16,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fencepost import __version__
+from fencepost.embedded.checksum import stamp
 from fencepost.embedded.home import KAFKA_VERSION, default_cache
-from fencepost.java.error import HostEndedError
+from fencepost.java.error import HostEndedError, HostKilledError
 from fencepost.java.port import JavaClass, JavaHost, Location
 from fencepost.java.shared_host import SharedHost
 
 T = TypeVar("T")
 _Known = dict[str, dict[str, Any]]
 
+_READABLE = 0o644
 AGAIN_S = 300.0
 """For how long a class that hung, or ended its host, is not asked again. Each time costs a JVM or two, and whatever is
-asked at the same time is asked twice; and pages ask every few seconds."""
+asked at the same time is asked twice; and pages ask every few seconds.
+
+If somebody else killed the host, only the second time counts: the first one may be chance, where memory is short."""
 
 
 class ClassFacts:
@@ -39,6 +43,7 @@ class ClassFacts:
         self._asking: dict[JavaClass, threading.Lock] = {}
         self._known: dict[Location | None, _Known] = {}
         self._spared: dict[JavaClass, tuple[float, HostEndedError]] = {}
+        self._killed: set[JavaClass] = set()
 
     def version(self, java_class: JavaClass) -> str:
         """Return the version. Raises what the host raises."""
@@ -73,11 +78,19 @@ class ClassFacts:
                 return known
             try:
                 found = self._host.answer(f"{name} of {java_class.name}", ask)
-            except HostEndedError as error:  # which is the class's own doing
-                self._spared[java_class] = (time.monotonic() + AGAIN_S, error)
+            except HostEndedError as error:
+                self._spare(java_class, error)
                 raise
+            self._killed.discard(java_class)
             self._keep(java_class, name, found)
             return found
+
+    def _spare(self, java_class: JavaClass, error: HostEndedError) -> None:
+        """Do not ask a class for a while if the end of its host is its own doing."""
+        if isinstance(error, HostKilledError) and java_class not in self._killed:
+            self._killed.add(java_class)
+        else:
+            self._spared[java_class] = (time.monotonic() + AGAIN_S, error)
 
     def _turn_of(self, java_class: JavaClass) -> threading.Lock:
         with self._lock:
@@ -114,13 +127,12 @@ class ClassFacts:
 
 
 def _stamp(location: Location | None) -> list[Any]:
-    """Return what changes when a location's classes may have changed."""
-    stamp: list[Any] = [__version__, KAFKA_VERSION]
+    """Return what changes when a location's classes may have changed, and is the same in the layer of an image."""
+    found: list[Any] = [__version__, KAFKA_VERSION]
     for path in () if location is None else location.archives:
         with contextlib.suppress(OSError):
-            status = os.stat(path)
-            stamp.append([path, status.st_size, status.st_mtime_ns])
-    return stamp
+            found.append([path, *stamp(Path(path))])
+    return found
 
 
 def _read(path: Path, stamp: list[Any]) -> _Known:
@@ -138,4 +150,5 @@ def _write(path: Path, contents: dict[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".new-", delete=False) as file:
             json.dump(contents, file)
+            os.fchmod(file.fileno(), _READABLE)  # in an image, another user reads it
         os.replace(file.name, path)

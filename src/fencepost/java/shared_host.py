@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
@@ -17,7 +18,11 @@ T = TypeVar("T")
 StartHost = Callable[[HostOptions], JavaHost]
 
 _ANSWER_S = 75.0  # a request to Kafka Connect's REST may take 90 s, and the host may have to start first
-_MOST_ALONE = 4  # each is a JVM of its own; a host that ends may have had dozens of questions
+_ALL_S = 85.0  # for an answer with all that precedes it, if it is asked alone
+_LEAST_S = 15.0  # with less time than this, nothing is asked alone any more
+_MOST_ALONE = 2
+"""A host that ends may have had dozens of questions. Each that is asked alone has a JVM of its own, and the first
+one may have ended for want of memory. With two, one that hangs does not hold up all others."""
 
 
 class _Running:
@@ -105,6 +110,7 @@ class SharedHost:
 
     def take(self, user: str) -> Lease:
         """Return the running host, or a new one. Raises JavaUnavailableError."""
+        _ = self.running  # it may take seconds to learn how it has ended: nobody else waits for that, and it is kept
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
@@ -128,37 +134,45 @@ class SharedHost:
         Raises:
             HostTimeoutError: these questions were not answered in time.
             HostEndedError: these questions have ended their host.
-            RetriableError: too many have to be asked in hosts of their own just now.
+            RetriableError: there was no time to ask in a host of its own.
             JavaUnavailableError: and what `ask` raises.
         """
+        until_s = time.monotonic() + _ALL_S
         with self.take(what) as lease:
             try:
-                return _answered(what, ask, lease)
+                return _answered(what, ask, lease, _ANSWER_S)
             except HostTimeoutError:
                 raise
             except HostEndedError as error:
                 if not lease.is_shared:
                     raise
                 log.info("%s is asked again, alone, as others have used its host, too: %s", what, error)
-        return self.answer_alone(what, ask)
+        return self.answer_alone(what, ask, until_s)
 
-    def answer_alone(self, what: str, ask: Callable[[JavaHost], T]) -> T:
-        """Return what `ask` returns in a new host that nobody else uses. Raises as `answer` does."""
-        if not self._alone.acquire(timeout=_ANSWER_S):
-            raise RetriableError(
-                f"{what} was not answered: {_MOST_ALONE} other questions had hosts (JVMs) of their own for "
-                f"{_ANSWER_S:g} s. Send the request again"
-            )
+    def answer_alone(self, what: str, ask: Callable[[JavaHost], T], until_s: float | None = None) -> T:
+        """Return what `ask` returns in a new host that nobody else uses. Raises as `answer` does.
+
+        A turn, the start of the host and the answer share the time until `until_s` by the monotonic clock. `ask` is
+        not called if little of it is left, as whoever waits would be told of the end of the time, and then it happened.
+        """
+        until_s = time.monotonic() + _ALL_S if until_s is None else until_s
+        wait_s = until_s - _LEAST_S - time.monotonic()
+        if wait_s < 0 or not self._alone.acquire(timeout=wait_s):
+            raise _no_time(what)
         try:
             running = _Running(self._start(self._options))
             with Lease(running, what, lambda *_: running.host.close()) as lease:
-                return _answered(what, ask, lease)
+                left_s = until_s - time.monotonic()
+                if left_s < _LEAST_S:
+                    raise _no_time(what)
+                return _answered(what, ask, lease, min(_ANSWER_S, left_s))
         finally:
             self._alone.release()
 
     def _give_back(self, running: _Running, user: str) -> None:
+        has_ended = running.host.end is not None  # as in `take`
         with self._lock:
-            if running.host.end is not None:  # those that learn of its end later still count as its users
+            if has_ended:  # those that learn of its end later still count as its users
                 running.host.close()  # a crash leaves its sockets and their directory behind
                 return
             running.users.remove(user)
@@ -177,16 +191,21 @@ class SharedHost:
         log.debug("%s has ended: nobody uses it", self._options.label)
 
 
-def _answered(what: str, ask: Callable[[JavaHost], T], lease: Lease) -> T:
+def _no_time(what: str) -> RetriableError:
+    text = f"{what} was not answered: there was no time left to ask it in a host (a JVM) of its own"
+    return RetriableError(f"{text}. Send the request again")
+
+
+def _answered(what: str, ask: Callable[[JavaHost], T], lease: Lease, within_s: float) -> T:
     """Return what `ask` returns. The host is killed after a time; who is to blame for another end is not looked at."""
     is_late = threading.Event()
-    silence = f"{what} was not answered within {_ANSWER_S:g} s"
+    silence = f"{what} was not answered within {within_s:.3g} s"
 
     def end() -> None:
         is_late.set()
         lease.kill(silence)
 
-    timer = threading.Timer(_ANSWER_S, end)
+    timer = threading.Timer(within_s, end)
     timer.daemon = True
     timer.start()
     try:

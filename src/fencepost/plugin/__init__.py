@@ -7,13 +7,14 @@ the directories of `plugin.path`. A config can only name what is registered: no 
 
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.process import ensure_plugin_path, find, read_plugin_path, registry, use_plugin_path, use_registry
-from fencepost.plugin.registry import PluginDescription, PluginRegistry, PluginVersionError
+from fencepost.plugin.registry import PluginDescription, PluginRegistry, PluginVersionError, VersionUnknownError
 
 __all__ = [
     "PluginDescription",
     "PluginKind",
     "PluginRegistry",
     "PluginVersionError",
+    "VersionUnknownError",
     "ensure_plugin_path",
     "find",
     "read_plugin_path",

@@ -10,14 +10,14 @@ from fencepost.config import ConfigError
 from fencepost.config.class_name import answers_to
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.java.connector import class_for, java_class_of
-from fencepost.java.error import JavaPluginError
+from fencepost.java.error import JavaError, JavaPluginError
 from fencepost.java.index import Found, JavaIndex, JavaKind
 from fencepost.java.plugins import Divided, JavaHosts, JavaPlugins
 from fencepost.java.port import Classes, HostOptions, JavaClass, JavaHost, Location
 from fencepost.plugin.builtin import BUILT_IN
 from fencepost.plugin.class_key import aliases_of, class_keys
 from fencepost.plugin.kind import PluginKind
-from fencepost.plugin.registry import Installed, PluginDescription, PluginRegistry
+from fencepost.plugin.registry import Installed, PluginDescription, PluginRegistry, VersionUnknownError
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +49,8 @@ class InstalledJava:
 
     @property
     def version(self) -> str | None:
-        """Return the version; None, with a line in the log, if no host can say."""
-        return self._side.version(self._class)
+        """Return the version; None if the class does not say. Raises VersionUnknownError."""
+        return self._side.version(self._kind, self._class)
 
     @property
     def cls(self) -> type[Any]:
@@ -111,14 +111,17 @@ class JavaSide:
         """Say whether Java has classes of this kind."""
         return kind in _KINDS
 
-    def version(self, java_class: JavaClass) -> str | None:
-        """Return a class's version; None if no host can say."""
+    def version(self, kind: JavaKind, java_class: JavaClass) -> str | None:
+        """Return a class's version; None if it is broken or throws. Raises VersionUnknownError if no host can say."""
         try:
             return self.plugins.questions.facts.version(java_class)
         except JavaPluginError as error:
             self._broken[java_class] = str(error)
-        except Exception as error:
+        except JavaError as error:
             log.warning("the version of %s is not known: %s", java_class.name, error)
+        except Exception as error:
+            text = f"the version of {java_class.name} is not known now, so try again later: {error}"
+            raise VersionUnknownError(text, self.plugins.made(kind, java_class)) from error
         return None
 
     def known_version(self, java_class: JavaClass) -> str | None:
@@ -136,18 +139,23 @@ class JavaSide:
             if full in hidden and full.startswith(_OF_KAFKA) and kind is not PluginKind.CONNECTOR:
                 continue
             for one in installed:
-                version, cls = one.version, one.loaded()
+                version, cls = _shown_version(one), one.loaded()
                 if java_class_of(cls) not in self._broken:
                     found.append(PluginDescription(full, kind.type_of(cls), version))
         return found
 
     def classes(self, config: Mapping[str, str]) -> Classes:
-        """Return what the class names in a connector's config mean. The host looks for those that are not here."""
+        """Return what the class names in a connector's config mean. The host looks for those that are not here.
+
+        Raises VersionUnknownError.
+        """
         found: dict[str, JavaClass] = {}
         for kind, key, prefix in class_keys(config):
             name = config.get(key, "").strip()
             try:
                 cls = self.registry.find(kind, name, config.get(prefix + PLUGIN_VERSION))
+            except VersionUnknownError:  # the host would take any
+                raise
             except ConfigError:
                 continue
             java_class = java_class_of(cls)
@@ -174,6 +182,14 @@ class JavaSide:
         except ConfigError:  # the host looks for it, and says what is wrong
             return False
         return java_class_of(cls) is None
+
+
+def _shown_version(one: Installed) -> str | None:
+    try:
+        return one.version
+    except VersionUnknownError as error:
+        log.warning("%s", error)
+        return None
 
 
 def _keys_of_classes(config: Mapping[str, str], alias: str) -> set[str]:

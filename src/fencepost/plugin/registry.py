@@ -39,11 +39,23 @@ class PluginVersionError(ConfigError):
     """The plug-in is installed, but not in a version that the config allows."""
 
 
+class VersionUnknownError(ConfigError):
+    """The version of an installed plug-in cannot be learned now, and which one is meant depends on it.
+
+    `some` is one of its versions, for what all of them have in common, such as the type.
+    """
+
+    def __init__(self, text: str, some: type[Any]) -> None:
+        super().__init__(text)
+        self.some = some
+
+
 class Installed(Protocol):
     """A version of a plug-in."""
 
     @property
-    def version(self) -> str | None: ...
+    def version(self) -> str | None:
+        """Return the version; None if it has none. Raises VersionUnknownError."""
 
     @property
     def cls(self) -> type[Any] | None:
@@ -123,6 +135,7 @@ class PluginRegistry:
 
         Raises:
             PluginVersionError: It is installed in other versions only, which are listed.
+            VersionUnknownError: Several versions are installed, of Java, and no host says which is which.
             ConfigError: There is no such class, or it is a connector that cannot run. Or `version` cannot be read.
         """
         kind = PluginKind(kind)
@@ -131,13 +144,15 @@ class PluginRegistry:
             requirement = requirement_of(version)
         except ValueError as error:
             raise ConfigError(f"{version} is not a requirement on the version of {full}: {error}") from None
-        allowed = [one for one in installed if requirement is None or requirement.allows(one.version)]
-        if not allowed and requirement is not None:
+        newest_first = reversed(installed)
+        found = next((one for one in newest_first if requirement is None or requirement.allows(one.version)), None)
+        if found is None:
+            assert requirement is not None
             raise _no_version(full, requirement, installed)
-        fault = None if allowed[-1].cls is None else class_fault(allowed[-1].cls)
+        fault = None if found.cls is None else class_fault(found.cls)
         if fault is not None:
             raise ConfigError(fault)
-        return allowed[-1].loaded()
+        return found.loaded()
 
     def beside(self, connector: type[Any]) -> "PluginRegistry":
         """Return the registry that finds what the config of a connector of this class names beside the connector."""
@@ -149,7 +164,7 @@ class PluginRegistry:
         return (self,) if self.java is None else (self, self.java.registry)
 
     def versions(self, kind: PluginKind | str, name: str) -> tuple[str, ...]:
-        """Return the installed versions of a class, oldest first; none if there is no such class."""
+        """Return the installed versions of a class, oldest first; none if there is none, or they are not known now."""
         try:
             return tuple(one.version or UNDEFINED for one in self._installed(PluginKind(kind), name)[1])
         except ConfigError:

@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.java import facts as module
 from fencepost.java import shared_host
-from fencepost.java.error import HostEndedError, HostTimeoutError, JavaPluginError
+from fencepost.java.error import HostEndedError, HostKilledError, HostTimeoutError, JavaPluginError
 from fencepost.java.facts import ClassFacts
 from fencepost.java.port import HostOptions, JavaClass, Location
 from fencepost.java.shared_host import SharedHost
@@ -51,6 +51,18 @@ def test_a_class_is_asked_again_when_its_jar_has_changed(tmp_path: Path, thing: 
     os.utime(tmp_path / "thing.jar", ns=(1, 1))
     java.version_of = lambda java_class: "7.2"
     assert facts(java, tmp_path / "facts").version(thing) == "7.2"
+
+
+def test_facts_in_the_layer_of_an_image_are_read_there_by_any_user(tmp_path: Path, thing: JavaClass) -> None:
+    """Layers have times in whole seconds, and another user made them."""
+    jar = tmp_path / "thing.jar"
+    os.utime(jar, ns=(0, 1_700_000_000_900_000_000))
+    java = ScriptedJava()
+    facts(java, tmp_path / "facts").version(thing)
+    (file,) = (tmp_path / "facts").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o644
+    os.utime(jar, ns=(0, 1_700_000_000_000_000_000))
+    assert facts(java, tmp_path / "facts").known_version(thing) == "7.1"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", json.dumps({"stamp": [], "classes": 3})])
@@ -112,6 +124,33 @@ def test_a_class_that_crashes_its_host_is_refused_at_once_for_a_time(
     java.version_of = lambda _: "7.1"
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + module.AGAIN_S))
     assert known.version(thing) == "7.1"
+
+
+def test_a_class_whose_host_somebody_else_kills_is_asked_again_at_once_and_refused_after_the_second_time(
+    tmp_path: Path, thing: JavaClass
+) -> None:
+    """Where memory is short, the system kills a host, whatever it was asked."""
+    java, kills = ScriptedJava(), [True, False, True, True]
+
+    def answer(_: JavaClass) -> str:
+        if kills.pop(0):
+            java.hosts[-1].end, java.hosts[-1].is_killed_by_others = "signal 9 ended it", True
+            java.hosts[-1].ensure_alive()
+        return "7.1"
+
+    java.version_of = answer
+    known = facts(java, tmp_path / "facts")
+    with pytest.raises(HostKilledError, match=r"^signal 9 ended it$"):
+        known.version(thing)
+    assert known.version(thing) == "7.1"
+    os.utime(tmp_path / "thing.jar", ns=(1, 1))  # so that it is asked again
+    known = facts(java, tmp_path / "facts")
+    for _ in range(2):
+        with pytest.raises(HostKilledError, match=r"^signal 9 ended it$"):
+            known.version(thing)
+    with pytest.raises(HostKilledError, match=r"the class is not asked for \d+ s more"):
+        known.version(thing)
+    assert kills == []
 
 
 def test_what_is_known_is_said_while_another_class_hangs(tmp_path: Path, thing: JavaClass) -> None:

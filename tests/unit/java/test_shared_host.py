@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -186,10 +187,8 @@ def test_few_hosts_of_single_questions_run_at_once(monkeypatch: pytest.MonkeyPat
         others = [pool.submit(host.answer_alone, "another", lambda given: goes_on.wait(60)) for _ in range(most)]
         try:
             eventually(lambda: len(java.hosts) == most, within_s=60)
-            monkeypatch.setattr(shared_host, "_ANSWER_S", 0.01)
-            with pytest.raises(
-                RetriableError, match=r"^version of a\.Thing was not answered: 4 other.*Send the request"
-            ):
+            monkeypatch.setattr(shared_host, "_ALL_S", shared_host._LEAST_S + 0.01)
+            with pytest.raises(RetriableError, match=r"^version of a\.Thing was not answered: .*Send the request"):
                 host.answer_alone("version of a.Thing", lambda given: "7.1")
             assert len(java.hosts) == most
             monkeypatch.undo()
@@ -197,6 +196,45 @@ def test_few_hosts_of_single_questions_run_at_once(monkeypatch: pytest.MonkeyPat
             goes_on.set()
         assert all(other.result(60) for other in others)
     assert host.answer_alone("version of a.Thing", lambda given: "7.1") == "7.1"
+
+
+class Clock:
+    """What a time measures that a test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 1000.0
+        monkeypatch.setattr(shared_host, "time", SimpleNamespace(monotonic=lambda: self.now_s))
+
+
+def test_nothing_is_asked_alone_once_its_host_took_most_of_the_time_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits would be told that the time is up, and then a change of offsets would take effect."""
+    clock, java = Clock(monkeypatch), ScriptedJava()
+
+    def start(options: HostOptions) -> ScriptedHost:
+        clock.now_s += 71
+        return java.start(options)
+
+    asked: list[Any] = []
+    host = SharedHost(start, HostOptions((), "host of a test"), 60.0)
+    with pytest.raises(RetriableError, match=r"^alterOffsets of a\.Thing was not answered: there was no time"):
+        host.answer_alone("alterOffsets of a.Thing", asked.append)
+    assert asked == []
+    assert [each.is_closed for each in java.hosts] == [True]
+
+
+def test_who_is_asked_again_has_the_time_that_the_first_time_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, java = Clock(monkeypatch), ScriptedJava()
+    host = shared(java)
+    host.answer("validation of a.Leaving", lambda given: None)
+
+    def ask(given: Any) -> str:
+        clock.now_s += 71
+        crash(given)  # in a thread that the earlier question has left
+        return "7.1"
+
+    with pytest.raises(RetriableError, match=r"^version of a\.Thing was not answered: there was no time"):
+        host.answer("version of a.Thing", ask)
+    assert len(java.hosts) == 1
 
 
 def test_a_crash_is_no_kill() -> None:

@@ -8,13 +8,16 @@ import pytest
 
 from fencepost import __version__
 from fencepost.api import FatalError, SinkConnector, SinkRecord, SourceConnector, Transform
+from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.java.error import JavaPluginError
 from fencepost.java.port import JavaClass
-from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
+from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, VersionUnknownError
+from fencepost.worker.connector_classes import ConnectorClasses, type_of_config
+from fencepost.worker.connector_classes import version_of as version_of_config
 from support.jars import CONVERTER, SINK, SOURCE, TRANSFORM, class_bytes, write_jar
 from support.java_host import ScriptedJava, definition
-from support.scripted_plugins import PRICES, ScriptedPlugins, plugins_with
+from support.scripted_plugins import PRICES, ScriptedPlugins, plugins_with, used
 
 _KAFKA = "org.apache.kafka.connect."
 ROUND = "org.example.Round$Value"
@@ -200,6 +203,44 @@ def test_of_two_versions_the_newest_that_is_allowed_is_found(tmp_path: Path) -> 
     assert registry.versions(PluginKind.CONNECTOR, PRICES) == ("2.9", "2.10")
     with pytest.raises(PluginVersionError, match=r"available versions: \[2\.9, 2\.10\]"):
         registry.find(PluginKind.CONNECTOR, PRICES, "3.0")
+
+
+def test_of_two_versions_none_is_found_while_no_host_says_which_is_the_newer_one(tmp_path: Path) -> None:
+    """Or the older one would run, in place of the newest."""
+    for version in ("2.9", "2.10"):
+        write_jar(tmp_path / version / "prices.jar", {SOURCE: [PRICES], TRANSFORM: [ROUND]})
+    machine = ScriptedJava()
+
+    def version_of(java_class: JavaClass) -> str:
+        return Path(java_class.location.path if java_class.location else "").name
+
+    def end(java_class: JavaClass) -> str:
+        if version_of(java_class) == "2.10":
+            machine.hosts[-1].end, machine.hosts[-1].is_killed_by_others = "signal 9 ended it", True
+            machine.hosts[-1].ensure_alive()
+        return version_of(java_class)
+
+    machine.version_of = end
+    registry = ScriptedPlugins(tmp_path, machine)
+    config = {"connector.class": PRICES, "transforms": "round", "transforms.round.type": ROUND}
+    with pytest.raises(VersionUnknownError, match=rf"the version of {PRICES} is not known now.*: signal 9 ended it"):
+        registry.find(PluginKind.CONNECTOR, PRICES)
+    assert registry.java is not None
+    with pytest.raises(VersionUnknownError, match=r"the version of org\.example\.Round\$Value is not known now"):
+        registry.java.classes(config)
+    with used(registry):
+        assert type_of_config(config) is ConnectorType.SOURCE
+        assert version_of_config(config) is None
+        assert not ConnectorClasses().is_dataframe(config)
+    assert registry.versions(PluginKind.CONNECTOR, PRICES) == ()
+    assert {one.version for one in registry.all_plugins() if one.class_name == PRICES} == {"2.9", None}
+    later = ScriptedPlugins(tmp_path)
+    later.machine.version_of = version_of
+    assert later.java is not None
+    found = later.java.class_of(later.find(PluginKind.CONNECTOR, PRICES))
+    assert found is not None
+    assert found.location is not None
+    assert found.location.path == str(tmp_path / "2.10")
 
 
 def test_a_class_outside_of_services_files_is_found_by_its_full_name(tmp_path: Path) -> None:

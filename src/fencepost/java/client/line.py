@@ -47,7 +47,7 @@ class Line:
         except (TimeoutError, BlockingIOError):  # the latter while too many others wait
             raise self._silence("a connection") from None
         except OSError:
-            raise HostEndedError(process.await_end()) from None
+            raise process.ended(process.await_end()) from None
         try:
             self.opened: dict[str, Any] = self.ask(opening).head["result"]
         except BaseException:
@@ -127,7 +127,7 @@ class Line:
     def _ended(self, operation: str) -> HostEndedError:
         how = self._process.end_soon()
         if how is not None:
-            return HostEndedError(how)
+            return self._process.ended(how)
         return ConnectionLostError(
             f"{operation} was not answered: its connection to the {self._process.label} (a JVM) ended, though that "
             "runs. Its log has the reason"

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import IO
 
 from fencepost.java.client.socket_directory import SocketDirectory
-from fencepost.java.error import JavaUnavailableError
+from fencepost.java.error import HostEndedError, HostKilledError, JavaUnavailableError
 from fencepost.telemetry.resident import hosts
 
 log = logging.getLogger(__name__)
@@ -113,6 +113,11 @@ class HostProcess:
         except subprocess.TimeoutExpired:
             return None
         return self.end()
+
+    def ended(self, how: str) -> HostEndedError:
+        """Return the error for who used the JVM, which has ended as `how` says."""
+        is_foreign = self._killed is None and self._process.returncode == -signal.SIGKILL
+        return HostKilledError(how) if is_foreign else HostEndedError(how)
 
     def kill(self, why: str) -> None:
         """Send SIGKILL and wait. Does nothing if the JVM has ended."""

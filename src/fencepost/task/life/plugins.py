@@ -8,7 +8,7 @@ from fencepost.api.hosted_task import ChoosesTaskClass, HostedSink, HostedTask, 
 from fencepost.config import ConfigError
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.config.raw import given_values
-from fencepost.plugin import ensure_plugin_path, find, registry
+from fencepost.plugin import VersionUnknownError, ensure_plugin_path, find, registry
 from fencepost.record import SinkRecord
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
@@ -102,6 +102,8 @@ def chain_config(spec: TaskSpec) -> ChainConfig:
     try:
         connector = connector_class(spec)
         task = getattr(connector, "task", None)
+    except VersionUnknownError:  # a moment later it may be known, and the task be created
+        raise
     except (ConfigError, KeyError):  # the task cannot be created either
         return ChainConfig(properties, find)
     if not converts_itself(task):

@@ -9,7 +9,7 @@ from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.config.version import requirement_of
 from fencepost.config.worker import WorkerConfig
-from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, registry
+from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, VersionUnknownError, registry
 from fencepost.worker.validation.choice import plugin_definitions
 from fencepost.worker.validation.validation import validate_connector
 
@@ -34,7 +34,7 @@ class Plugins:
             for kind in PluginKind:
                 try:
                     found = plugins.find(kind, plugin, version)
-                except PluginVersionError as error:
+                except (PluginVersionError, VersionUnknownError) as error:
                     raise BadRequestError(str(error)) from None
                 except ConfigError:
                     continue

@@ -1,11 +1,14 @@
 """What is read of a JVM's end."""
 
+import os
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from fencepost.java.client.process import HostProcess, crashed_thread
+from fencepost.java.error import HostEndedError, HostKilledError
 
 REPORT = """#
 # A fatal error has been detected by the Java Runtime Environment:
@@ -75,3 +78,34 @@ def test_a_crash_is_said_once_if_two_threads_ask_how_the_host_has_ended(monkeypa
     assert found.count('JavaThread "orders-0"') == 1
     assert found.count("a last line") == 1
     assert len(reads) == 1, "each thread would add it"
+
+
+_WAITS = """
+import pathlib, socket, sys, threading
+events = socket.socket(socket.AF_UNIX)
+events.connect(str(pathlib.Path(sys.argv[-1]) / "worker"))
+threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "why", "error"),
+    [
+        (signal.SIGKILL, None, HostKilledError),
+        (signal.SIGSEGV, None, HostEndedError),
+        (signal.SIGKILL, "it hangs", HostEndedError),
+    ],
+)
+def test_only_a_kill_that_nobody_here_has_sent_is_somebody_elses(
+    number: int, why: str | None, error: type[HostEndedError]
+) -> None:
+    process = HostProcess([sys.executable, "-c", _WAITS], "host of tests")
+    if why is None:
+        os.kill(process.pid, number)
+    else:
+        process.kill(why)
+    found = process.ended(process.await_end())
+    process.events.close()
+    process.clear()
+    assert type(found) is error
+    assert f"signal {number:d} ended it" in str(found) or "because it hangs" in str(found)
