@@ -24,7 +24,6 @@ LOG = logging.getLogger(__name__)
 
 SourcePartition = Mapping[str, Any]
 SourceOffset = Mapping[str, Any]
-_INT64 = range(-(1 << 63), 1 << 63)
 
 
 class OffsetFormatError(ConfigError):
@@ -279,7 +278,7 @@ def _check(fields: Any, what: str) -> None:
 
 def _is_primitive(value: Any) -> bool:
     if isinstance(value, int):
-        return value in _INT64
+        return -(1 << 63) <= value < 1 << 63
     if isinstance(value, float):
         return value - value == 0  # Neither infinite nor NaN.
     return value is None or isinstance(value, str)

@@ -51,12 +51,31 @@ def test_a_value_that_cannot_be_sent_fails_its_record_alone(scripted: Scripted) 
     assert [end for _, end in found.batch.ends or ()] == [{"n": 6}]
 
 
-@pytest.mark.parametrize("kind", ["numbers", "flags", "decimals", "bytes", "texts"])
+@pytest.mark.parametrize("kind", ["numbers", "flags", "decimals", "bytes", "texts", "times"])
 def test_a_map_whose_keys_are_equal_in_python_fails_its_record(scripted: Scripted, kind: str) -> None:
     found = polled(scripted(f"other-keys,equal-{kind},b", **TOLERANT))
     assert [each.row for each in found.processing.failures] == [1]
     assert "keys that are equal in Python" in str(found.processing.failures[0].message)
     assert list(found.batch.values) == [{1: "a", 2.5: "b", False: "c", "1": "d", b"\x01": "e"}, None, "b"]
+
+
+@pytest.mark.parametrize("kind", ["ring", "rings", "wide-ring"])
+def test_a_value_that_contains_itself_fails_its_record(scripted: Scripted, kind: str) -> None:
+    """However often: the host does not run out of memory first."""
+    found = polled(scripted(f"a,{kind},b", **TOLERANT))
+    assert [each.row for each in found.processing.failures] == [1]
+    assert "nested more than 500 levels deep" in str(found.processing.failures[0].message)
+    assert list(found.batch.values) == ["a", None, "b"]
+
+
+@pytest.mark.parametrize("item", ["nested", "circle"])
+def test_a_letter_has_no_offset_where_kafka_connect_could_not_store_it(scripted: Scripted, item: str) -> None:
+    """Only the last offset of a batch is stored, and has to be such that it can be."""
+    letters = {"errors.deadletterqueue.topic.name": "dead"}
+    found = polled(scripted(f"a,{item},b", **TOLERANT, **letters)).batch
+    assert [each.source_offset for each in found.records()] == [{"n": 1}, None, {"n": 3}]
+    with pytest.raises(JavaError):
+        scripted(f"a,{item}", **TOLERANT, **letters).poll()
 
 
 def test_offsets_of_records_cross_if_dead_letters_are_to_have_them(scripted: Scripted) -> None:

@@ -179,6 +179,19 @@ def test_the_deepest_value_comes_back_and_one_that_a_transform_makes_deeper_fail
     assert [each.value for each in rest.records] == [{"f": "a"}, {"f": "b"}]
 
 
+def test_a_time_that_kafka_does_not_have_is_none_or_refused(opened: Opened) -> None:
+    """As Kafka Connect does: -1 is no time, and others below 0 are none that a record can have."""
+    route = opened(transform("RegexRouter"), **{"transforms.a.regex": ".*", "transforms.a.replacement": "t"})
+    given = [record("a", timestamp=-1), record("b", timestamp=0), record("c", timestamp=-2)]
+    found = route.run(given, 0, 1, None)
+    assert isinstance(found, Refused)
+    assert (found.row, found.step) == (2, 0)
+    assert "-2" in str(found.error)
+    rest = route.skip()
+    assert isinstance(rest, Passed)
+    assert [each.timestamp for each in rest.records] == [None, 0]
+
+
 def test_equal_schemas_are_one_object_in_all_batches(nothing: HostedSteps) -> None:
     schema = Schema.struct({"a": INT32})
     first, second = (passed(nothing, [record({"a": 1}, replace(schema))])[0] for _ in range(2))

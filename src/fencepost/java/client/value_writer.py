@@ -46,10 +46,11 @@ TYPES = tuple(SchemaType)
 BOOLEAN, INTEGER, FLOAT, TEXT, BYTES, LIST, MAP, LARGE_INTEGER, DECIMAL, TIME = range(1, 11)
 OPTIONAL, HAS_DEFAULT, HAS_NAME, HAS_VERSION, HAS_DOC = 1, 2, 4, 8, 16
 MOST_DEPTH = 500
-"""Java's `ValueForm` has the same. To read a level takes 5 of the 4,000 calls of a slot."""
+"""Java's `ValueForm` has the same. To read a level takes up to 6 of the 4,000 calls of a slot."""
 UNWRITABLE = (TypeError, ValueError, OverflowError, AttributeError, KeyError, RecursionError, struct.error)
 """What a value raises that does not fit its schema, or has no form."""
-_INT64 = range(-(2**63), 2**63)
+_MOST_UNSEEN_DEPTH, _MOST_UNSEEN_VALUES = 12, 10_000
+"""From here on containers are looked at before they are written."""
 _MOST_ZEROS = 4_000  # that a decimal gets to have the scale of its schema
 _TIMES = {(one.name, one.type) for one in (DATE, TIME_OF_DAY, TIMESTAMP)}
 
@@ -69,6 +70,7 @@ class ValueWriter:
     def __init__(self) -> None:
         self._parts: list[bytes | array[Any]] = []
         self._depth = 0
+        self._is_shallow = False  # what is being written was looked at
 
     def taken(self) -> bytes:
         return b"".join(self._parts)
@@ -90,8 +92,7 @@ class ValueWriter:
 
     def _descend(self) -> None:
         self._depth += 1
-        if self._depth > MOST_DEPTH:
-            raise RecordError(f"what is nested more than {MOST_DEPTH} levels deep cannot be handed to Java")
+        _require_depth(self._depth)
 
     def _with_schema(self, schema: Schema, values: Sequence[Any]) -> None:
         try:
@@ -163,9 +164,10 @@ class ValueWriter:
             if not isinstance(value, Mapping):
                 raise RecordError(f"Invalid value for map: {_name(value)}")
         names = list(chain.from_iterable(values))
-        if any(issubclass(kind, dt.date | dt.time) for kind in set(map(type, names))):
+        code = "f" if keys is not None and keys.type is SchemaType.FLOAT32 else "d"
+        if any(issubclass(kind, dt.date | dt.time | float) for kind in set(map(type, names))):
             for value in values:
-                _require_distinct(value)
+                _require_distinct(value, code)
         self._parts.append(array("i", map(len, values)))
         self.column(keys, names)
         self.column(members, list(chain.from_iterable(value.values() for value in values)))
@@ -173,11 +175,17 @@ class ValueWriter:
     def _union(self, values: Sequence[Any]) -> None:
         kinds = [_kind(value) for value in values]
         self._parts.append(bytes(kinds))
+        was_shallow = self._is_shallow
+        is_unseen = self._depth > _MOST_UNSEEN_DEPTH or len(values) > _MOST_UNSEEN_VALUES
+        if is_unseen and not was_shallow and (LIST in kinds or MAP in kinds):
+            _require_shallow(values, self._depth, set())
+            self._is_shallow = True
         for kind in sorted(set(kinds)):
             chosen = values if kinds.count(kind) == len(kinds) else [
                 value for value, each in zip(values, kinds, strict=True) if each == kind
             ]  # fmt: skip
             _UNION[kind](self, chosen)
+        self._is_shallow = was_shallow
 
     def _large_integers(self, values: Sequence[int]) -> None:
         self._byte_strings([big_integer(value) for value in values])
@@ -241,6 +249,25 @@ class ValueWriter:
         self._parts.append(data)
 
 
+def _require_depth(depth: int) -> None:
+    if depth > MOST_DEPTH:
+        raise RecordError(f"what is nested more than {MOST_DEPTH} levels deep cannot be handed to Java")
+
+
+def _require_shallow(values: Iterable[Any], depth: int, seen: set[int]) -> None:
+    """Refuse values at a depth that contain themselves, or are nested too deeply.
+
+    Columns are written breadth first: what contains itself several times would outgrow memory before it is too deep.
+    This goes depth first, and through each container once.
+    """
+    _require_depth(depth)
+    for value in values:
+        kind = _kind(value) if value is not None else None
+        if kind in (LIST, MAP) and id(value) not in seen:
+            _require_shallow(value.values() if kind == MAP else value, depth + 1, seen)
+            seen.add(id(value))
+
+
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise RecordError(f"Invalid value for boolean: {_name(value)}")
@@ -259,7 +286,7 @@ def _kind(value: Any) -> int:
         found = next((kind for of, kind in _KINDS.items() if isinstance(value, of)), None)
     if found is None:
         raise RecordError(f"a {type(value).__name__} without a schema cannot be handed to Java: {_name(value)}")
-    if found == INTEGER and value not in _INT64:
+    if found == INTEGER and not -(2**63) <= value < 2**63:
         return LARGE_INTEGER
     if found == DECIMAL and not value.is_finite():
         raise RecordError(f"a decimal that is not finite cannot be handed to Java: {value}")
@@ -273,11 +300,14 @@ def _number_of(value: Any) -> Any:
     return milliseconds(value) if isinstance(value, dt.datetime | dt.time) else value
 
 
-def _require_distinct(keys: Iterable[Any]) -> None:
-    """Refuse times as keys of a map that are one in Java, which would have the last one's value and no other."""
+def _require_distinct(keys: Iterable[Any], code: str) -> None:
+    """Refuse times and floats as keys of a map that are one in Java, which would have the last one's value only."""
     times = [milliseconds(key) for key in keys if isinstance(key, dt.date | dt.time)]
     if len(set(times)) < len(times):
         raise RecordError("a map with keys that are the same time in Java cannot be handed to it")
+    floats = [str(each) for each in array(code, [key for key in keys if isinstance(key, float)])]  # all NaN are one
+    if len(set(floats)) < len(floats):
+        raise RecordError("a map with keys that are the same number in Java cannot be handed to it")
 
 
 def _scaled(schema: Schema, value: Any) -> Decimal:

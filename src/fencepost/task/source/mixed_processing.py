@@ -20,8 +20,6 @@ from fencepost.task.life.mixed_bytes import ToBytes, pairs
 from fencepost.task.life.plugins import Conversion, chain_config, conversion_of
 from fencepost.task.source.processing import Processor, column_or_none
 
-_NO_TIME = -1  # as Java's connectors and transforms may say
-
 
 @dataclass
 class MixedProcessor(Processor):
@@ -103,9 +101,7 @@ class MixedProcessor(Processor):
             values=[record.value for record in records],
             keys=[record.key for record in records],
             partitions=column_or_none([record.kafka_partition for record in records]),
-            timestamps=column_or_none(
-                [None if record.timestamp == _NO_TIME else record.timestamp for record in records]
-            ),
+            timestamps=column_or_none([record.timestamp for record in records]),
             headers=[[(as_java_writes(name), data) for name, data in pairs(record)] for record in records],
             sources=[row.index for row in rows],
             letters=None if self.letters is None else self.letters.take(),

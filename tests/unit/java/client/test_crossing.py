@@ -1,9 +1,12 @@
 """The form in which records cross to Java, as far as this side reads what it has written."""
 
 import datetime as dt
+import math
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -11,7 +14,7 @@ import pytest
 from fencepost.api import RecordError, Schema, SinkRecord, SourceRecord
 from fencepost.java.client.crossing import Crossing
 from fencepost.java.client.value_writer import MOST_DEPTH
-from fencepost.record.schema import STRING
+from fencepost.record.schema import FLOAT32, INT32, STRING
 
 CALLS_OF_A_SLOT = 4_000
 
@@ -28,6 +31,13 @@ def nested(levels: int, name: str | None = None) -> Any:
     value: Any = "x"
     for _ in range(levels):
         value = [value] if name is None else {name: value}
+    return value
+
+
+def mixed(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value, None, 1]
     return value
 
 
@@ -53,6 +63,10 @@ def test_the_deepest_value_that_is_written_can_be_read(name: str | None) -> None
     assert crossed(nested(MOST_DEPTH - 1, name)) == nested(MOST_DEPTH - 1, name)
 
 
+def test_the_deepest_value_of_several_kinds_that_is_written_can_be_read() -> None:
+    assert crossed(mixed(MOST_DEPTH - 1)) == mixed(MOST_DEPTH - 1)
+
+
 def test_the_deepest_value_with_a_schema_that_is_written_can_be_read() -> None:
     assert crossed(nested(MOST_DEPTH - 1), deepest(STRING, MOST_DEPTH - 1)) == nested(MOST_DEPTH - 1)
 
@@ -61,6 +75,7 @@ def test_the_deepest_value_with_a_schema_that_is_written_can_be_read() -> None:
 def test_a_deeper_value_is_refused_alone(levels: int) -> None:
     for value, schema in (
         (nested(levels), None),
+        (mixed(levels), None),
         (nested(levels), deepest(STRING, levels)),
         (nested(levels, "a"), None),
     ):
@@ -74,11 +89,50 @@ def test_a_value_that_needs_more_calls_than_are_left_is_refused() -> None:
         crossed(nested(MOST_DEPTH - 1))
 
 
-def test_a_value_that_contains_itself_is_refused() -> None:
+def ring() -> Any:
     ring: list[Any] = []
     ring.append(ring)
-    with pytest.raises(RecordError, match="nested"):
-        crossed(ring)
+    return ring
+
+
+def rings() -> Any:
+    rings: dict[str, Any] = {}
+    rings |= {"self": rings, "list": [rings, rings]}
+    return rings
+
+
+def children_with_their_parent() -> Any:
+    parent: dict[str, Any] = {}
+    parent["children"] = [{"parent": parent} for _ in range(1_000)]
+    return parent
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("make", [ring, rings, children_with_their_parent])
+def test_a_value_that_contains_itself_is_refused(make: Callable[[], Any]) -> None:
+    """However often: there are more of it at each level."""
+    with pytest.raises(RecordError, match="nested more than 500 levels deep"):
+        crossed(make())
+
+
+def test_what_is_in_a_value_several_times_crosses() -> None:
+    shared = [{"a": 1}]
+    for _ in range(12):
+        shared = [shared, shared]
+    assert crossed(shared) == shared
+
+
+def test_whole_numbers_of_a_class_of_their_own_cross() -> None:
+    """In a child, which can be ended: to look for such a number in a range goes through all of it."""
+    code = (
+        "from http import HTTPStatus; from fencepost.api import SourceRecord;"
+        "from fencepost.storage import offset_topic; from fencepost.java.client.crossing import Crossing;"
+        "Crossing().written([SourceRecord({'p': HTTPStatus.OK}, {}, 't', [HTTPStatus.OK])]);"
+        "print(offset_topic.encode('c', {'p': HTTPStatus.OK}, None)[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], timeout=120, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == """b'["c",{"p":200}]'"""
+    assert crossed(HTTPStatus.OK) == 200
 
 
 @pytest.mark.parametrize(
@@ -103,6 +157,15 @@ def test_a_map_whose_keys_are_one_in_java_is_refused(first: Any, second: Any) ->
     with pytest.raises(RecordError, match="the same time in Java"):
         crossed({first: 1, second: 2})
     assert len(crossed({first: 1, "a": 2, 3: 4})) == 3
+
+
+@pytest.mark.parametrize(
+    ("keys", "schema"), [((0.1, 0.1 + 1e-12), Schema.map(FLOAT32, INT32)), ((math.nan, float("nan")), None)]
+)
+def test_a_map_with_floats_that_are_one_in_java_is_refused(keys: Any, schema: Schema | None) -> None:
+    with pytest.raises(RecordError, match="the same number in Java"):
+        crossed(dict.fromkeys(keys, 1), schema)
+    assert len(crossed({0.5: 1, 0.25: 2, keys[0]: 3}, schema)) == 3
 
 
 def test_records_of_a_sink_are_refused_in_the_same_way() -> None:

@@ -12,11 +12,9 @@ from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
 from fencepost.record import Batch
 from fencepost.record.schema import STRING
-from fencepost.task.channel.task_spec import DeadLetterSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.failure.tolerance import Tolerance
-from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
 from fencepost.task.source.mixed_processing import MixedProcessor, source_processor
 from fencepost.task.source.processing import Processor
 from fencepost.transform.chain import Chain
@@ -30,10 +28,6 @@ ROUTE = {
     "transforms.r.replacement": "routed",
 }
 FAR_VALUE = {"value.converter": "FarConverter"}
-LETTERS = replace(
-    lone_spec("c", {}, transactional_id="t", producer_conf={}, offsets_topic="o", plugins=""),
-    dead_letters=DeadLetterSpec("dead", headers=True),
-)
 
 
 def processor(
@@ -207,25 +201,10 @@ def test_the_chain_is_opened_once_and_ended() -> None:
     assert (chain.is_abandoned, chain.is_closed) == (True, True)
 
 
-def test_what_java_has_and_kafka_has_not_is_sent_as_kafka_connect_sends_it() -> None:
-    """A time of -1 is none, and half of a surrogate pair in the name of a header becomes a question mark."""
-    batch = replace(records("a", "b", headers=[(Header("\ud800x", "1"),), ()]), timestamps=[-1, 5])
-    found = outgoing(processor(FarSide(), UPPER), batch)
-    assert (found.headers, found.timestamps) == ([[("?x", b"1")], []], [None, 5])
+def test_half_of_a_surrogate_pair_in_the_name_of_a_header_becomes_a_question_mark() -> None:
+    found = outgoing(processor(FarSide(), UPPER), records("a", "b", headers=[(Header("\ud800x", "1"),), ()]))
+    assert found.headers == [[("?x", b"1")], []]
     assert found.about_bytes() > 0
-
-
-def test_a_dead_letter_of_a_hosts_record_has_its_offset() -> None:
-    side = FarSide()
-    made = processor(side, UPPER, tolerates_all=True, takes_records=True)
-    made.letters = TransactionDeadLetters(LETTERS, lambda stage, error: "org.example.C")
-    made.tolerance.tell = made.letters.tell
-    side.errors["b"] = [RecordError("bad")]
-    given = [SourceRecord({"p": 1}, {"n": n}, "t", value) for n, value in enumerate("ab")]
-    found = outgoing(made, RecordBatch.holding(given, [({"p": 1}, {"n": 1})]))
-    assert found.letters is not None
-    [headers] = found.letters.headers or ()
-    assert dict(headers)["__connect.errors.offset"] == b'{"n":1}'
 
 
 def test_keys_headers_and_an_empty_batch_are_converted() -> None:

@@ -4,7 +4,9 @@ import java.math.BigDecimal;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.Date;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
@@ -33,6 +35,10 @@ final class Odd {
             case "other-keys" -> Map.of(1, "a", 2.5, "b", false, "c", "1", "d", new byte[] {1}, "e");
             case "half-value" -> String.valueOf((char) 0xD800);
             case "ring" -> ring();
+            case "rings" -> rings();
+            case "wide-ring" -> wideRing();
+            case "equal-times" -> Map.of(time(1), "a", time(2), "b");
+            case "distinct-times" -> Map.of(new Date(1), 1, new Date(2), 2);
             case "alien" -> new UUID(0, 1);
             default -> null;
         };
@@ -49,6 +55,27 @@ final class Odd {
                 .put("list", Arrays.asList(1, null))
                 .put("price", new BigDecimal("1.50"))
                 .put("when", new Date(0));
+    }
+
+    private static java.sql.Timestamp time(int nanos) {
+        java.sql.Timestamp time = new java.sql.Timestamp(0);
+        time.setNanos(nanos);
+        return time;
+    }
+
+    /** A map that contains itself directly and in a list: there are more of it at each level. */
+    private static Map<String, Object> rings() {
+        Map<String, Object> rings = new HashMap<>();
+        rings.put("self", rings);
+        rings.put("list", Arrays.asList(rings, rings));
+        return rings;
+    }
+
+    /** Children, each with its parent. */
+    private static Map<String, Object> wideRing() {
+        Map<String, Object> parent = new HashMap<>();
+        parent.put("children", Collections.nCopies(1000, Map.of("parent", parent)));
+        return parent;
     }
 
     private static List<Object> ring() {

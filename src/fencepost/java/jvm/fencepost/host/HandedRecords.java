@@ -77,7 +77,7 @@ final class HandedRecords {
     }
 
     private static SourceRecord withoutContents(SourceRecord record) {
-        return record.newRecord(record.topic(), null, null, null, null, null, record.timestamp(), List.of());
+        return record.newRecord(record.topic(), null, null, null, null, null, null, List.of());
     }
 
     private long size(SourceRecord record) {

@@ -20,6 +20,7 @@ import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.header.Headers;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.util.ConnectUtils;
 
 /**
  * Records whose values cross between Java and Python; Python's module "crossing" describes the form.
@@ -42,7 +43,8 @@ final class Records {
         Table table = new Table();
         out.column(TEXT, records.stream().map(ConnectRecord::topic).toList());
         out.column(Schema.OPTIONAL_INT32_SCHEMA, records.stream().map(ConnectRecord::kafkaPartition).toList());
-        out.column(Schema.OPTIONAL_INT64_SCHEMA, records.stream().map(ConnectRecord::timestamp).toList());
+        out.column(Schema.OPTIONAL_INT64_SCHEMA,
+                records.stream().map(each -> ConnectUtils.checkAndConvertTimestamp(each.timestamp())).toList());
         table.typed(out, records.stream().map(ConnectRecord::keySchema).toList(),
                 records.stream().map(ConnectRecord::key).toList());
         table.typed(out, records.stream().map(ConnectRecord::valueSchema).toList(),

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.runtime.WorkerTransactionContext;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
@@ -188,8 +189,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         facts.put("filtered", part.filtered);
         facts.put("dropped", part.dropped);
         if (keepsOffsets) {
-            part.offsets.forEach(OffsetUtils::validateFormat);
-            facts.put("offsets", part.offsets);
+            facts.put("offsets", part.offsets.stream().map(SourceService::storable).toList());
         }
         conversion.tolerance.report(facts);
         if (next == polled.size()) {
@@ -198,6 +198,16 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         }
         Answer answer = columns.answer(facts);
         return records == null ? answer : new Answer(answer.head(), records);
+    }
+
+    /** Return the offset of one record, for the header of its dead letter; null if only others can be stored. */
+    private static Map<String, ?> storable(Map<String, ?> offset) {
+        try {
+            OffsetUtils.validateFormat(offset);
+            return offset;
+        } catch (DataException error) {
+            return null;
+        }
     }
 
     private Answer commitRecords(Request request) {

@@ -5,7 +5,11 @@ import java.math.BigInteger;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Collections;
 import java.util.HashSet;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -23,10 +27,16 @@ import org.apache.kafka.connect.errors.DataException;
 final class ValueWriter {
     private static final long FIRST_MS = -62_135_596_800_000L;  // the years 1 to 9999, which Python has
     private static final long LAST_MS = 253_402_300_799_999L;
+    /** Two of one of these classes are equal in Python only if they are in Java. */
+    private static final Set<?> AS_DISTINCT =
+            new HashSet<>(Arrays.asList(String.class, Integer.class, Long.class, Short.class, Byte.class, Boolean.class));
     private static final int MOST_BITS = 13_000;
+    private static final int MOST_UNSEEN_DEPTH = 12;  // from here on containers are looked at before they are written
+    private static final int MOST_UNSEEN_VALUES = 10_000;
 
     private ByteBuffer out = ByteBuffer.allocate(1 << 12).order(ByteOrder.LITTLE_ENDIAN);
     private int depth;
+    private boolean isShallow;  // what is being written was looked at
 
     ByteBuffer taken() {
         return out.flip();
@@ -58,7 +68,11 @@ final class ValueWriter {
     }
 
     private void descend() {
-        if (++depth > ValueForm.MOST_DEPTH) {
+        requireDepth(++depth);
+    }
+
+    private static void requireDepth(int depth) {
+        if (depth > ValueForm.MOST_DEPTH) {
             throw new DataException(
                     "what is nested more than " + ValueForm.MOST_DEPTH + " levels deep cannot be handed to Python");
         }
@@ -161,7 +175,9 @@ final class ValueWriter {
 
     /** Refuse a map some of whose keys are one in Python, which would have the last one's value and no other. */
     private static void requireDistinct(Schema schema, Set<?> keys) {
-        if (keys.stream().allMatch(each -> each instanceof String)) {
+        Object first = keys.isEmpty() ? null : keys.iterator().next();
+        Class<?> kind = first == null ? null : first.getClass();
+        if (AS_DISTINCT.contains(kind) && keys.stream().allMatch(each -> each != null && each.getClass() == kind)) {
             return;
         }
         Set<Object> found = new HashSet<>();
@@ -175,7 +191,9 @@ final class ValueWriter {
     /** Return an object that equals those of keys which are equal in Python, where 1 is 1.0 and true. */
     private static Object inPython(Schema schema, Object key) {
         Object value = schema == null ? key : plain(schema, key);
-        if (value instanceof CharSequence) {
+        if (value instanceof java.util.Date date) {
+            return new java.util.Date(date.getTime());  // a subclass may equal fewer
+        } else if (value instanceof CharSequence) {
             return value.toString();
         } else if (value instanceof byte[] || value instanceof ByteBuffer) {
             return ByteBuffer.wrap(bytes(value));
@@ -196,6 +214,11 @@ final class ValueWriter {
 
     /** Values without a schema: the kind of each, then those of each kind together. */
     private void union(List<Object> values) {
+        boolean wasShallow = isShallow;
+        if (!isShallow && (depth > MOST_UNSEEN_DEPTH || values.size() > MOST_UNSEEN_VALUES)) {
+            requireShallow(values, depth, Collections.newSetFromMap(new IdentityHashMap<>()));
+            isShallow = true;
+        }
         Map<Integer, List<Object>> byKind = new TreeMap<>();
         for (Object each : values) {
             int kind = kind(each);
@@ -203,6 +226,23 @@ final class ValueWriter {
             byKind.computeIfAbsent(kind, ignored -> new ArrayList<>()).add(each);
         }
         byKind.forEach(this::unionOf);
+        isShallow = wasShallow;
+    }
+
+    /**
+     * Refuse values at a depth that contain themselves, or are nested too deeply.
+     *
+     * Columns are written breadth first: what contains itself several times would outgrow memory before it is too deep.
+     * This goes depth first, and through each container once.
+     */
+    private static void requireShallow(Collection<?> values, int depth, Set<Object> seen) {
+        requireDepth(depth);
+        for (Object each : values) {
+            if ((each instanceof List || each instanceof Map) && !seen.contains(each)) {
+                requireShallow(each instanceof Map<?, ?> map ? map.values() : (List<?>) each, depth + 1, seen);
+                seen.add(each);
+            }
+        }
     }
 
     private static int kind(Object value) {
