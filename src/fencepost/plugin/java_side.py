@@ -120,7 +120,8 @@ class JavaSide:
         except JavaError as error:
             log.warning("the version of %s is not known: %s", java_class.name, error)
         except Exception as error:
-            text = f"the version of {java_class.name} is not known now, so try again later: {error}"
+            place = "" if java_class.location is None else f" in {java_class.location.path}"
+            text = f"the version of {java_class.name}{place} is not known now, so try again later: {error}"
             raise VersionUnknownError(text, self.plugins.made(kind, java_class)) from error
         return None
 

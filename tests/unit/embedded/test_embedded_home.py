@@ -84,6 +84,16 @@ def test_a_cached_jar_that_was_only_touched_is_accepted(registry: _Registry, tmp
     assert ensure_home(_JAVA, tmp_path).is_as_verified()
 
 
+def test_right_jars_are_used_where_nothing_can_be_written(registry: _Registry, tmp_path: Path) -> None:
+    """As on a read-only disk to which they were copied without their times. Root may write there: names are taken."""
+    cached = ensure_home(_JAVA, tmp_path)
+    for taken in (cached.directory / "manifest.json", cached.lock):
+        taken.unlink()
+        taken.mkdir()
+    assert ensure_home(_JAVA, tmp_path) == cached
+    assert registry.fetches == 1
+
+
 def test_the_cache_is_where_xdg_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert home.default_cache() == tmp_path / "fencepost"
