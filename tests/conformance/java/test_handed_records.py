@@ -78,6 +78,14 @@ def test_a_letter_has_no_offset_where_kafka_connect_could_not_store_it(scripted:
         scripted(f"a,{item}", **TOLERANT, **letters).poll()
 
 
+def test_a_dropped_records_offset_that_could_not_be_stored_is_left_out(scripted: Scripted) -> None:
+    unfit = with_transforms(
+        a={"type": "org.apache.kafka.connect.transforms.InsertField$Value", "static.field": "f", "static.value": "v"}
+    )
+    found = polled(scripted("a,nested,b", **unfit, **TOLERANT))
+    assert [(each.row, each.offset) for each in found.processing.failures] == [(0, {"n": 1}), (1, None), (2, {"n": 3})]
+
+
 def test_offsets_of_records_cross_if_dead_letters_are_to_have_them(scripted: Scripted) -> None:
     letters = {"errors.deadletterqueue.topic.name": "dead"}
     found = polled(scripted("a,alien,b", **TOLERANT, **letters)).batch

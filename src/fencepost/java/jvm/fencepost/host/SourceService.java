@@ -180,14 +180,13 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
             OffsetUtils.validateFormat(partition);
             OffsetUtils.validateFormat(offset);
         });
-        part.dropped.forEach(OffsetUtils::validateFormat);
         Map<String, Object> facts = new HashMap<>();
         facts.put("number", number++);
         facts.put("ends", part.ends.entrySet().stream().map(each -> Arrays.asList(each.getKey(), each.getValue())).toList());
         facts.put("is_whole", next == polled.size());
         facts.put("mark", part.mark);
         facts.put("filtered", part.filtered);
-        facts.put("dropped", part.dropped);
+        facts.put("dropped", part.dropped.stream().map(SourceService::storable).toList());
         if (keepsOffsets) {
             facts.put("offsets", part.offsets.stream().map(SourceService::storable).toList());
         }
@@ -200,7 +199,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         return records == null ? answer : new Answer(answer.head(), records);
     }
 
-    /** Return the offset of one record, for the header of its dead letter; null if only others can be stored. */
+    /** Return the offset of one record, for the header of its dead letter; null if Kafka Connect could not store it. */
     private static Map<String, ?> storable(Map<String, ?> offset) {
         try {
             OffsetUtils.validateFormat(offset);
