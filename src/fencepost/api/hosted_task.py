@@ -280,7 +280,7 @@ class HostedSinkContext(SinkTaskContext, Protocol):
 
     @property
     def last_letters_s(self) -> float:
-        """Return for how many seconds a task that is to stop may wait for dead letters (`offset.flush.timeout.ms`)."""
+        """Return for how many seconds a task that is to stop may wait for dead letters in the middle of its calls."""
 
 
 class Put(NamedTuple):

@@ -174,6 +174,7 @@ class JavaSinkTask(JavaTask, HostedSink):
 
     def abandon(self) -> None:
         """Interrupt the thread of Java's call, and kill the host soon if that does not end it."""
+        self._letters_until_s = 0.0  # the thread may wait for this one
         threading.Thread(target=self._end_call, name=f"abandon-{self._id}", daemon=True).start()
 
     def _end_call(self) -> None:
@@ -265,13 +266,11 @@ class JavaSinkTask(JavaTask, HostedSink):
             raise RetriableError(f"task {self._id} has ended: dead letters are written no more")
         self._make_all()
         while self._unwritten:
-            try:
+            with contextlib.suppress(TimeoutError):
                 self._unwritten[0].result(_LOOK_S)
-            except TimeoutError:
-                if self._is_too_late():
-                    raise RetriableError(f"task {self._id} is to stop before its dead letters are written") from None
-            else:
                 self._unwritten.popleft()
+            if self._unwritten and self._is_too_late():
+                raise RetriableError(f"task {self._id} is to stop before its dead letters are written")
         return self._reported
 
     def _make_all(self) -> None:
@@ -286,9 +285,9 @@ class JavaSinkTask(JavaTask, HostedSink):
 
     def _is_too_late(self) -> bool:
         """Say whether the task is to stop, and dead letters were waited for since then for as long as they may be."""
-        if not self.context.is_stopping:
-            return False
         if self._letters_until_s is None:
+            if not self.context.is_stopping:
+                return False
             self._letters_until_s = time.monotonic() + self.context.last_letters_s
         return time.monotonic() >= self._letters_until_s
 

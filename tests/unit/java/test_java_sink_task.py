@@ -373,6 +373,31 @@ def test_a_task_that_is_to_stop_waits_for_a_report_as_long_as_for_its_last_commi
     ]  # fmt: skip
 
 
+def test_a_task_that_is_abandoned_waits_for_no_report_and_its_host_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_task, "_LOOK_S", 0.001)
+    stage = Stage(tmp_path)
+    stage.context.last_letters_s = 600
+
+    class Never(Future[None]):
+        def result(self, timeout: float | None = None) -> None:
+            stage.task.abandon()
+            super().result(timeout)
+
+    stage.letters.written = Never
+    waits = waits_for(stage, errant(A, 0, "org.example.Unwanted", None))
+
+    def stopping() -> PutEffects:
+        stage.control.stop()
+        return waits()
+
+    stage.java.script = [stopping]
+    stage.run(stage.assigned(a=0), records((A, 0)))
+    assert ("refused", "task table-0 is to stop before its dead letters are written") in stage.log
+    assert stage.host.end is None
+
+
 def test_a_task_that_waits_for_a_report_waits_while_it_is_refused_for_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from fencepost.task.life.reader_status import Offsets
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.reporter import Reporter
 
+_LAST_LETTERS_S = 2.0  # the last commit has to fit into the time for a stop, too
+
 
 class HostedContext(SinkContext):
     """The `HostedSinkContext` of a task in a slot."""
@@ -28,7 +30,7 @@ class HostedContext(SinkContext):
         super().__init__(given_values(spec.task_config), control, spec.generation)
         self.place = place_of(spec)
         self.most_records = spec.input.most_records
-        self.last_letters_s = spec.commits.offset_flush_timeout_ms / 1000
+        self.last_letters_s = min(spec.commits.offset_flush_timeout_ms / 1000, _LAST_LETTERS_S)
         self._errors = errors
 
     @property

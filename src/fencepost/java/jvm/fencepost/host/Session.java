@@ -17,6 +17,8 @@ final class Session extends Thread {
     private volatile Service service;
     private final Object turn = new Object();  // of writing, and of reading a reply
     private boolean isAnswerDue;  // so Python reads, and may be asked; guarded by "turn"
+    private boolean isWaiting;  // another thread of the host, to ask something
+    private long asks;  // of other threads, so far
     private boolean hasEnded;
     private boolean isCalling;  // only then may the thread be interrupted: at other times it would close the channel
 
@@ -76,8 +78,8 @@ final class Session extends Thread {
     }
 
     /**
-     * End what other threads may ask within this call. What is taken for its answer after this is not overtaken by a question.
-     * Only the thread of the session may do this.
+     * End what other threads may ask within this call, after what has waited for it, however short the call is. What is taken
+     * for its answer after this is not overtaken by a question. Only the thread of the session may do this.
      */
     static void endQuestions() {
         ((Session) Thread.currentThread()).endTurn();
@@ -85,6 +87,13 @@ final class Session extends Thread {
 
     private void endTurn() {
         synchronized (turn) {
+            try {
+                for (long before = asks; isWaiting && asks == before;) {
+                    turn.wait();
+                }
+            } catch (InterruptedException error) {  // the task is abandoned
+                isWaiting = false;
+            }
             isAnswerDue = false;
         }
     }
@@ -147,17 +156,25 @@ final class Session extends Thread {
 
     /**
      * Ask Python something within the next call, or the one that is under way, and wait for the result. Only for threads of
-     * the host: an interrupt of a plug-in's would close the connection. "question" is called when it can be sent.
+     * the host, one at a time: an interrupt of a plug-in's would close the connection. "question" is called when it can be
+     * sent.
      */
     Object askFromOutside(String what, Supplier<Answer> question) throws IOException, InterruptedException {
         synchronized (turn) {
-            while (!isAnswerDue && !hasEnded) {
-                turn.wait();
+            isWaiting = true;
+            try {
+                while (!isAnswerDue && !hasEnded) {
+                    turn.wait();
+                }
+                if (hasEnded) {
+                    throw new KafkaException("the task has ended");
+                }
+                return replied(what, question);
+            } finally {
+                isWaiting = false;
+                asks++;
+                turn.notifyAll();
             }
-            if (hasEnded) {
-                throw new KafkaException("the task has ended");
-            }
-            return replied(what, question);
         }
     }
 
