@@ -153,36 +153,15 @@ def test_a_class_whose_host_somebody_else_kills_is_asked_again_at_once_and_refus
     assert kills == []
 
 
-def test_what_is_known_is_said_while_another_class_hangs(tmp_path: Path, thing: JavaClass) -> None:
-    java = ScriptedJava()
-    known = facts(java, tmp_path / "facts")
-    assert known.version(thing) == "7.1"
-    goes_on, is_asked = threading.Event(), threading.Event()
-
-    def hang(_: JavaClass) -> str:
-        is_asked.set()
-        assert goes_on.wait(60)
-        return "8"
-
-    java.version_of = hang
-    with ThreadPoolExecutor(2) as pool:
-        other = pool.submit(known.version, JavaClass("org.example.Other", thing.location))
-        assert is_asked.wait(60)
-        try:
-            assert pool.submit(known.version, thing).result(30) == "7.1"
-        finally:
-            goes_on.set()
-        assert other.result(60) == "8"
-
-
-def test_a_class_is_asked_while_another_one_hangs(tmp_path: Path, thing: JavaClass) -> None:
-    java = ScriptedJava()
-    known = facts(java, tmp_path / "facts")
+def ensure_said_while_another_hangs(
+    known: ClassFacts, java: ScriptedJava, thing: JavaClass, answered: dict[JavaClass, str]
+) -> None:
+    """Ask for the version of a thing while that of another class, which is not among those `answered`, is awaited."""
     goes_on, is_asked = threading.Event(), threading.Event()
 
     def version_of(java_class: JavaClass) -> str:
-        if java_class == thing:
-            return "7.1"
+        if java_class in answered:
+            return answered[java_class]
         is_asked.set()
         assert goes_on.wait(60)
         return "8"
@@ -196,6 +175,18 @@ def test_a_class_is_asked_while_another_one_hangs(tmp_path: Path, thing: JavaCla
         finally:
             goes_on.set()
         assert other.result(60) == "8"
+
+
+def test_what_is_known_is_said_while_another_class_hangs(tmp_path: Path, thing: JavaClass) -> None:
+    java = ScriptedJava()
+    known = facts(java, tmp_path / "facts")
+    assert known.version(thing) == "7.1"
+    ensure_said_while_another_hangs(known, java, thing, {})
+
+
+def test_a_class_is_asked_while_another_one_hangs(tmp_path: Path, thing: JavaClass) -> None:
+    java = ScriptedJava()
+    ensure_said_while_another_hangs(facts(java, tmp_path / "facts"), java, thing, {thing: "7.1"})
 
 
 def test_an_error_is_not_kept(tmp_path: Path, thing: JavaClass) -> None:

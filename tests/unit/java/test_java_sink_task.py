@@ -287,10 +287,12 @@ def test_a_record_that_is_reported_after_its_offset_was_committed_becomes_a_dead
     assert stage.committed() == [{A: 1}, {A: 2}, {A: 3}]
 
 
-def waits_for(stage: Stage, *reported: Errant) -> Callable[[], PutEffects]:
+def waits_for(stage: Stage, *reported: Errant, is_to_stop: bool = False) -> Callable[[], PutEffects]:
     """Return a put in which Java's task waits for a report, and the loop is told what it is told."""
 
     def put() -> PutEffects:
+        if is_to_stop:
+            stage.control.stop()
         try:
             stage.log.append(("waited", stage.java.sink_starts[-1].report(reported)))
         except ConnectError as error:
@@ -332,13 +334,7 @@ def test_a_task_that_waits_for_a_report_is_told_when_it_is_to_stop_first(
     monkeypatch.setattr(sink_task, "_LOOK_S", 0.01)
     stage = Stage(tmp_path)
     stage.context.last_letters_s = 0.02
-    waits = waits_for(stage, errant(A, 0, "org.example.Unwanted", None))
-
-    def stopping() -> PutEffects:
-        stage.control.stop()
-        return waits()
-
-    stage.java.script = [stopping]
+    stage.java.script = [waits_for(stage, errant(A, 0, "org.example.Unwanted", None), is_to_stop=True)]
     stage.run(stage.assigned(a=0), records((A, 0)))
     assert ("refused", "task table-0 is to stop before its dead letters are written") in stage.log
 
@@ -360,13 +356,7 @@ def test_a_task_that_is_to_stop_waits_for_a_report_as_long_as_for_its_last_commi
             super().result(timeout)
 
     stage.letters.written = Slow
-    waits = waits_for(stage, errant(A, 0, "org.example.Unwanted", None))
-
-    def stopping() -> PutEffects:
-        stage.control.stop()
-        return waits()
-
-    stage.java.script = [stopping]
+    stage.java.script = [waits_for(stage, errant(A, 0, "org.example.Unwanted", None), is_to_stop=True)]
     stage.run(stage.assigned(a=0), records((A, 0)))
     assert [what for what in stage.log if what[0] in ("put", "refused", "waited", "letter", "commit")] == [
         ("put", 0), ("letter", 0), ("waited", 1), ("commit", {A: 1}),
@@ -386,13 +376,7 @@ def test_a_task_that_is_abandoned_waits_for_no_report_and_its_host_goes_on(
             super().result(timeout)
 
     stage.letters.written = Never
-    waits = waits_for(stage, errant(A, 0, "org.example.Unwanted", None))
-
-    def stopping() -> PutEffects:
-        stage.control.stop()
-        return waits()
-
-    stage.java.script = [stopping]
+    stage.java.script = [waits_for(stage, errant(A, 0, "org.example.Unwanted", None), is_to_stop=True)]
     stage.run(stage.assigned(a=0), records((A, 0)))
     assert ("refused", "task table-0 is to stop before its dead letters are written") in stage.log
     assert stage.host.end is None
@@ -416,13 +400,7 @@ def test_a_report_that_is_refused_until_the_task_is_to_stop_is_made_before_its_l
     stage = Stage(tmp_path)
     stage.context.last_letters_s = 0
     stage.letters.refusals = [RetriableError("no leader")]
-    waits = waits_for(stage, errant(A, 0, "org.example.Unwanted", None))
-
-    def stopping() -> PutEffects:
-        stage.control.stop()
-        return waits()
-
-    stage.java.script = [stopping]
+    stage.java.script = [waits_for(stage, errant(A, 0, "org.example.Unwanted", None), is_to_stop=True)]
     stage.run(stage.assigned(a=0), records((A, 0)))
     assert [what for what in stage.log if what[0] in ("put", "refused", "letter", "commit")] == [
         ("put", 0), ("refused", "no leader"), ("letter", 0), ("commit", {A: 1}),

@@ -81,9 +81,19 @@ def hang(host: Any) -> None:
     host.ensure_alive()
 
 
-def wait_for_end(given: Any, is_asked: threading.Event) -> None:
-    is_asked.set()
-    hang(given)
+class Bystander:
+    """A question that waits for the end of the first host in which it is asked."""
+
+    def __init__(self) -> None:
+        self.hosts: list[ScriptedHost] = []
+        self.is_asked = threading.Event()
+
+    def __call__(self, given: Any) -> str:
+        self.hosts.append(given)
+        if len(self.hosts) == 1:
+            self.is_asked.set()
+            hang(given)
+        return "7.1"
 
 
 def crash(given: Any) -> None:
@@ -94,46 +104,30 @@ def crash(given: Any) -> None:
 def test_a_question_whose_host_is_killed_for_another_one_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     java = ScriptedJava()
     host = shared(java)
-    asked: list[ScriptedHost] = []
-    is_asked = threading.Event()
-
-    def ask(given: Any) -> str:
-        asked.append(given)
-        if len(asked) == 1:
-            wait_for_end(given, is_asked)
-        return "7.1"
-
+    bystander = Bystander()
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(host.answer, "version of a.Thing", ask)
-        assert is_asked.wait(60)
+        answer = pool.submit(host.answer, "version of a.Thing", bystander)
+        assert bystander.is_asked.wait(60)
         monkeypatch.setattr(shared_host, "_ANSWER_S", 0.01)
         with pytest.raises(HostTimeoutError, match=r"^validation of a\.Hanging "):
             host.answer("validation of a.Hanging", hang)
         monkeypatch.undo()
         assert answer.result(60) == "7.1"
-    assert asked == java.hosts
-    assert len(asked) == 2
+    assert bystander.hosts == java.hosts
+    assert len(bystander.hosts) == 2
 
 
 def test_only_the_question_that_crashes_a_host_gets_its_crash() -> None:
     java = ScriptedJava()
     host = shared(java)
-    asked: list[ScriptedHost] = []
-    is_asked = threading.Event()
-
-    def ask(given: Any) -> str:
-        asked.append(given)
-        if len(asked) == 1:
-            wait_for_end(given, is_asked)
-        return "7.1"
-
+    bystander = Bystander()
     with ThreadPoolExecutor(1) as pool:
-        innocent = pool.submit(host.answer, "version of a.Thing", ask)
-        assert is_asked.wait(60)
+        innocent = pool.submit(host.answer, "version of a.Thing", bystander)
+        assert bystander.is_asked.wait(60)
         with pytest.raises(HostEndedError, match=r"^exit code 1$"):
             host.answer("validation of a.Crashing", crash)
         assert innocent.result(60) == "7.1"
-    assert len(asked) == 2
+    assert len(bystander.hosts) == 2
     assert len(java.hosts) == 3  # the shared one, and one for each of the two
     assert all(each.is_closed for each in java.hosts)
 
