@@ -479,15 +479,26 @@ def running(stage: Stage) -> tuple[threading.Thread, list[Any]]:
     return thread, ends
 
 
-def test_a_poll_that_takes_long_keeps_no_commit_waiting_and_java_is_told_later(tmp_path: Path) -> None:
+def committed_amid_a_poll(
+    tmp_path: Path, answer: Any, then: Any = None
+) -> tuple[Stage, Gate, threading.Thread, list[Any]]:
+    """Run a stage until what its first poll has returned is committed, while a gate holds the second one.
+
+    The second one's `answer` follows, and then another or the stop of the task.
+    """
     now = [0.0]
     stage = Stage(tmp_path, boundary=IntervalBoundary(1.0, lambda: now[0]))
-    gate = Gate(stage)
-    stage.java.script = [polled(0, [b"a"], 1), gate, stage._stop]
-    thread, _ = running(stage)
+    gate = Gate(stage, answer)
+    stage.java.script = [polled(0, [b"a"], 1), gate, then or stage._stop]
+    thread, ends = running(stage)
     assert gate.is_reached.wait(60)
     now[0] = 2.0
     eventually(lambda: stage.delivery.done == [(["a"], [1])], within_s=60)
+    return stage, gate, thread, ends
+
+
+def test_a_poll_that_takes_long_keeps_no_commit_waiting_and_java_is_told_later(tmp_path: Path) -> None:
+    stage, gate, thread, _ = committed_amid_a_poll(tmp_path, None)
     assert "commit [{'at': 1}]" not in stage.hosted.log  # Java may have read more than that
     gate.is_open.set()
     thread.join(60)
@@ -495,14 +506,7 @@ def test_a_poll_that_takes_long_keeps_no_commit_waiting_and_java_is_told_later(t
 
 
 def test_what_was_committed_during_a_poll_is_told_with_the_records_that_it_returned(tmp_path: Path) -> None:
-    now = [0.0]
-    stage = Stage(tmp_path, boundary=IntervalBoundary(1.0, lambda: now[0]))
-    gate = Gate(stage, polled(1, [b"b"], 2))
-    stage.java.script = [polled(0, [b"a"], 1), gate, stage._stop]
-    thread, _ = running(stage)
-    assert gate.is_reached.wait(60)
-    now[0] = 2.0
-    eventually(lambda: stage.delivery.done == [(["a"], [1])], within_s=60)
+    stage, gate, thread, _ = committed_amid_a_poll(tmp_path, polled(1, [b"b"], 2))
     gate.is_open.set()
     thread.join(60)
     assert stage.delivery.done == [(["a"], [1]), (["b"], [2])]
@@ -574,14 +578,8 @@ def test_records_that_the_task_has_committed_are_told_although_those_after_them_
 
 def test_records_that_were_committed_during_a_poll_are_told_before_the_next_one(tmp_path: Path) -> None:
     """The next commit may be far away, and never come."""
-    now = [0.0]
-    stage = Stage(tmp_path, boundary=IntervalBoundary(1.0, lambda: now[0]))
-    gate = Gate(stage, polled(1, [b"b"], 2))
-    stage.java.script = [polled(0, [b"a"], 1), gate, JavaError("no table", THROWN)]
-    thread, ends = running(stage)
-    assert gate.is_reached.wait(60)
-    now[0] = 2.0
-    eventually(lambda: stage.delivery.done == [(["a"], [1])], within_s=60)
+    failure = JavaError("no table", THROWN)
+    stage, gate, thread, ends = committed_amid_a_poll(tmp_path, polled(1, [b"b"], 2), failure)
     gate.is_open.set()
     thread.join(60)
     assert "no table" in str(ends)
@@ -589,14 +587,7 @@ def test_records_that_were_committed_during_a_poll_are_told_before_the_next_one(
 
 
 def test_a_poll_that_has_failed_may_have_read_more_than_is_committed(tmp_path: Path) -> None:
-    now = [0.0]
-    stage = Stage(tmp_path, boundary=IntervalBoundary(1.0, lambda: now[0]))
-    gate = Gate(stage, JavaError("no table", THROWN))
-    stage.java.script = [polled(0, [b"a"], 1), gate]
-    thread, _ = running(stage)
-    assert gate.is_reached.wait(60)
-    now[0] = 2.0
-    eventually(lambda: stage.delivery.done == [(["a"], [1])], within_s=60)
+    stage, gate, thread, _ = committed_amid_a_poll(tmp_path, JavaError("no table", THROWN))
     gate.is_open.set()
     thread.join(60)
     assert stage.hosted.log == ["poll", "poll", "commit_records 0 1", "stop"]
