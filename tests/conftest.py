@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.telemetry import secret
-from support.drawn import DRAW, draw, keep_drawn
+from support.drawn import DRAW, draw, keep_drawn, summary, take_note
 from support.log_writer import LogWriter
 from support.quick import LENT, LentKafka, quick_kafka
 from support.seed import new_seed
@@ -50,6 +50,16 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     keep_drawn(config, items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    take_note(node.config, getattr(node, "workeroutput", {}))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    for line in summary(config):
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,11 +2,12 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from support.drawn import left_out_by
+from support.drawn import DRAW, keep_drawn, left_out_by, summary, take_note
 
 _ROOT = Path(__file__).parents[3]
 _DRAWN = re.compile(r"mark\.drawn\(\d\)")
@@ -30,6 +31,30 @@ def _tests(path: str, count: int, of: int | None) -> list[Any]:
     return [_Test(path, f"test_{number}", of) for number in range(count)]
 
 
+def _config() -> Any:
+    params = SimpleNamespace(args=("-n", "5", "a"))
+    hook = SimpleNamespace(pytest_deselected=lambda items: None)
+    return SimpleNamespace(
+        args=["a"],
+        getoption=lambda _: "",
+        hook=hook,
+        stash=pytest.Stash(),
+        rootpath=Path("/r"),
+        invocation_params=params,
+    )
+
+
+def _run(
+    monkeypatch: pytest.MonkeyPatch, number: str, tests: list[Any], config: Any = None
+) -> tuple[list[Any], list[str]]:
+    """Return the tests that run, and the summary."""
+    monkeypatch.setenv(DRAW, number)
+    monkeypatch.setattr("support.drawn.IS_LONG", False)
+    config, items = config or _config(), list(tests)
+    keep_drawn(config, items)
+    return items, summary(config)
+
+
 def test_each_run_leaves_out_as_many_and_every_test_has_its_turn() -> None:
     tests = [*_tests("a/test_a.py", 4, 3), *_tests("a/test_b.py", 5, 3)]
     left_out = [left_out_by(run, tests) for run in _RUNS]
@@ -46,6 +71,32 @@ def test_tests_far_from_each_other_are_drawn_independently() -> None:
 def test_a_number_repeats_what_it_has_chosen() -> None:
     tests = _tests("a/test_a.py", 20, 2)
     assert left_out_by("7", tests) == left_out_by("7", tests)
+
+
+def test_rest_of_a_draw_is_all_that_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    tests = [*_tests("/r/a/test_a.py", 5, 2), *_tests("/r/a/test_b.py", 2, None)]
+    run = {number: _run(monkeypatch, number, tests)[0] for number in ("7", "rest of 7", "all")}
+    assert run["all"] == tests
+    assert sorted(run["7"] + run["rest of 7"], key=tests.index) == tests
+    assert set(tests[5:]) <= set(run["7"])
+
+
+def test_summary_prints_files_left_out_and_the_command_that_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, lines = _run(monkeypatch, "7", [*_tests("/r/a/test_a.py", 4, 2), *_tests("/r/a/test_b.py", 3, None)])
+    assert lines == [
+        "2 drawn tests were left out:",
+        "     2 a/test_a.py",
+        f"To run them: {DRAW}='rest of 7' .venv/bin/pytest -n 5 a",
+    ]
+    assert _run(monkeypatch, "all", _tests("/r/a/test_a.py", 4, 2))[1] == []
+
+
+def test_process_that_prints_is_given_the_note_of_one_that_collects(monkeypatch: pytest.MonkeyPatch) -> None:
+    collecting, printing = _config(), _config()
+    collecting.workeroutput = {}
+    lines = _run(monkeypatch, "7", _tests("/r/a/test_a.py", 4, 2), collecting)[1]
+    take_note(printing, collecting.workeroutput)
+    assert summary(printing) == lines != []
 
 
 def test_the_only_test_of_its_kind_is_not_left_out() -> None:
