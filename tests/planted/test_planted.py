@@ -24,249 +24,245 @@ _STORE = "tests/unit/connector/files/test_files_store.py"
 
 
 class Plant(NamedTuple):
-    """The test that notices a bug, and how the line of that test begins at which it fails.
+    """The test that notices a bug, and a pattern of the error that it fails with.
 
-    A test that fails anywhere else (a fixture, a step before, a time-out) has not noticed the bug.
+    A test that fails with another error (of a fixture, of a step before, a time-out) has not noticed the bug.
     """
 
     test: str
-    line: str | tuple[str, ...]  # one of these
-
-    @property
-    def function(self) -> str:
-        return self.test.partition("::")[2].partition("[")[0]
+    symptom: str
 
 
 PLANTS = {
     "no_fence": Plant(
         f"{_CONFORMANCE}/test_fencing.py::test_e2_open_fences_the_predecessor_and_its_open_transaction_is_never_visible",
-        "with pytest.raises((WriterFencedError, CommitUnknownError)):",
+        r"DID NOT RAISE any of \(WriterFencedError, CommitUnknownError\)",
     ),
     "position_before_fence": Plant(
         f"{_LONE}::test_e3_what_a_zombie_commits_up_to_the_fence_is_not_delivered_again",
-        "ensure_exact(reader)",
+        r"AssertionError: \d+ records expected, \d+ observed",
     ),
     "position_outside_transaction": Plant(
         f"{_LONE}::test_e1_the_position_covers_what_is_visible_when_a_commit_is_withheld[librdkafka-1]",
-        "eventually(lambda: position() == len(numbers(reader)) > 0, within_s=",
+        r"AssertionError: not within \d+ s; last seen: False",
     ),
     "struck_producer_kept": Plant(
         f"{_CONFORMANCE}/test_strike.py::"
         "test_e5_a_late_end_tears_no_transaction_when_the_struck_writer_is_replaced[librdkafka-abort-same partition]",
-        'assert sorted(committed(topic)) == [*first, *([b"b1", b"b2"] if ending == "commi',
+        r"assert \[b'a1', b'b1'\] == \[b'a1'\]",
     ),  # an abort: what the late end commits can then not be what was wanted, whenever it comes
     "second_commit": Plant(
         f"{_CONFORMANCE}/test_strike.py::test_e6_an_unknown_commit_can_be_neither_repeated_nor_aborted",
-        "assert writer.state is WriterState.UNKNOWN",
+        r"assert <WriterState\.IN_TRANSACTION: .*> is <WriterState\.UNKNOWN: 'unknown'>",
     ),
     "lane_commits_early": Plant(
         f"{_LONE}::test_no_lane_commits_before_the_transaction_in_front_of_it",
-        "ensure_exact(reader)",
+        r"AssertionError: \d+ records expected, \d+ observed",
     ),
     "one_lane_fenced": Plant(
         f"{_LONE}::test_e2_neither_lane_of_a_zombie_commits_when_its_successor_uses_one",
-        "ensure_exact(reader)",
+        r"AssertionError: \d+ records expected, \d+ observed",
     ),
     "lane_sends_early": Plant(
         f"{_LONE}::test_no_lane_sends_before_the_transaction_in_front_of_it_is_flushed",
-        ("assert was_early == 0", "ensure_exact(reader)"),  # a slow machine sends early, but too late to be seen
+        r"assert \d+ == 0|\d+ records expected, \d+ observed",  # a slow machine sends early, but too late to be seen
     ),
     "offset_before_flush": Plant(
         f"{_SINK}::test_an_offset_is_not_committed_when_the_flush_fails_and_its_records_are_read_again",
-        "assert it.run()[2:] == [",
+        r"At index 1 diff: \('commit', .*\) != \('flush', ",
     ),
     "put_after_revocation": Plant(
         f"{_SINK}::test_nothing_of_a_revoked_partition_is_put_though_it_was_refused_before",
-        'assert [entry for entry in after if entry[0] == "put"] == [("put", (1, 0))]',
+        r"assert \[\('put', \(0, 0\), \(1, 0\)\)\] == \[\('put', \(1, 0\)\)\]",
     ),
     "fetched_before_revocation": Plant(
         "tests/conformance/task/test_group_input.py::test_what_was_fetched_before_a_revocation_is_not_handed_over[2-records]",
-        "assert [n for p, n in found if p == 0] == []",
+        r"assert \[0, 1, .*\] == \[\]",
     ),
     "read_before_revocation": Plant(
         "tests/conformance/task/test_group_batches.py::"
         "test_e14_nothing_that_was_read_before_a_revocation_is_handed_over_after_it[10000]",
-        "assert [each for _, each in behind] == [(kept, n) for n in range(400)]",
+        r"diff: \(TopicPartition\(.*partition=0\), \d+\) != \(TopicPartition\(.*partition=1\), ",
     ),
     "dead_letter_not_awaited": Plant(
         f"{_SINK}::test_no_offset_passes_a_dead_letter_that_is_not_safe",
-        'assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {A: ',
+        r"At index 0 diff: \('commit', .*: 1\}\) != \('commit', .*: 2\}\)",
     ),
     "epoch_letter_not_awaited": Plant(
         f"{_EPOCHS}::test_e13_no_token_and_no_offset_is_durable_before_the_dead_letters_of_an_epoch_are_safe",
-        "assert len(notes) == 3",
+        r"assert \d == 3",
     ),
     "epoch_planned_anew": Plant(
         f"{_EPOCHS}::test_e16_an_epoch_that_was_begun_is_finished_with_the_same_ranges[write]",
-        "assert (0, 0, 5) in stage.store.ranges()",
+        r"assert \(0, 0, 5\) in \[\(0, 0, 12\)\]",
     ),
     "token_not_durable": Plant(
         f"{_EPOCHS}::test_e16_an_epoch_that_was_begun_is_finished_with_the_same_ranges[publish]",
-        "stage.store.holds({0: 12})",
+        r"AssertionError: \[\(0, 0, 5\), \(0, 0, 5\), \(0, 5, 12\)\]",
     ),
     "shown_before_on_disk": Plant(
         "tests/unit/connector/files/test_files_store.py::test_e17_what_is_shown_is_on_disk_first",
-        "assert moved == [True] * 4",
+        r"assert \[False, False, False, False\] == \[True, True, True, True\]",
     ),
     "letter_outside_transaction": Plant(
         "tests/conformance/task/test_source_letters.py::"
         "test_e15_a_task_that_is_gone_before_its_commit_leaves_no_dead_letter",
-        "assert letters(waits=False) == []",
+        r"assert \[<confluent_k.*>\] == \[\]",
     ),
     "selected_letter_forgotten": Plant(
         "tests/conformance/dead_letter/test_selected_letters.py::"
         "test_a_selected_letter_that_is_passed_over_is_never_sent",
-        "assert letters.resend() == 2",
+        r"assert 3 == 2",
     ),
     "stopped_sink_left_out": Plant(
         f"{_KEEPER}::test_e9_a_sink_counts_while_it_is_stopped",
-        "assert scene.start == 3",
+        r"assert \d+ == 3",
     ),
     "unstable_offset": Plant(
         f"{_KEEPER}::test_e9_nothing_goes_beyond_where_a_transaction_may_put_a_sink",
-        "assert scene.start == 0",
+        r"assert \d+ == 0",
     ),
     "groups_not_looked_at": Plant(
         f"{_KEEPER}::test_e9_nothing_goes_while_a_group_outside_reads",
-        "assert scene.start == 0",
+        r"assert \d+ == 0",
     ),
     "deletion_not_written_first": Plant(
         f"{_KEEPER}::test_e9_a_leader_that_was_deposed_while_it_decided_deletes_nothing",
-        "assert scene.round()",
+        r"assert None",
     ),
     "round_left_out": Plant(
         f"{_HELD}::test_e18_a_new_plan_fences_who_is_in_it_no_more",
-        "with pytest.raises((WriterFencedError, ProduceError)):",
+        r"DID NOT RAISE any of \(WriterFencedError, ProduceError\)",
     ),
     "lane_positions_early": Plant(
         f"{_HELD}::test_e18_no_lane_sends_its_position_before_that_of_the_transaction_in_front_of_it",
-        "assert was_early == 0",
+        r"assert \d+ == 0",
     ),
     "sync_outside_transaction": Plant(
         f"{_HELD}::test_e18_syncs_are_not_visible_without_their_records",
-        "assert scene.values(scene.syncs) == []",
+        r"assert \[b'1=0'\] == \[\]",
     ),
     "unstable_position": Plant(
         f"{_HELD}::test_e18_a_position_that_a_transaction_may_change_is_waited_for",
-        "with pytest.raises(ReadTimeoutError):",
+        r"DID NOT RAISE ReadTimeoutError",
     ),
     "group_metadata_left_out": Plant(
         f"{_STREAM}::test_e19_a_member_whose_generation_is_over_commits_neither_output_nor_offsets",
-        "assert (counters.commits, counters.commit_failures) == (0, 1)",
+        r"assert \(1, 0\) == \(0, 1\)",
     ),
     "conflict_waited_out": Plant(
         f"{_INPUT}::test_e20_a_producer_with_an_open_transaction_over_the_input_is_fenced_and_its_offsets_never_count",
-        "found = scene.positions(timeout_s=",
+        r"ReadTimeoutError: Group .* in a transaction that has not ended",
     ),
     "input_read_unstable": Plant(
         f"{_INPUT}::test_e20_offsets_that_stay_pending_are_an_error_and_no_position",
-        'with pytest.raises(ReadTimeoutError, match=r"has not ended"):',
+        r"DID NOT RAISE ReadTimeoutError",
     ),
     "contribution_outside_transaction": Plant(
         f"{_INPUT}::test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was_noted",
-        'assert note() == "noted"',
+        r"""assert '\{"fencepost.*' == 'noted'""",
     ),
     "gap_skipped": Plant(
         "tests/conformance/read/test_plan_input.py::"
         "test_a_log_that_begins_after_the_position_is_a_gap_until_a_new_position_is_given",
-        "gap = reader.gap(place)",
+        r"AssertionError: it goes on with \['4', '5', ",
     ),
     "restamped_without_checking": Plant(
         "tests/unit/kafka/codec/test_encode_header.py::test_a_batch_of_which_a_bit_has_changed_is_refused",
-        "with pytest.raises(CorruptBatchError",
+        r"DID NOT RAISE CorruptBatchError",
     ),
     "believed_without_checking": Plant(
         "tests/unit/kafka/codec/test_committed.py::"
         "test_e22_a_batch_of_which_a_bit_has_changed_is_refused_also_where_it_seems_aborted",
-        'with pytest.raises(CorruptBatchError, match=r"offsets? 100"):',
+        r"DID NOT RAISE CorruptBatchError",
     ),
     "offset_deltas_repeated": Plant(
         "tests/unit/kafka/codec/test_encode.py::test_offsets_of_many_records_go_up_by_one",
-        'assert b"".join(encode_batch(rows_of(records), PLAIN).body) == slow_body(records',
+        r"At index \d+ diff: b'\\x00' != b'\\x02'",
     ),
     "deletion_not_checked": Plant(
         f"{_KEEPER}::test_e9_a_sink_that_is_created_while_it_is_decided_loses_nothing",
-        'assert "Connectors have changed" in str(scene.round())',
+        r"assert 'Connectors have changed' in 'None'",
     ),
     "lost_request_repeated": Plant(
         f"{_CONFORMANCE}/test_nothing_twice.py::"
         "test_e21_a_lost_request_is_not_sent_again_and_its_transaction_is_committed_once_or_not_at_all"
         "[version 1-end_txn-lost-batch]",
-        "with pytest.raises(CommitUnknownError if lost is ApiKey.END_TXN else ProduceErro",
+        r"DID NOT RAISE CommitUnknownError",
     ),
     "sequence_not_advanced": Plant(
         f"{_TRAPS}::test_hundreds_of_requests_may_be_under_way",
-        "assert committed(topic) == values",
+        r"assert \[b'0'\] == \[b'0', b'1', ",
     ),
     "partition_twice_in_request": Plant(
         f"{_TRAPS}::test_a_request_never_holds_a_partition_twice",
-        'with pytest.raises(ValueError, match="one batch per partition"):',
+        r"DID NOT RAISE ValueError",
     ),
     "holders_not_cleared": Plant(
         f"{_INPUT}::test_e20_a_producer_for_one_partition_is_fenced_again_when_the_partition_comes_back_from_it[batch]",
-        "assert len(scene.fenced) == 2",
+        r"assert 0 == 2",
     ),
     "translated_too_far": Plant(
         "tests/unit/mirror/checkpoint/test_translation.py::test_positions_before_at_and_behind_syncs[syncs1-expected1]",
-        "assert {position: found.downstream(PLACE, position) for position in expected} == expected",
+        r"assert \{.*: 52\} == \{.*: 51\}",
     ),
     "leader_epoch_left_out": Plant(
         "tests/conformance/task/test_group_batches.py::test_where_it_goes_on_is_known_with_the_epoch_of_its_leader",
-        "assert reader_of(member)._positions.at[places[0]] == (3, 0)",
+        r"assert Position\(offset=3, epoch=-1\) == \(3, 0\)",
     ),
     "open_transaction_passed": Plant(
         f"{_DECISION}::test_each_bound_holds[open]",
-        "assert of_topic(verdict) == (until, held_by)",
+        r"assert \(90, .*\) == \(30, 'an open transaction'\)",
     ),
     "deletion_not_given_up": Plant(
         f"{_DECISION}::test_nothing_goes_that_is_not_to_be_given_up_first[None-sinks0]",
-        "assert all(remembered.get(partition, -1) >= until",
+        r"False = all\(<generator object test_nothing_goes_that_is_not_to_be_given_up_first",
     ),
     "range_not_finished": Plant(
         "tests/conformance/read/test_range_input.py::test_the_client_goes_on_where_batches_cannot_be_taken_apart",
-        "assert [value.decode() for batch in batches",
+        r"Right contains \d+ more items",
     ),
     "file_moved_again": Plant(
         f"{_STORE}::test_a_reader_that_takes_files_away_holds_up_nothing",
-        "assert taken not in shown(sink)",
+        r"assert 'a=2/.*' not in \{'a=2/",
     ),
     "file_replaced": Plant(
         f"{_STORE}::test_no_file_is_ever_replaced[True]",
-        'with pytest.raises(DirectoryError, match="already exists with other',
+        r"DID NOT RAISE DirectoryError",
     ),
     "divided_batch_out_of_order": Plant(
         f"{_COLUMNS}::test_records_that_a_predicate_tells_apart_stay_in_order",
-        "assert list(outgoing.values) == [",
+        r"""At index 0 diff: b'\{"line":"2","m":"x"\}' != b'\{"line":"1"\}'""",
     ),
     "records_skipped_while_away": Plant(
         "tests/unit/task/failure/test_tolerance.py::"
         "test_what_stays_away_fails_the_task_after_the_timeout_and_drops_no_record",
-        'with pytest.raises(FatalError, match="away"):',
+        r"DID NOT RAISE FatalError",
     ),
     "filtered_rows_renumbered": Plant(
         f"{_COLUMNS}::test_filtered_records_leave_gaps_in_the_sources",
-        "assert list(outgoing.sources or ()) == [0, 2]",
+        r"assert \[0, 1\] == \[0, 2\]",
     ),
 }
 
 
-def failing_lines(out: str, function: str) -> list[str]:
-    """Return the lines of a function that stand in the tracebacks of `out`, which pytest printed with `--tb=short`."""
-    return re.findall(rf"in {function}\n[ |]+(.*)$", out, re.MULTILINE)
+def errors(out: str) -> list[str]:
+    """Return the lines of `out` that say why a test failed: pytest's, and those of a group that Hypothesis raised."""
+    return re.findall(r"^(?:E  +|    \| )(\S.*)$", out, re.MULTILINE)
 
 
-@pytest.mark.drawn(2)
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_bug_turns_its_test_red(kafka, plant):
     planted = PLANTS[plant]
     code, out = run(kafka.bootstrap_servers, [planted.test], "-p", f"planted.{plant}", "--tb=short")
     assert code == 1, out
     assert re.search(r"^1 failed in", out, re.MULTILINE), out  # and no error besides
-    lines = failing_lines(out, planted.function)
-    assert any(line.startswith(planted.line) for line in lines), f"it failed at {lines}, not at {planted.line}\n{out}"
+    found = errors(out)
+    assert any(re.search(planted.symptom, line) for line in found), f"not {planted.symptom}, but {found}\n{out}"
 
 
-def test_a_test_that_fails_elsewhere_has_not_noticed_the_bug():
-    out = "tests/test_a.py:7: in test_a\n    scene.open()\nE   TimeoutError\n"
-    assert failing_lines(out, "test_a") == ["scene.open()"]
-    assert failing_lines(out, "test_b") == []
+def test_errors_of_a_failed_test_are_found_and_no_other_lines():
+    out = "tests/test_a.py:7: in test_a\n    assert scene.open()\nE   TimeoutError: after 3 s\nE     more\n"
+    assert errors(out) == ["TimeoutError: after 3 s", "more"]
+    group = "    | Traceback (most recent call last):\n    |   File x\n    | Failed: DID NOT RAISE ValueError\n"
+    assert errors(group) == ["Traceback (most recent call last):", "Failed: DID NOT RAISE ValueError"]
