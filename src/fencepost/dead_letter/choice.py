@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from fencepost.config import ConfigError
 from fencepost.dead_letter.letter import DeadLetter
+from fencepost.task.failure.dead_letter import TOPIC
 
 _PLACE = re.compile(r"-(\d{1,9})@(\d{1,18})", re.ASCII)
 
@@ -36,8 +37,7 @@ class Skipped:
 
     def met(self, dead_letter: DeadLetter) -> Set[str]:
         """Return the names that a dead letter has, of those that are passed over."""
-        place = {dead_letter.place} & self.places.keys()
-        return place if dead_letter.origin is None else place | ({dead_letter.origin[0]} & self.topics)
+        return ({dead_letter.place} & self.places.keys()) | ({dead_letter.facts.get(TOPIC, "")} & self.topics)
 
 
 class Selection:

@@ -7,6 +7,7 @@ from typing import Any
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.task.failure.dead_letter import (
     CONNECTOR,
+    CONTEXT,
     OFFSET,
     PARTITION,
     PREFIX,
@@ -40,7 +41,7 @@ class DeadLetter:
         texts = {name: (data or b"").decode("utf-8", "replace") for name, data in record.headers if _is_ours(name)}
         facts = {name: text for name, text in texts.items() if name.startswith(PREFIX)}
         if facts and RESENT_TOPIC in texts:  # a resent record failed again: its first origin counts
-            facts |= {name: texts.get(before, "") for name, before in _BEFORE.items()}
+            facts |= {name: texts[before] for name, before in _BEFORE.items() if before in texts}
         times = (number_of(texts.get(name, "")) for name in (RESENT_TIMESTAMP, TIMESTAMP))
         time_ms = next((each for each in times if each is not None), record.timestamp_ms)
         return cls(topic, record, facts, time_ms)
@@ -57,8 +58,16 @@ class DeadLetter:
 
     @property
     def headers(self) -> list[tuple[str, bytes | None]]:
-        """Return the record's own headers."""
-        return [(name, data) for name, data in self.record.headers if not _is_ours(name)]
+        """Return the record's own headers: all before those about the failure, which end a dead letter.
+
+        A record that was read from a dead letter topic has headers about another failure, which are its own.
+        """
+        found, later = list(self.record.headers), list(CONTEXT)
+        while found and found[-1][0] in later:
+            later = later[: later.index(found.pop()[0])]
+        if found and found[-1][0] == TIMESTAMP:
+            found.pop()
+        return [(name, data) for name, data in found if not name.startswith(RESENT)]
 
     @property
     def origin(self) -> tuple[str, int] | None:

@@ -15,7 +15,7 @@ from fencepost.config import ConfigError
 from fencepost.dead_letter.choice import Selection, Skipped
 from fencepost.dead_letter.letter import DeadLetter
 from fencepost.dead_letter.progress import Handled, Mark, ResendProgress, progress_name
-from fencepost.dead_letter.survey import Survey, shown_topic
+from fencepost.dead_letter.survey import Survey, shown_topic, without_origin
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import Range, TopicBrowser, TopicRecord
 from fencepost.kafka.value.group_offset import GroupOffset
@@ -64,7 +64,8 @@ class Resend:
     def survey(self) -> Survey:
         """Read what waits. What another process is sending is among it until that is committed.
 
-        Raises ConfigError if something is to be passed over that is not there: it may be a wrong name of what is.
+        Raises ConfigError if something is to be passed over that is not there: it may be a wrong name of what is. Also
+        if a dead letter does not say where its record was.
         """
         handled = self._progress.peek()
         met: set[str] = set()
@@ -83,6 +84,7 @@ class Resend:
                 f"Nothing that waits is {', '.join(sorted(unmet)[:10])}, which is to be passed over. Nothing is sent. "
                 "Name what the list of dead letters has, or leave it out"
             )
+        survey.ensure_have_origins(self.connector)
         return survey
 
     def _done(self, handled: Mapping[int, Handled]) -> set[str]:
@@ -170,12 +172,11 @@ class Resend:
             yield record
 
     def _mine(self, record: TopicRecord, handled: Handled) -> DeadLetter | None:
-        """Return a dead letter of this connector that waits, and has a header about its origin."""
+        """Return a dead letter of this connector that waits, also one that has nowhere to go: it is not passed over."""
         if handled.has(record.offset):
             return None
         dead_letter = DeadLetter.of(self.browser.topic, record)
-        is_mine = dead_letter.connector == self.connector and dead_letter.origin is not None
-        return dead_letter if is_mine else None
+        return dead_letter if dead_letter.connector == self.connector else None
 
     def _is_chosen(self, dead_letter: DeadLetter) -> bool:
         return self.selection is None or self.selection.has(dead_letter)
@@ -206,7 +207,8 @@ class Resend:
                 yield len(sent)
 
     def _send(self, writer: TransactionalWriter, dead_letter: DeadLetter, refused: list[str]) -> None:
-        assert dead_letter.origin is not None
+        if dead_letter.origin is None:  # `survey` names them all
+            raise ConfigError(without_origin(dead_letter.place))
         topic, partition = (self.own_topic, None) if self.own_topic else dead_letter.origin
         if not self.own_topic and not self.reads(topic):
             raise ConfigError(

@@ -51,7 +51,7 @@ def shown(dead_letter: DeadLetter, *, is_handled: bool) -> ShownLetter:
         origin,
         LetterError(stage, class_name, exception, message, _fact(facts.get(STACKTRACE), _STACK)),
         LetterContent(_bytes(record.key, _KEY), _bytes(record.value, _VALUE), list(_headers(dead_letter))),
-        is_handled and dead_letter.origin is not None,
+        is_handled,
     )
 
 

@@ -23,23 +23,36 @@ def shown_topic(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
 
 
+def without_origin(place: str) -> str:
+    """Return why a dead letter cannot be resent whose headers do not name its record's topic and partition."""
+    return (
+        f"Dead letter {place} cannot be resent: its headers do not say from which topic and partition its record came. "
+        f"Pass over it permanently: --skip {place}"
+    )
+
+
 @dataclass(frozen=True)
 class Survey:
     """How many dead letters wait, by the topic and partition that they came from, and the places of the first ones.
 
-    `skipped` of those that wait are passed over; they are not among the counts.
+    `skipped` of those that wait are passed over; they are not among the counts. `lost` do not say where they came from.
     """
 
     counts: Counter[tuple[str, int]] = field(default_factory=Counter)
     examples: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     skipped: int = 0
+    lost: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, waiting: Iterable[DeadLetter], is_skipped: Callable[[DeadLetter], bool]) -> "Survey":
         counts, examples, skipped = Counter[tuple[str, int]](), dict[tuple[str, int], list[str]](), 0
+        lost: list[str] = []
         for dead_letter in waiting:
-            if is_skipped(dead_letter) or dead_letter.origin is None:
+            if is_skipped(dead_letter):
                 skipped += 1
+                continue
+            if dead_letter.origin is None:
+                lost.append(dead_letter.place)
                 continue
             topic, partition = dead_letter.origin
             origin = (shown_topic(topic), partition)  # what is longer is no topic's name, and not kept whole
@@ -52,7 +65,7 @@ class Survey:
             places = examples.setdefault(origin, [])
             if len(places) < _EXAMPLES:
                 places.append(dead_letter.place)
-        return cls(counts, examples, skipped)
+        return cls(counts, examples, skipped, tuple(lost))
 
     @property
     def total(self) -> int:
@@ -66,6 +79,17 @@ class Survey:
         for (topic, _), count in self.counts.items():
             found[topic] += count
         return found
+
+    def ensure_have_origins(self, connector: str) -> None:
+        """Raise ConfigError, with the next step, if some do not say where they came from."""
+        if not self.lost:
+            return
+        named = ", ".join(self.lost[:_LISTED]) + (", …" if len(self.lost) > _LISTED else "")
+        raise ConfigError(
+            f"{len(self.lost)} dead letters of {connector} cannot be resent: their headers do not say from which topic "
+            f"and partition their records came ({named}). Nothing is "
+            f"sent. Pass over each permanently, as in --skip {self.lost[0]}, or over all of a topic with --skip TOPIC"
+        )
 
     def ensure_have_somewhere_to_go(self, connector: str, partitions: Callable[[str], int | None]) -> None:
         """Raise ConfigError, with the next step, if some came from topics or partitions that do not exist now.

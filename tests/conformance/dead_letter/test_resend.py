@@ -109,6 +109,19 @@ def test_a_letter_without_context_headers_is_not_sent(letters: DeadLetters) -> N
     assert letters.values == []
 
 
+def test_a_letter_of_the_sink_without_an_origin_is_refused_by_name_until_it_is_skipped(letters: DeadLetters) -> None:
+    producer = Producer({"bootstrap.servers": letters.bootstrap})
+    headers = [("__connect.errors.connector.name", letters.topic.encode())]
+    producer.produce(letters.dead, b"whence?", partition=0, headers=headers)
+    producer.flush(30)
+    letters.bury("here")
+    with pytest.raises(ConfigError, match=rf"^Dead letter {letters.place(0)} cannot be resent"):
+        letters.resend()
+    assert letters.values == []
+    assert letters.resend(skip=(letters.place(0),)) == 1
+    assert letters.values == ["here"]
+
+
 def test_e10_nothing_is_sent_in_the_name_of_a_group_that_has_members(letters: DeadLetters) -> None:
     """Their offsets are theirs, and the broker would take ours."""
     letters.bury("a")

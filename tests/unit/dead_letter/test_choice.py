@@ -8,6 +8,7 @@ import pytest
 from fencepost.api import ConfigError
 from fencepost.dead_letter import resend as resend_module
 from fencepost.dead_letter.choice import Skipped
+from fencepost.dead_letter.progress import Handled
 from fencepost.dead_letter.resend import Resend
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.kafka.value.group_offset import GroupOffset
@@ -99,6 +100,21 @@ def test_a_dead_letter_is_not_sent_to_a_topic_that_the_connector_does_not_read()
     [waiting] = own._waiting({})
     with pytest.raises(ConfigError, match=r"^dead-0@0 came from topic (others){41}oth…, which c does not read"):
         own._send(None, waiting, [])
+
+
+def test_a_letter_without_an_origin_is_named_and_not_passed_over() -> None:
+    nowhere = letter(1)._replace(headers=letter(1).headers[:1] + letter(1).headers[3:])
+    log = Log(letter(0), nowhere, letter(2))
+    with pytest.raises(ConfigError, match=r"^1 dead letters of c .* \(dead-0@1\)\. Nothing is sent.*--skip dead-0@1"):
+        resend_of(log, own_topic="again").survey()
+    for name, skipped in (("dead-0@1", 1), ("orders", 3)):
+        assert resend_of(log, name).survey().skipped == skipped
+    own = resend_of(log, own_topic="again")
+    waiting = own._mine(nowhere, Handled(0))
+    assert waiting is not None
+    writer: Any = None
+    with pytest.raises(ConfigError, match=r"^Dead letter dead-0@1 cannot be resent"):
+        own._send(writer, waiting, [])
 
 
 def test_names_that_no_topic_can_have_are_not_asked_for_and_are_cut() -> None:

@@ -31,7 +31,8 @@ def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_begi
     dead_letters = [DeadLetter.of(browser.topic, record) for record in records]
     for dead_letter in dead_letters:
         record = dead_letter.record
-        is_sent_again = bool(dead_letter.origin) and handled.get(record.partition, Handled(0)).has(record.offset)
+        is_mine = dead_letter.connector == name
+        is_sent_again = is_mine and handled.get(record.partition, Handled(0)).has(record.offset)
         if as_json:
             typer.echo(json.dumps(to_json(dead_letter, is_sent_again=is_sent_again), ensure_ascii=False))
         else:

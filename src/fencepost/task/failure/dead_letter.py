@@ -24,6 +24,8 @@ TOPIC, PARTITION, OFFSET = f"{PREFIX}topic", f"{PREFIX}partition", f"{PREFIX}off
 CONNECTOR, TASK, STAGE = f"{PREFIX}connector.name", f"{PREFIX}task.id", f"{PREFIX}stage"
 CLASS, EXCEPTION = f"{PREFIX}class.name", f"{PREFIX}exception.class.name"
 MESSAGE, STACKTRACE = f"{PREFIX}exception.message", f"{PREFIX}exception.stacktrace"
+CONTEXT = (TOPIC, PARTITION, OFFSET, CONNECTOR, TASK, STAGE, CLASS, EXCEPTION, MESSAGE, STACKTRACE)
+"""The headers about a failure, in the order in which they end a dead letter, here and in Kafka Connect."""
 
 RESENT = "__fencepost.resent."
 RESENT_TOPIC, RESENT_PARTITION, RESENT_OFFSET = f"{RESENT}topic", f"{RESENT}partition", f"{RESENT}offset"

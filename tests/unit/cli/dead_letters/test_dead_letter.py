@@ -58,6 +58,21 @@ def test_the_letter_of_a_record_that_was_sent_again_tells_where_it_came_from_at_
     assert own.resent_headers == [("h", b"1"), *resent]
 
 
+def test_an_origin_that_is_known_in_part_replaces_nothing_else() -> None:
+    """Earlier versions have kept the topic alone if a sink reported a record after its batch."""
+    own = letter(own=(("__fencepost.resent.topic", b"o"),), **{**SINK, "topic": "again", "partition": "0"})
+    assert own.origin == ("o", 0)
+
+
+def test_a_record_of_a_dead_letter_topic_keeps_its_headers_about_an_earlier_failure() -> None:
+    first = letter(own=(("h", b"1"), ("__fencepost.record.timestamp", b"5")), **{**SINK, "connector_name": "other"})
+    again = letter(own=(*first.record.headers, ("__fencepost.record.timestamp", b"7")), **SINK)
+    assert (again.connector, again.headers) == ("c", list(first.record.headers))
+    resent = again.resent_headers
+    assert resent[: len(first.record.headers)] == list(first.record.headers)
+    assert letter(own=(*resent, ("__fencepost.record.timestamp", b"9")), **SINK).resent_headers == resent
+
+
 @pytest.mark.parametrize("digits", ["9" * 5_000, "9" * 19, "²", "٣", "-1", ""])
 def test_a_number_that_kafka_cannot_have_says_nothing(digits: str) -> None:
     """Anybody may have written the headers, and no number in them may fail a page or a resend."""
