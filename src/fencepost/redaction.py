@@ -1,4 +1,4 @@
-"""Passwords within texts, known by their form alone: `user:password@host`, `password=…` (E11).
+"""Passwords within texts, known by their form alone: `user:password@host`, `password=…`, a private key (E11).
 
 It is below settings and logs: both show texts that users have written.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 HIDDEN = "[hidden]"
 
-_WORDS = ("password", "passwd", "passphrase", "secret", "pwd=")
+_WORDS = ("password", "passwd", "passphrase", "secret", "pwd=", "accountkey", "sharedaccess")
 _NAME = "(?:password|passwd|passphrase|secret)"
 # Repetitions have limits, so that no text takes long.
 # Up to the last @ before the path, as parsers of URLs read it. Behind a port there is no password.
@@ -21,7 +21,7 @@ _ADDRESS = re.compile(
     re.IGNORECASE,
 )
 _ASSIGNED = re.compile(
-    rf"""(?:{_NAME}\w{{0,64}}\s{{0,8}}=\s{{0,8}}|[;?&]pwd=)"""
+    rf"""(?:{_NAME}\w{{0,64}}\s{{0,8}}=\s{{0,8}}|[;?&]pwd=|accountkey=|sharedaccess(?:key|signature)=)"""
     r"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'"""
     r"""|(\\{1,8}["'])(.{1,512}?)(?<!\\)\3"""  # within a text that is quoted itself
     r"""|\{((?:[^}]|\}\}){1,512})\}(?=[;\s"']|$)|(?!\\+["'])([^\s;&"']+))""",
@@ -32,13 +32,25 @@ _ABOUT_ONE = "encoding|less|length|type|policy|provider|expir"
 _PARAMETER = re.compile(
     rf"[;?&](?:[\w.-]{{0,64}}{_NAME}(?!\w{{0,64}}(?:{_ABOUT_ONE}))\w{{0,64}}|pwd)=[^\s;&]", re.IGNORECASE
 )
+# Secrets whatever their key: a private key in PEM, what a caller sends to a server, the key of an account of Azure and
+# its signed URLs.
+_PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY-----.*?)(?=-----END|$)", re.DOTALL)
+_SENT = re.compile(r"""(?:^|[:=,"'])\s{0,8}bearer\s{1,8}((?!\$\{)[\w.~+/-]{8,}=*)""", re.IGNORECASE)
+_SIGNED = re.compile(r"[?&]sig=((?!\$\{)[^\s&\"']{8,})")
+_ACCOUNT_KEY = re.compile(r"(?:accountkey|sharedaccess(?:key|signature))=(?!\$\{)[^\s;]", re.IGNORECASE)
+_KEYS = (_PRIVATE_KEY, _SENT, _SIGNED)
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 _MOST_READINGS = 8
 
 
 def has_password(value: str) -> bool:
     """Say whether a text contains a password, such as a JAAS config or a URL with one."""
-    return (_may_assign(value) and _ASSIGNED.search(value) is not None) or has_login(value)
+    return (_may_assign(value) and _ASSIGNED.search(value) is not None) or has_login(value) or has_key(value)
+
+
+def has_key(value: str) -> bool:
+    """Say whether a text contains a private key, a bearer token, or the key of an account."""
+    return any(pattern.search(value) for pattern in (*_KEYS, _ACCOUNT_KEY))
 
 
 def has_login(value: str) -> bool:
@@ -60,6 +72,8 @@ def passwords(value: str) -> Iterator[str]:
         text = match[match.lastindex or 0]
         yield text
         yield text.partition(",")[0]
+    for pattern in _KEYS:
+        yield from (match[1] for match in pattern.finditer(value))
     if "@" not in value:
         return
     for pattern in (_URL, _ORACLE, _ADDRESS):
@@ -77,6 +91,8 @@ def redacted(text: str) -> str:
     if "@" in text:
         for pattern in (_URL, _ORACLE, _ADDRESS):
             text = pattern.sub(_hidden, text)
+    for pattern in _KEYS:
+        text = pattern.sub(_hidden, text)
     return _ASSIGNED.sub(_hidden, text) if _may_assign(text) else text
 
 

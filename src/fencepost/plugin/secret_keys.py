@@ -1,7 +1,6 @@
 """Which values of a connector's config are secrets: by the classes that it names, by their keys, by their form."""
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
@@ -19,13 +18,10 @@ from fencepost.plugin.class_key import class_keys
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.process import registry
 from fencepost.plugin.registry import PluginRegistry
-from fencepost.redaction import has_login, has_password
+from fencepost.redaction import has_key, has_login, has_password
+from fencepost.secret_name import is_secret_name
 from fencepost.telemetry.secret import hold
 
-_NAMED_LIKE_A_SECRET = re.compile(
-    r"(password|passwd|secret|token|credentials?|access\.key|jaas\.config|keystore\.key|auth\.user\.info)$",
-    re.IGNORECASE,
-)
 _CLASS, _VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class", "connector_version"))
 _OF_THE_FRAMEWORK = frozenset(
     (*SourceConnectorConfig.settings(), *SinkConnectorConfig.settings(), *RuntimeChoice.settings())
@@ -42,7 +38,7 @@ def secret_keys(config: Mapping[str, str | None], connector: Mapping[str, str | 
     return {
         key
         for key, value in config.items()
-        if value and (key in declared or is_named_like_a_secret(key) or _has_login(key, value))
+        if value and (key in declared or is_secret_name(key) or _has_form_of_one(key, value))
     }
 
 
@@ -72,12 +68,13 @@ def hold_given_secrets(
 
 def looks_secret(key: str, value: str) -> bool:
     """Say whether a value is a secret by its key's name or by its form; nothing is known of the connector's class."""
-    return is_named_like_a_secret(key) or has_password(_without_references(key, value))
+    return is_secret_name(key) or has_password(_without_references(key, value))
 
 
-def _has_login(key: str, value: str) -> bool:
-    """Say whether a value is an address with a password that is no reference."""
-    return ("@" in value or "=" in value) and has_login(_without_references(key, value))
+def _has_form_of_one(key: str, value: str) -> bool:
+    """Say whether a value has a private key, a token, or an address with a password, and these are no references."""
+    given = _without_references(key, value)
+    return (("@" in value or "=" in value) and has_login(given)) or has_key(given)
 
 
 def _without_references(key: str, value: str) -> str:
@@ -122,9 +119,3 @@ def _passwords_in(plugins: PluginRegistry, kind: PluginKind, name: str, version:
     cls = _class_in(plugins, kind, name, version)
     settings = {} if cls is None else cls.settings()
     return frozenset(key for key, one in settings.items() if one.kind is Type.PASSWORD)
-
-
-@lru_cache(maxsize=4096)
-def is_named_like_a_secret(key: str) -> bool:
-    """Say whether a key has the name of a secret."""
-    return _NAMED_LIKE_A_SECRET.search(key) is not None

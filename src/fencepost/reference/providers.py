@@ -16,8 +16,8 @@ from fencepost.config.raw import names_in
 from fencepost.config.reference import Reference, has_references, references, replaced
 from fencepost.config.worker import WorkerConfig, nearest
 from fencepost.plugin import PluginKind, find
-from fencepost.plugin.secret_keys import is_named_like_a_secret
 from fencepost.reference.limited import HangingError, LimitedCalls
+from fencepost.secret_name import is_secret_name
 from fencepost.telemetry.secret import hide, hold, remember
 
 _PROVIDERS = WorkerConfig.key_of("config_providers")
@@ -254,7 +254,7 @@ def _ensure_known(prefix: str, given: Iterable[str], cls: type[ConfigProvider]) 
 def _is_password(cls: type[ConfigProvider], key: str) -> bool:
     """Say whether a setting is a secret: by its declaration, or else, since Java's declare none, by its key."""
     declared = cls.settings().get(key)
-    return is_named_like_a_secret(key) if declared is None else declared.kind is Type.PASSWORD
+    return is_secret_name(key) if declared is None else declared.kind is Type.PASSWORD
 
 
 def _by_path(every: Iterable[Reference]) -> dict[tuple[str, str], list[Reference]]:

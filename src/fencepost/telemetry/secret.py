@@ -14,11 +14,11 @@ from functools import lru_cache
 from typing import Any
 
 from fencepost.redaction import HIDDEN, passwords, redacted
+from fencepost.secret_name import is_secret_field
 from fencepost.telemetry.quoted import never_quoted, quoted_pattern
 
 _SHORTEST = 4
 _MOST = 2_000
-_SECRET_FIELD = re.compile(r"(?i)password|passwd|secret|token|key|credential")
 _NO_SECRETS = frozenset({"true", "false", "null", "none"})
 
 
@@ -127,7 +127,7 @@ def _fields(value: str) -> Iterator[str]:
 def _secret_texts(node: Any, *, is_secret: bool) -> Iterator[str]:
     if isinstance(node, dict):
         for name, field in node.items():
-            yield from _secret_texts(field, is_secret=is_secret or _SECRET_FIELD.search(name) is not None)
+            yield from _secret_texts(field, is_secret=is_secret or is_secret_field(name))
     elif isinstance(node, list):
         for item in node:
             yield from _secret_texts(item, is_secret=is_secret)

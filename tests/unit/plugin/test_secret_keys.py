@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.plugin.secret_keys import hold_given_secrets, secret_keys
+from fencepost.plugin.secret_keys import hold_given_secrets, looks_secret, secret_keys
 from fencepost.telemetry.secret import hide
 
 AVRO = "io.confluent.connect.avro.AvroConverter"
@@ -50,3 +50,73 @@ def test_what_the_config_shows_elsewhere_is_no_secret() -> None:
 def test_references_are_no_secrets() -> None:
     hold_given_secrets({"db.password": "${file:/run/secrets51:password}"})()
     assert hide("no ${file:/run/secrets51:password}") == "no ${file:/run/secrets51:password}"
+
+
+PUBLIC = [
+    "fs.s3a.secret.key", "fs.s3a.access.key", "fs.s3a.session.token", "fs.s3a.encryption.key",
+    "fs.s3a.server-side-encryption.key", "fs.azure.account.key.shop.blob.core.windows.net",
+    "fs.azure.account.oauth2.client.secret.shop.dfs.core.windows.net",
+    "fs.azure.sas.orders.shop.blob.core.windows.net", "fs.azure.sas.fixed.token.shop.dfs.core.windows.net",
+    "fs.gs.auth.service.account.private.key", "iceberg.catalog.s3.secret-access-key",
+    "iceberg.hadoop.fs.s3a.secret.key", "iceberg.catalog.s3.access-key-id", "iceberg.catalog.s3.session-token",
+    "iceberg.catalog.credential", "iceberg.catalog.token", "iceberg.catalog.adls.sas-token.shop",
+    "iceberg.catalog.adls.auth.shared-key.account.key", "iceberg.catalog.gcs.oauth2.token",
+    "iceberg.catalog.s3.sse.key", "snowflake.private.key", "snowflake.private.key.passphrase",
+    "snowflake.oauth.client.secret", "snowflake.oauth.refresh.token", "aws_secret_access_key",
+    "aws.secret.access.key", "api.key", "apiKey", "secretKey", "private.key", "passphrase",
+    "azure.storage.account.key", "azblob.account.key", "http.headers.authorization", "gcp.credentials.json",
+    "sasl.jaas.config", "connection.password", "database.password", "proxyPassword", "basic.auth.user.info",
+    "ssl.keystore.key", "X-API-Key", "sourceDbPwd.pwd",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", PUBLIC)
+def test_public_key_of_a_secret_is_known_by_its_name(key: str) -> None:
+    assert secret_keys({key: "x"}) == {key}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "fs.s3a.aws.credentials.provider", "fs.azure.account.auth.type.shop.dfs.core.windows.net",
+        "ssl.keystore.location", "fs.azure.sas.token.provider.type.shop.dfs.core.windows.net",
+        "iceberg.catalog.gcs.oauth2.token-expires-at", "basic.auth.credentials.source",
+        "sasl.oauthbearer.token.endpoint.url", "password.policy", "gcp.credentials.path", "snowflake.user.name",
+        "message.key.columns", "key.converter", "primary.key", "key.field", "tokenizer", "keystore.keyring",
+        "max.tokens", "iceberg.catalog.client.credentials-provider", "aws.secrets.name",
+        "iceberg.catalog.adls.auth.shared-key.account.name",
+    ],
+)  # fmt: skip
+def test_key_of_a_place_or_a_kind_is_none_of_a_secret(key: str) -> None:
+    assert secret_keys({key: "x"}) == set()
+
+
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA75\n-----END RSA PRIVATE KEY-----"
+VALUES = [
+    PEM, PEM.replace("\n", "\\n"), "DefaultEndpointsProtocol=https;AccountName=shop;AccountKey=Zm9vYmFy==;x=y",
+    "Endpoint=sb://shop/;SharedAccessKeyName=all;SharedAccessKey=Zm9vYmFy=", "Bearer eyJhbGciOi.abc-def",
+    "Authorization: Bearer eyJhbGciOi.abc-def", "https://shop.blob.core.windows.net/c?sv=2022&sig=Zm9vYmFy%3D&se=1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_value_that_has_the_form_of_a_secret_is_one_whatever_its_key(value: str) -> None:
+    assert secret_keys({"any": value}) == {"any"}
+    assert looks_secret("any", value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----", "AccountKey=${vault:shop:key};x", "bearer",
+     "Bearer ${vault:shop:token}", "https://shop/?sig=${vault:shop:sig}", "type: bearer tokens"],
+)  # fmt: skip
+def test_certificate_or_reference_is_no_secret(value: str) -> None:
+    assert secret_keys({"any": value}) == set()
+
+
+def test_secret_part_of_a_value_is_hidden_where_it_is_alone() -> None:
+    let_go = hold_given_secrets({"one": "a;AccountKey=Zm9vYmFy5151==;b", "two": "x: Bearer eyJhbGciOi5151"})
+    assert hide("Zm9vYmFy5151== and eyJhbGciOi5151") == "[hidden] and [hidden]"
+    let_go()
+    assert hide("no Authorization: Bearer eyJhbGciOi5252") == "no Authorization: Bearer [hidden]"
+    assert hide(f"no {PEM}") == "no [hidden]-----END RSA PRIVATE KEY-----"

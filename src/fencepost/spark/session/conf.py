@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fencepost.embedded.java import LATE_COMPILER
+from fencepost.secret_name import is_secret_name
 from fencepost.telemetry.secret import hide
 
 NOMINAL_CORES = 64
@@ -30,7 +31,7 @@ _EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
 # By default a heap begins with a 64th of the machine's memory, and its garbage is not collected until it is full.
 _FIRST_HEAP = "-Xms32m"
 
-# Spark redacts by a similar pattern (spark.redaction.regex), for keys and values.
+# Spark redacts by a similar pattern (spark.redaction.regex), for keys and values. This one is for values.
 _SECRET = re.compile(r"secret|password|passwd|token|access[.]?key|credential|jaas", re.IGNORECASE)
 _OF_FILES = frozenset(
     {
@@ -52,7 +53,7 @@ def is_secret(key: str, value: str) -> bool:
     if key in _OF_FILES:
         return False
     has_known = hide(value) != value
-    return has_known or bool(_SECRET.search(key) or _SECRET.search(value)) or key.startswith("spark.executorEnv.")
+    return has_known or is_secret_name(key) or _SECRET.search(value) is not None or key.startswith("spark.executorEnv.")
 
 
 def is_local(master: str) -> bool:
@@ -88,11 +89,15 @@ def spark_properties(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _redaction(given: Mapping[str, str]) -> dict[str, str]:
-    """Let Spark redact the properties whose values were looked up, whatever they are called (E11)."""
-    secret = [key for key, value in given.items() if hide(value) != value]
+    """Let Spark redact the properties whose values are secrets or were looked up, whatever they are called (E11)."""
+    secret = [key for key, value in given.items() if hide(value) != value or _is_missed_by_spark(key)]
     if not secret:
         return {}
     return {_REDACTION: "|".join([given.get(_REDACTION, _REDACTED), *map(re.escape, secret)])}
+
+
+def _is_missed_by_spark(key: str) -> bool:
+    return is_secret_name(key) and re.search(_REDACTED, key) is None
 
 
 def _java_options(own: str) -> str:

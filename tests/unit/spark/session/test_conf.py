@@ -1,5 +1,7 @@
 """What goes to Spark, and what may stand on a command line."""
 
+import re
+
 import pytest
 
 from fencepost.spark.session.conf import is_on_this_machine, is_secret, spark_properties, text_environment
@@ -10,12 +12,18 @@ from fencepost.spark.session.conf import is_on_this_machine, is_secret, spark_pr
     [
         ("spark.hadoop.fs.s3a.secret.key", "x"),
         ("spark.ssl.keyPassword", "x"),
+        ("spark.hadoop.fs.azure.account.key.shop.blob.core.windows.net", "x"),
         ("spark.hadoop.url", "jdbc:x?password=y"),
         ("spark.executorEnv.ANYTHING", "x"),
     ],
 )
 def test_secrets_stay_off_the_command_line(key: str, value: str) -> None:
     assert is_secret(key, value)
+
+
+def test_key_of_an_account_is_redacted_by_spark_as_well() -> None:
+    key = "spark.hadoop.fs.azure.account.key.shop.blob.core.windows.net"
+    assert re.search(spark_properties({key: "x"})["spark.redaction.regex"], key)
 
 
 def test_jars_are_no_secrets_whatever_they_are_called() -> None:
