@@ -149,6 +149,11 @@ def no_control_characters() -> Check:
     return Check(test, "non-empty string without ISO control characters")
 
 
+def unset_or(check: Check) -> Check:
+    """Return a check that an empty value, which stands for the default, passes."""
+    return Check(lambda value: check.test(value) if value else None, f"{check.text}, or empty")
+
+
 _TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]+")
 _LONGEST_TOPIC = 249
 

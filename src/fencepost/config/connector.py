@@ -6,7 +6,7 @@ Names, groups, orders and types are those that Kafka Connect's REST API shows.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fencepost.config.check import at_least, between, no_control_characters, one_of, topic_name, unique
+from fencepost.config.check import at_least, between, no_control_characters, one_of, topic_name, unique, unset_or
 from fencepost.config.output import OUTPUT
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Setting, Type, Width, setting
 from fencepost.config.topic_creation import DEFAULT_GROUP, TopicCreationGroup, topic_creation_groups
@@ -259,10 +259,10 @@ class SourceConnectorConfig(ConnectorConfig):
         "at most half of the producer's transaction.timeout.ms, which it has to stay below.",
     )  # fmt: skip
     offsets_storage_topic: str | None = setting(
-        "offsets.storage.topic", default=None, check=topic_name(), importance=LOW, group=_OFFSETS_TOPIC, order=1,
-        width=Width.LONG, display_name="Offsets topic",
+        "offsets.storage.topic", default=None, check=unset_or(topic_name()), importance=LOW,
+        group=_OFFSETS_TOPIC, order=1, width=Width.LONG, display_name="Offsets topic",
         doc="A topic of its own for the offsets of this connector, in the cluster that its producer writes to; "
-        "created if missing. Unset: the worker's.",
+        "created if missing. Unset or empty: the worker's.",
     )  # fmt: skip
 
     @property

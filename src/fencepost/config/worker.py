@@ -41,13 +41,15 @@ class RuntimeConfig(Config):
         default=ExactlyOnceSource.DISABLED.value,
         check=one_of(*(step.value for step in ExactlyOnceSource)),
         importance=HIGH,
-        doc="Whether source records and their offsets are committed together. A running cluster goes from disabled to "
-        "enabled through preparing, worker by worker.",
+        doc="Whether source records and their offsets are committed together. Set it on every worker of the cluster, "
+        "one after the other. `preparing`, a step that Kafka Connect needs, is the same as `disabled`.",
     )
     exactly_once_source_enabled: bool | None = setting(
         "exactly.once.source.enabled",
         default=None,
-        doc="KIP-618's first name of `exactly.once.source.support`: true for enabled, false for disabled.",
+        importance=HIGH,
+        doc="KIP-618's first name of `exactly.once.source.support`: true for enabled, false for disabled. Set it on "
+        "every worker of the cluster. Some connectors cannot be exactly-once even then.",
     )
     task_shutdown_graceful_timeout_ms: int = setting(
         "task.shutdown.graceful.timeout.ms",

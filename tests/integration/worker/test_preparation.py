@@ -26,7 +26,7 @@ from fencepost.transaction import TransactionalWriter
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
-from fencepost.worker.supervision.task.preparation import AbandonedError, Preparation
+from fencepost.worker.supervision.task.preparation import AbandonedError, AwayError, Preparation
 
 TASK = TaskId("c", 0)
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -165,6 +165,15 @@ def test_a_round_whose_cause_passes_is_asked_for_again(scene: PreparationStage) 
     scene.on_fence = at_last
     assert scene.prepare().connector == "c"
     assert causes == []
+
+
+def test_round_that_keeps_failing_is_shown_in_the_status_of_its_start(scene: PreparationStage) -> None:
+    def away() -> None:
+        raise NotReadyError("no coordinator yet")
+
+    scene.on_fence = away
+    with pytest.raises(AwayError, match=r"round of fencing.*no coordinator yet"):
+        scene.prepare()
 
 
 @pytest.mark.parametrize("cause", [FencingRefusedError("Traceback ..."), BadRequestError("no source"), KeyError("bug")])

@@ -25,7 +25,6 @@ from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.failure.back_off import pause_after
 from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings, looked_up
 from fencepost.worker.supervision.task.handle import TaskHandle
@@ -35,7 +34,7 @@ from fencepost.worker.supervision.task.specs import task_spec
 log = logging.getLogger(__name__)
 
 _READ_S = 60.0
-_PAUSES_S = (0.1, 0.5, 1.0, 2.0, 5.0)
+_PAUSES_S = (0.1, 0.5, 1.0)
 
 
 class AbandonedError(Exception):
@@ -45,7 +44,8 @@ class AbandonedError(Exception):
 class AwayError(AbandonedError):
     """The start is abandoned, and tried again. Its status says why, as somebody may have to do something.
 
-    A store with values that it needs is away, or a transaction that hangs keeps the config topic from being read.
+    A store with values that it needs is away, a transaction that hangs keeps the config topic from being read, or a
+    round of fencing does not succeed.
     """
 
 
@@ -99,8 +99,11 @@ class Preparation:
         return "" if known.away is None else "; ".join(known.faults.values())
 
     def _fence(self, handle: TaskHandle) -> None:
-        """Ask for a fencing round. Passing errors are retried as long as the start is wanted; others fail it."""
-        for attempt in range(1_000_000):
+        """Ask for a fencing round, again while its error may pass; other errors fail the start.
+
+        If it does not pass soon, the start is abandoned and made again: its status then says what it waits for.
+        """
+        for pause_s in _PAUSES_S:
             try:
                 self.request_fencing(handle.id.connector).result(REQUEST_S)
                 return
@@ -109,6 +112,8 @@ class Preparation:
             except (FencingRefusedError, ForbiddenError, BadRequestError):
                 raise
             except (OperationError, RetriableError, TimeoutError, CancelledError) as error:
-                log.warning("fencing for %s will be retried: %s", handle.id, error)
-                if self.is_stopping.wait(pause_after(attempt, _PAUSES_S)) or not handle.is_live:
+                problem = f"the round of fencing before its start: {error or type(error).__name__}"
+                log.warning("task %s waits for %s", handle.id, problem)
+                if self.is_stopping.wait(pause_s) or not handle.is_live:
                     raise AbandonedError("the start is no longer wanted") from error
+        raise AwayError(f"waits for {problem}")
