@@ -403,9 +403,9 @@ def test_a_log_that_an_unclean_election_has_cut_is_a_gap_though_it_has_grown_pas
         eventually(lambda: is_read(lambda each: each.gaps), within_s=WITHIN_S, every_s=0)
         for input_, of_input in zip(inputs, values, strict=True):
             (gap,) = input_.gaps.values()
-            assert (gap.kind, gap.position, gap.start, gap.end) == (GapKind.DIVERGED, 20, 0, 40)
+            assert (gap.kind, gap.position, gap.next_offset, gap.end) == (GapKind.DIVERGED, 20, 10, 40)
             assert of_input == [*kept, *lost]
-            input_.go_on(place, 10)
+            input_.go_on(place, gap.next_offset)
         eventually(lambda: is_read(lambda each: each.positions.get(place) == 40), within_s=WITHIN_S, every_s=0)
         assert [of_input[20:] for of_input in values] == [later * 3] * 2
     finally:

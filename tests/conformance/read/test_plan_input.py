@@ -88,9 +88,10 @@ def place(topic: str) -> TopicPartition:
 
 
 class NameReader(BatchReader):
-    """One that is told no ids of topics."""
+    """One whose requests name topics, as for brokers without ids."""
 
     def assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
+        self._requests.learn_ids = lambda _: None  # type: ignore[method-assign]
         super().assign({place: replace(position, topic_id="") for place, position in positions.items()})
 
 

@@ -378,25 +378,17 @@ def test_other_logs_are_read_while_a_broker_does_not_return_the_start_of_one(
         member.close()
 
 
-def test_what_was_cut_behind_what_was_read_is_reset(
-    members: Members, log_writer: LogWriter, places: list[TopicPartition], monkeypatch: pytest.MonkeyPatch
+def test_a_topic_that_was_created_again_is_read_from_its_beginning(
+    members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a broker that says so, once."""
-    ask, said = BatchReader.read, []
-
-    def cut(reader: BatchReader, timeout_s: float, most: int) -> Any:
-        found = ask(reader, timeout_s, most)
-        if not said and not len(found.fetched.ends):
-            reader.unassign(places[:1])
-            said.append(True)
-            found.lost, found.cut = {places[0]}, {places[0]}
-        return found
-
+    """Although the new topic has the offset, and was led as often."""
+    monkeypatch.setattr(position_resets, "SURE_S", 0.5)
     log_writer.send(members.topic, numbered(0, 3), 0)
     member = begun(members)
     assert len(read(member, 3)) == 3
-    monkeypatch.setattr(BatchReader, "read", cut)
-    assert read(member, 3) == [(0, n) for n in range(3)]
+    log_writer.recreate(members.topic, partitions=2)
+    log_writer.send(members.topic, numbered(0, 5), 0)
+    assert read(member, 5) == [(0, n) for n in range(5)]
 
 
 def test_a_broker_that_is_away_is_waited_for_in_silence(members: Members, log_writer: LogWriter) -> None:

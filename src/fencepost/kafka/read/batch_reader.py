@@ -3,8 +3,9 @@
 Each broker that leads some of the partitions has one request under way, which is sent before the previous answer is
 returned to the caller. There is no thread. An answer for a position that has changed in the meantime is ignored.
 
-Requests name topics by their ids, if these are known and the brokers support them. A topic that was deleted and created
-again is another topic, and a broker that has only the new one answers so.
+Requests name topics by their ids, if brokers support them: by the id that the caller knows, or by the one that
+the topic has when it is first asked for. A topic that was deleted and created again is another topic, and a broker that
+has only the new one answers so.
 """
 
 import time
@@ -71,6 +72,10 @@ class BatchReader:
     @property
     def knows_topics(self) -> bool:
         return not self._requests.has_named_topics
+
+    def topic_id(self, place: TopicPartition) -> str:
+        """Return the id of the topic from which a partition is read; empty if it is not known."""
+        return self._requests.id_of(place)
 
     def assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         self._requests.record_ids(positions)
@@ -215,8 +220,8 @@ class BatchReader:
                 if each.error_code:
                     self._failures.record([place], AnswerError(each.error_code, f"a fetch of {place.topic}"))
                 elif each.diverging_epoch is not None:
-                    self._failures.read.cut.add(place)
-                    self._failures.record_lost([place])
+                    common = LogPosition(each.diverging_epoch.end_offset, epoch=each.diverging_epoch.epoch)
+                    self._failures.record_cut(place, common)
                 elif each.preferred_read_replica >= 0:
                     self._requests.directing.add(asked.node)
                 else:

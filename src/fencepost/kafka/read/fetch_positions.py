@@ -9,6 +9,7 @@ from fencepost.kafka.codec.committed import Position
 from fencepost.kafka.codec.encode_header import CorruptBatchError
 from fencepost.kafka.errors import NOT_AUTHENTICATED, KafkaAuthorizationError, translate
 from fencepost.kafka.read.plan_reader import Read
+from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.errors import AnswerError
 from fencepost.record import TopicPartition
@@ -81,6 +82,7 @@ class FetchFailures:
         elif error.code in _OTHER_TOPIC:
             self.look_again(places)  # even if it is assigned again at once: the broker may not know it yet
             self.record_lost(places)
+            self.read.replaced.update(places)
         elif error.code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             self.read.refused |= {place.topic: str(error) for place in places}
             self._positions.rest(places, _REFUSED_REST_S)
@@ -101,6 +103,12 @@ class FetchFailures:
         for place in places:
             self.read.lost.add(place)
             del self._positions.at[place]
+
+    def record_cut(self, place: TopicPartition, common: LogPosition) -> None:
+        """Stop reading a partition whose log has something else than what was read after the `common` part."""
+        self.look_again([place])  # also if it is assigned again at once: the broker may not be its leader any more
+        self.record_lost([place])
+        self.read.cut[place] = common
 
     def look_again(self, places: Iterable[TopicPartition], rest_s: float = REST_S) -> None:
         """Look up the leaders of these partitions again, a little later."""

@@ -10,7 +10,7 @@ from uuid import UUID
 from fencepost.kafka.codec.committed import Position
 from fencepost.kafka.setting.batch_settings import FetchSettings
 from fencepost.kafka.value.log_gap import LogPosition
-from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.cluster import Cluster, known_id, text_of_id
 from fencepost.kafka.wire.connection import Connection
 from fencepost.kafka.wire.errors import UnsupportedError
 from fencepost.record import TopicPartition
@@ -28,26 +28,37 @@ class FetchRequests:
     def __init__(self, settings: FetchSettings, cluster: Cluster) -> None:
         self._settings = settings
         self._cluster = cluster
-        self._ids: dict[str, UUID] = {}
+        self._ids: dict[TopicPartition, UUID] = {}
         self.directing: set[int] = set()
         """Brokers that have named another replica."""
         self.has_named_topics = False
         """Whether a request did not ensure which topic the records are from."""
 
     def record_ids(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
-        """Use the ids of topics in these positions. A topic whose id is empty is named."""
+        """Use the topics' ids in these positions. One that is empty is found out with the next request."""
         for place, position in positions.items():
-            self._ids[place.topic] = _uuid(position.topic_id)
-        self._ids = {topic: id_ for topic, id_ in self._ids.items() if id_ != _NO_ID}
+            self._ids.pop(place, None)
+            if position.topic_id:
+                self._ids[place] = _uuid(position.topic_id)
+
+    def learn_ids(self, places: Iterable[TopicPartition]) -> None:
+        """Use the ids that the topics of these partitions have now."""
+        for place in places:
+            if known := known_id(self._cluster, place.topic):
+                self._ids[place] = _uuid(known)
+
+    def id_of(self, place: TopicPartition) -> str:
+        """Return the id of the topic from which a partition is read; empty if it is not known."""
+        return text_of_id(self._ids.get(place))
 
     def version(
         self, node: int, connection: Connection, request: Any, places: Iterable[TopicPartition]
     ) -> tuple[int, Mapping[UUID, str]]:
         """Return the request version, and the topics that the answer gives by their ids."""
-        topics = {place.topic for place in places}
-        if node not in self.directing and topics <= self._ids.keys():
+        asked = set(places)
+        if node not in self.directing and asked <= self._ids.keys():
             with suppress(UnsupportedError):
-                return connection.version(request, _BY_ID, _BY_ID), {self._ids[topic]: topic for topic in topics}
+                return connection.version(request, _BY_ID, _BY_ID), {self._ids[each]: each.topic for each in asked}
         oldest, newest = _VERSIONS
         version = connection.version(request, oldest, _OF_LEADERS if node in self.directing else newest)
         self.has_named_topics = True
@@ -61,10 +72,11 @@ class FetchRequests:
         from fencepost.kafka.kafka_library import FetchRequest as Request
 
         settings = self._settings
+        self.learn_ids(positions.keys() - self._ids.keys())
         topics = [
             Request.FetchTopic(
                 topic=topic,
-                topic_id=self._ids.get(topic, _NO_ID),
+                topic_id=id_,
                 partitions=[
                     Request.FetchTopic.FetchPartition(
                         partition=place.partition,
@@ -77,7 +89,7 @@ class FetchRequests:
                     for place in run
                 ],
             )
-            for topic, run in groupby(positions, lambda place: place.topic)
+            for (topic, id_), run in groupby(positions, lambda place: (place.topic, self._ids.get(place, _NO_ID)))
         ]
         return Request(
             replica_id=-1,
@@ -94,5 +106,5 @@ class FetchRequests:
 
 
 def _uuid(topic_id: str) -> UUID:
-    """Parse a topic id in Kafka's notation. An empty one becomes the id that no topic has."""
-    return UUID(bytes=urlsafe_b64decode(f"{topic_id}==")) if topic_id else _NO_ID
+    """Parse a topic id in the notation of Kafka or of librdkafka."""
+    return UUID(bytes=urlsafe_b64decode(f"{topic_id}=="))

@@ -178,7 +178,7 @@ class BatchFetcher(Fetcher):
     def _heed(self, read: Read) -> None:
         """Handle everything in the result except records. Raises KafkaAuthorizationError."""
         paused = self._assignment.paused
-        self._resets.add([place for place in read.lost if place in self._next and place not in paused], read.cut)
+        self._resets.add([place for place in read.lost if place in self._next and place not in paused], read)
         if read.refused:
             client = self._assignment.client
             raise client.failed(
@@ -188,14 +188,18 @@ class BatchFetcher(Fetcher):
 
     def _record_positions(self, fetched: Fetched) -> None:
         """Record the next positions of partitions."""
-        positions = {place: LogPosition(offset, epoch=epoch) for place, (offset, epoch) in fetched.epochs.items()}
+        topic_id = self._reader.topic_id
+        positions = {
+            place: LogPosition(offset, topic_id(place), epoch) for place, (offset, epoch) in fetched.epochs.items()
+        }
         self._next.update(positions)
-        self._resets.doubts.forget(positions)  # their logs continue there
+        self._resets.forget(positions)  # their logs continue there
 
     # positions
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self._go_to({place: LogPosition(offset) for place, offset in offsets.items()})
+        topic_ids = {place: self._next[place].topic_id for place in offsets if place in self._next}
+        self._go_to({place: LogPosition(offset, topic_ids.get(place, "")) for place, offset in offsets.items()})
 
     def _go_to(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         """Continue at other positions than those after the returned records."""
@@ -235,7 +239,7 @@ class BatchFetcher(Fetcher):
 
     def let_go(self, places: Collection[TopicPartition]) -> None:
         self.stop(places)
-        self._resets.doubts.forget(places)
+        self._resets.forget(places)
         for place in places:
             self._next.pop(place, None)
             self._ends.pop(place, None)

@@ -4,6 +4,7 @@ A reader fetches the records after given positions. `PlanInput` finds out what a
 records belong to.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,8 @@ from fencepost.record import Repeated, TopicPartition
 DOING = "reading partitions of a plan"
 
 _CHUNK = 500
-_CUT = "log truncation detected"  # the client's only sign of it, in the error of a position reset
+# The client's only sign of a log that was cut, in the error of a position reset.
+_CUT = re.compile(r"log truncation detected.*broker end offset is (\d+) \(offset leader epoch (-?\d+)\)")
 
 
 @dataclass
@@ -32,12 +34,14 @@ class Read:
     """The result of one read: the records, and in `away` why no broker can be reached.
 
     `lost` are partitions without records at their position. `cut` are those of them whose last read records are no
-    longer in the log.
+    longer in the log, with the position up to which the log is still what was read. `replaced` are those whose topic
+    was deleted and created again, as one broker says.
     """
 
     fetched: Fetched = field(default_factory=Fetched)
     lost: set[TopicPartition] = field(default_factory=set)
-    cut: set[TopicPartition] = field(default_factory=set)
+    cut: dict[TopicPartition, LogPosition] = field(default_factory=dict)
+    replaced: set[TopicPartition] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
     away: str | None = None
 
@@ -161,7 +165,8 @@ class ClientReader:
             ends[place_of(message)] = message.offset()
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             found.lost.add(place_of(message))
-            found.cut |= {place_of(message)} if _CUT in error.str() else set()
+            if cut := _CUT.search(error.str()):
+                found.cut[place_of(message)] = LogPosition(int(cut[1]), epoch=int(cut[2]))
         elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and message.topic():
             found.refused[message.topic()] = error.str()
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:

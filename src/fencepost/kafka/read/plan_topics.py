@@ -89,14 +89,14 @@ class PlanLosses:
     def __init__(self, topics: PlanTopics) -> None:
         self._topics = topics
         self.lost: set[TopicPartition] = set()
-        self._cut: set[TopicPartition] = set()  # those of them whose read records no longer exist
+        self._cut: dict[TopicPartition, int] = {}  # those whose read records no longer exist, from which offset on
         self.doubts: Doubts[TopicPartition] = Doubts()
         """Logs that seem to end before a position."""
         self._looked_s = float("-inf")
 
     def add(self, read: Read) -> None:
         self.lost |= read.lost
-        self._cut |= read.cut
+        self._cut |= {place: common.offset for place, common in read.cut.items()}
 
     def clear(self) -> None:
         self.lost.clear()
@@ -115,7 +115,7 @@ class PlanLosses:
     ) -> tuple[dict[TopicPartition, LogGap], set[TopicPartition]]:
         """Return gaps at positions of lost partitions, and the partitions for which it is not certain yet."""
         gaps = self.gaps({place: at for place, at in positions.items() if place.topic in topics}, topics)
-        in_doubt = {place for place, gap in gaps.items() if gap.kind is GapKind.CUT}
+        in_doubt = {place for place, gap in gaps.items() if gap.is_of_cut_log}
         in_doubt -= self.doubts.confirmed(positions, in_doubt, self._looked_s, SURE_S)
         return {place: gap for place, gap in gaps.items() if place not in in_doubt}, in_doubt
 
@@ -130,7 +130,8 @@ class PlanLosses:
             start, end = starts.get(place, 0), ends.get(place, 0)
             why = kind or _kind(at, start, end) or (GapKind.DIVERGED if place in self._cut else None)
             if why is not None:
-                found[place] = LogGap(place, why, at, start, end, topics[place.topic].id)
+                common = max(start, min(at, self._cut.get(place, end)))
+                found[place] = LogGap(place, why, at, start, end, topics[place.topic].id, common)
         return found
 
 

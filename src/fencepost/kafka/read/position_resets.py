@@ -1,8 +1,12 @@
-"""Applies `auto.offset.reset` to partitions that have nothing at their positions."""
+"""Decides where to continue in partitions that have nothing at their positions.
+
+In a log that was cut, that is the end of what it has in common with what was read; else `auto.offset.reset` decides.
+"""
 
 import logging
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from confluent_kafka import KafkaException
 
@@ -10,8 +14,9 @@ from fencepost.kafka.errors import is_unavailable, kafka_error
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION
 from fencepost.kafka.read.doubt import DOUBT_EVERY_S, SURE_S, Doubts
 from fencepost.kafka.read.member_client import MemberClient
+from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.read.start_positions import StartPositions, nowhere_to_begin
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.log_gap import NO_EPOCH, LogPosition
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -26,36 +31,40 @@ class PositionResets:
         self._client = client
         self._starts = starts
         self._lost: dict[TopicPartition, float] = {}  # when to ask for the log's edges
-        self._cut: set[TopicPartition] = set()  # of those: their last read records are no longer in the log
+        self._looks: dict[TopicPartition, float] = {}  # the same, for those that are in doubt and read again meanwhile
+        self._read = Read()  # what was wrong with them
         self.doubts: Doubts[TopicPartition] = Doubts()
-        """Logs that seem to end before the position."""
+        """Logs that seem to end before the position, and topics that seem to be other ones."""
         self._ask_s = _FIRST_ASK_S  # how long to wait for an answer
 
     def __len__(self) -> int:
         return len(self._lost)
 
-    def add(self, lost: Collection[TopicPartition], cut: Collection[TopicPartition]) -> None:
-        """Add partitions. Of those in `cut`, the last read records are no longer in the log."""
+    def add(self, lost: Collection[TopicPartition], read: Read) -> None:
+        """Add partitions. `read` says what is wrong with them."""
         for place in lost:
-            self._lost.setdefault(place, 0.0)
-        self._cut.update(self._lost.keys() & cut)
+            self._lost.setdefault(place, self._looks.get(place, 0.0))
+        self._read.cut |= {place: common for place, common in read.cut.items() if place in self._lost}
+        self._read.replaced |= self._lost.keys() & read.replaced
 
     def drop(self, places: Collection[TopicPartition]) -> None:
         """Remove partitions: their positions have moved, or they are no longer read."""
-        self._cut.difference_update(places)
+        self._read.replaced.difference_update(places)
         for place in places:
             self._lost.pop(place, None)
+            self._read.cut.pop(place, None)
 
     def maybe_reset(self, positions: Mapping[TopicPartition, LogPosition]) -> dict[TopicPartition, LogPosition]:
         """Return the position at which a partition should continue; one partition in each turn.
 
-        A broker that does not answer is asked again later, after the other partitions and with a longer time-out. A
-        broker whose log seems to end before the position is also asked again: it may just have lost its leadership.
+        A broker that does not answer is asked again later, after the other partitions and with a longer time-out. If
+        what was read seems to be gone, the same position is tried for a while: the broker may just have lost its
+        leadership.
         """
         place = min(self._lost, key=lambda place: self._lost[place], default=None)
         if place is None or time.monotonic() < self._lost[place]:
             return {}
-        at = positions[place].offset
+        at = positions[place]
         try:
             begin, end = self._client.edges(place, self._ask_s)
         except KafkaException as error:
@@ -65,17 +74,39 @@ class PositionResets:
                 return {}
             raise self._client.failed(error, f"asking where {place.topic}-{place.partition} goes on") from error
         self._ask_s = _FIRST_ASK_S
-        is_beyond = at > end
-        is_confirmed = self.doubts.confirmed([place], [place] if is_beyond else [], time.monotonic(), SURE_S)
-        if at < begin or is_confirmed or place in self._cut:
-            at = self._edge(place, at, begin, end)
-        elif is_beyond:
-            self._lost[place] = time.monotonic() + DOUBT_EVERY_S
-            return {}
-        return {place: LogPosition(at)}  # at the same offset, its broker was not its leader
+        is_replaced, common = place in self._read.replaced, self._read.cut.get(place)
+        seems_gone = is_replaced or common is not None or at.offset > end
+        if at.offset < begin and not seems_gone:
+            return {place: LogPosition(self._edge(place, at.offset, begin, end))}
+        if not seems_gone:
+            self.forget([place])
+            return {place: replace(at, epoch=NO_EPOCH)}  # its broker was not its leader
+        if not self.doubts.confirmed([place], [place], time.monotonic(), SURE_S):
+            self._looks[place] = time.monotonic() + DOUBT_EVERY_S
+            return {place: at}
+        if is_replaced or not at.topic_id:  # nothing says that the log is the one that was read
+            return {place: LogPosition(self._edge(place, at.offset, begin, end))}
+        common = common or LogPosition(end)
+        offset = self._end_of_common(place, at.offset, max(begin, common.offset))
+        return {place: LogPosition(offset, at.topic_id, common.epoch)}
+
+    def forget(self, places: Collection[TopicPartition]) -> None:
+        """Forget doubts about partitions: their logs continue at the positions, or they are no longer read."""
+        self.doubts.forget(places)
+        for place in places if self._looks else ():
+            self._looks.pop(place, None)
+
+    def _end_of_common(self, place: TopicPartition, at: int, end: int) -> int:
+        """Return where to continue in a log that is still what was read only up to `end`. Raises KafkaRequestError."""
+        self.forget([place])
+        why = f"the log was cut: it is what was read before offset {at} only up to offset {end}"
+        if self._starts.resets_of(place) == "error":
+            raise nowhere_to_begin(place, why)
+        log.warning("%s-%d is read from offset %d on: %s", *place, min(at, end), why)
+        return min(at, end)
 
     def _edge(self, place: TopicPartition, at: int, begin: int, end: int) -> int:
-        self.doubts.forget([place])
+        self.forget([place])
         resets_to = self._starts.resets_of(place)
         if resets_to == "error":
             raise nowhere_to_begin(place, f"offset {at} is out of range")

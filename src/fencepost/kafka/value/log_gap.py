@@ -21,7 +21,8 @@ class GapKind(Enum):
 class LogGap:
     """A partition that cannot be read further: the reader is at `position`; the log now has `start` up to before `end`.
 
-    `topic_id` is that of the present topic.
+    `topic_id` is that of the present topic. `common` is the end of what a log that was cut has in common with what was
+    read.
     """
 
     place: TopicPartition
@@ -30,12 +31,23 @@ class LogGap:
     start: int
     end: int
     topic_id: str = ""
+    common: int = 0
+
+    @property
+    def is_of_cut_log(self) -> bool:
+        return self.kind in (GapKind.CUT, GapKind.DIVERGED)
+
+    @property
+    def next_offset(self) -> int:
+        """Return the offset of the first record that was not read."""
+        return self.common if self.is_of_cut_log else self.start
 
     def __str__(self) -> str:
         topic, partition = self.place
+        common = f", of which those before {self.common} are what was read" if self.is_of_cut_log else ""
         return (
             f"{topic}-{partition} was read up to offset {self.position}, and {self.kind.value}: "
-            f"it has offsets {self.start} to {self.end} now"
+            f"it has offsets {self.start} to {self.end} now{common}"
         )
 
 

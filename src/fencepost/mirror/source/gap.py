@@ -23,8 +23,9 @@ class GapSettings(Config):
 
     on_gap: str = setting(
         "on.source.gap", default="fail", check=one_of("fail", "record", ignore_case=False),
-        doc="What happens when records were deleted before they were mirrored, or a topic was recreated: `fail` fails "
-        "the task; `record` continues where the log begins now, and records the gap.",
+        doc="What happens when records were deleted before they were mirrored, a log was cut, or a topic was "
+        "recreated: `fail` fails the task; `record` continues with the first record that is not mirrored, and records "
+        "the gap.",
     )  # fmt: skip
 
 
@@ -34,8 +35,8 @@ def gap_error(gaps: Sequence[LogGap], connector: str) -> GapError:
     return GapError(
         f"Records of the source are lost for this mirror: {text}. Either choose where to continue (stop the connector, "
         f'PATCH /connectors/{connector}/offsets with {{"offset": the last offset to skip}} for each of them, '
-        f"resume it), or set {GapSettings.key_of('on_gap')}=record, which continues where each log begins now and "
-        "records the gap"
+        f"resume it), or set {GapSettings.key_of('on_gap')}=record, which continues with the first record of each "
+        "log that is not mirrored, and records the gap"
     )
 
 

@@ -144,13 +144,13 @@ class MirrorSourceTask(MirrorTask):
             raise gap_error(gaps, str(self.config.originals.get("name", "")))
         for gap in gaps:
             log.error(
-                "%s skips a gap and continues at offset %d (%s=record): %s",
+                "%s continues at offset %d after a gap (%s=record): %s",
                 self.config.flow,
-                gap.start,
+                gap.next_offset,
                 "on.source.gap",
                 gap,
             )
-            self._input.go_on(gap.place, gap.start)
+            self._input.go_on(gap.place, gap.next_offset)
             self._measured.skipped(gap)
             self._committed.append(gap_record(self._alias, gap, time.time_ns() // 1_000_000))
 

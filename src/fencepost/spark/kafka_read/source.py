@@ -104,6 +104,15 @@ class KafkaSource:
             ranges.append(LogRange(place, max(wanted.start, low), min(wanted.end, high), wanted.topic_id))
         return ranges
 
+    def cut(self, read: Offsets) -> Offsets:
+        """Return the ends of those logs that end before what was `read`. Raises DataLossError."""
+        highs = self._confirmed_highs(read)
+        cut = {place: highs[place] for place, at in read.items() if highs[place] < at}
+        for place, high in sorted(cut.items()):
+            what = f"the log ends at {high}: it was truncated"
+            self.lose(f"offset {read[place]} of {place.topic}-{place.partition}", what)
+        return cut
+
     def _confirmed_highs(self, wanted: Offsets) -> Offsets:
         """Return where logs end.
 

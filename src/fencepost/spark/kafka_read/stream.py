@@ -3,11 +3,12 @@
 Offsets in the checkpoint have the form of Spark's own source: `{"orders":{"0":23,"1":17}}`, the offset of the next
 record of each partition. Spark stores where a micro-batch ends, and uses the end of the previous one as the start. It
 stores no start for the first micro-batch, nor for a new partition. These starts are stored with the end, under `_FROM`,
-so that a micro-batch that is repeated after a crash is the same.
+so that a micro-batch that is repeated after a crash is the same. So are the starts of partitions whose log was cut or
+whose topic was created again, which the topics' ids tell, under `_IDS`.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -29,7 +30,7 @@ from fencepost.spark.kafka_read.reading import read_range
 from fencepost.spark.kafka_read.source import Found, KafkaSource
 from fencepost.spark.kafka_read.values import QueryValues
 
-_FROM, _FIRST = "/from", "/first"  # no topic can have this name
+_FROM, _FIRST, _IDS = "/from", "/first", "/ids"  # no topic can have such a name
 _OF_BATCHES = ("ending_offsets", "ending_timestamp", "ending_offsets_by_timestamp")
 Progress = dict[str, Any]
 
@@ -107,7 +108,6 @@ class _Planner:
         self._config = config
         self._source = KafkaSource(config)
         self._target: Offsets | None = None  # the end of a query that reads what is available now
-        self._ids: dict[str, str] = {}
         self._planned_s = time.monotonic()  # the time of the last micro-batch
         self.last_ends: Progress | None = None
 
@@ -117,32 +117,38 @@ class _Planner:
     def initial(self) -> Progress:
         found = self._source.look_for_all()
         bound = self._config.starting or everywhere(Edge.LATEST)
-        return {**nested(self._source.resolved(bound, found.places, is_start=True)), _FIRST: True}
+        return {
+            **nested(self._source.resolved(bound, found.places, is_start=True)),
+            **_ids_of(found, found.places),
+            _FIRST: True,
+        }
 
     def fix_end(self) -> None:
-        self._target = self._source.ends(self._looked().places)
+        self._target = self._source.ends(self._source.look().places)
 
     def next(self, start: Progress, *, is_limited: bool) -> Progress:
-        found = self._looked()
+        found = self._source.look()
         begun = _offsets(start)
+        self._lose_places([place for place in begun if place not in found.places])
         ends = dict(self._source.ends(found.places) if self._target is None else self._target)
         self.last_ends = nested(ends)
-        self._check_gone(found, begun, ends)
         fresh = self._source.lows([place for place in ends if place not in begun])
         for place, low in fresh.items():
             if low > 0 and begun:
                 self._source.lose(f"new partition {place.topic}-{place.partition}", f"its log begins at {low} already")
-        starts = {**begun, **fresh}
+        moved = self._moved(found, begun, ends, start.get(_IDS, {}))
+        starts = {**begun, **fresh, **moved}
+        ends = {place: max(end, starts[place]) for place, end in ends.items()}
         if is_limited:
-            if self._is_too_early(waiting(starts, ends)):
+            if not moved and self._is_too_early(waiting(starts, ends)):
                 return start
             if (most := self._config.max_offsets_per_trigger) is not None:
                 ends = limited(starts, ends, most)
-        if not fresh and _FIRST not in start and ends == begun:
+        if not fresh and not moved and _FIRST not in start and ends == begun:
             return start
         self._planned_s = time.monotonic()
-        kept = starts if _FIRST in start else fresh
-        return {**nested(ends), **({_FROM: nested(kept)} if kept else {})}
+        kept = starts if _FIRST in start else {**fresh, **moved}
+        return {**nested(ends), **_ids_of(found, ends), **({_FROM: nested(kept)} if kept else {})}
 
     def partitions(self, start: Progress, end: Progress) -> list[InputPartition]:
         if start == end:
@@ -151,38 +157,34 @@ class _Planner:
         starts = {**(ends if _FIRST in end else _offsets(start)), **flat(end.get(_FROM, {}))}
         unknown = [place for place in ends if place not in starts]  # it is in a checkpoint of Spark's own source
         starts |= self._source.lows(unknown)
-        found = self._looked()
+        found = self._source.look()
         gone = [place for place in ends if place not in found.places]
         self._lose_places(gone)
-        again = [place for place, at in ends.items() if at < starts[place] and place not in gone]
-        for place in again:
-            what = f"the log ended at {ends[place]}: it was truncated, or the topic was deleted and created again"
-            self._source.lose(f"offset {starts[place]} of {place.topic}-{place.partition}", what)
-        starts |= self._source.lows(again)
+        gone += self._recreated(found, [place for place in ends if place in found.places], end.get(_IDS, {}))
         ranges = self._source.ranges(found, starts, {place: at for place, at in ends.items() if place not in gone})
         return [
             InputPartition(each)
             for each in divide(ranges, self._config.min_partitions, self._config.max_records_per_partition)
         ]
 
-    def _looked(self) -> Found:
-        """Ask for the topics, and detect one that was created again."""
-        found = self._source.look()
-        for name, topic in found.topics.items():
-            if self._ids.setdefault(name, topic.id) != topic.id:
-                self._source.lose(f"topic {name}", "it was deleted and created again")
-                self._ids[name] = topic.id
-        return found
+    def _moved(self, found: Found, begun: Offsets, ends: Offsets, ids: Mapping[str, str]) -> Offsets:
+        """Return where partitions continue that no longer have what was read. Raises DataLossError.
 
-    def _check_gone(self, found: Found, begun: Offsets, ends: dict[TopicPartition, int]) -> None:
-        """Detect partitions that are gone or end before the query's position; go back to their end if losses are
-        tolerated.
+        A topic that was created again is read from its beginning, a log that was cut from its end.
         """
-        self._lose_places([place for place in begun if place not in found.places])
-        for place, at in begun.items():
-            if ends.get(place, at) < at and self._target is None:
-                what = f"the log ends at {ends[place]}: it was truncated, or the topic was deleted and created again"
-                self._source.lose(f"offset {at} of {place.topic}-{place.partition}", what)
+        there = [place for place in begun if place in ends and place in found.places]
+        recreated = self._recreated(found, there, ids)
+        short = {p: begun[p] for p in there if ends[p] < begun[p] and p not in recreated}
+        return {**self._source.lows(recreated), **self._source.cut(short)}
+
+    def _recreated(self, found: Found, places: list[TopicPartition], ids: Mapping[str, str]) -> list[TopicPartition]:
+        """Return the partitions whose topics have other ids than these."""
+        replaced = {
+            place.topic for place in places if ids.get(place.topic, "") not in ("", found.topics[place.topic].id)
+        }
+        for topic in sorted(replaced):
+            self._source.lose(f"topic {topic}", "it was deleted and created again")
+        return [place for place in places if place.topic in replaced]
 
     def _lose_places(self, gone: list[TopicPartition]) -> None:
         for place in gone:
@@ -198,3 +200,9 @@ class _Planner:
 
 def _offsets(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
     return flat({topic: found for topic, found in progress.items() if not topic.startswith("/")})
+
+
+def _ids_of(found: Found, places: Iterable[TopicPartition]) -> Progress:
+    """Return the ids of the partitions' topics, as they are kept in the progress."""
+    known = {topic: found.topics[topic].id for topic in sorted({p.topic for p in places if p.topic in found.topics})}
+    return {_IDS: known} if any(known.values()) else {}

@@ -1,0 +1,106 @@
+"""Where a member of a group continues in a log that was cut, or that is another one."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fencepost.kafka.errors import KafkaRequestError
+from fencepost.kafka.read import position_resets
+from fencepost.kafka.read.batch_reader import BatchReader
+from fencepost.kafka.read.group_batches import BatchFetcher
+from fencepost.kafka.read.start_positions import StartPositions
+from fencepost.kafka.read.unread import Unread
+from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.record import TopicPartition
+
+PLACE = TopicPartition("t", 0)
+UNKNOWN_TOPIC_ID = 100
+READ = LogPosition(1000, "AAAAAAAAAAAAAAAAAAAAAQ", 5)
+
+
+def diverging(epoch: int, end_offset: int) -> dict[str, Any]:
+    return {"diverging_epoch": SimpleNamespace(epoch=epoch, end_offset=end_offset)}
+
+
+class Client:
+    """Of a member; the log has offsets 0 to 1099."""
+
+    error, is_closed, group = None, False, "g"
+
+    def __init__(self, resets_to: str) -> None:
+        self.conf = {"auto.offset.reset": resets_to}
+        self.consumer = SimpleNamespace(poll=lambda _: None)
+
+    def edges(self, *_: object) -> tuple[int, int]:
+        return 0, 1100
+
+    def pause(self, _: object) -> None: ...
+
+
+class Member:
+    """A fetcher whose reader gets the same answer to each of its requests."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, resets_to: str, **answer: Any) -> None:
+        client: Any = Client(resets_to)
+        starts = StartPositions(client, (), None)
+        assignment: Any = SimpleNamespace(client=client, starts=starts, begins={PLACE: 0}, paused=frozenset())
+        self.reader = BatchReader({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, Unread())
+        self.fetcher = assignment.fetcher = BatchFetcher(assignment, self.reader)
+        self.asked: list[Any] = []
+        self._answer = {"partition_index": 0, "error_code": 0, "diverging_epoch": None, **answer}
+        monkeypatch.setattr(self.reader, "_ask", self._ask)
+        self.fetcher._go_to({PLACE: READ})
+
+    def _ask(self) -> bool:
+        for place, position in list(self.reader._positions.at.items()):
+            self.asked.append(position)
+            asked: Any = SimpleNamespace(positions={place: position}, topics={}, node=1)
+            partition = SimpleNamespace(**self._answer)
+            topic = SimpleNamespace(topic=place.topic, partitions=[partition])
+            self.reader._answered(asked, SimpleNamespace(error_code=0, responses=[topic]))
+        return True
+
+    def poll(self) -> Any:
+        list(self.fetcher.chunks(0.0, 100))
+        return self.fetcher._next[PLACE]
+
+
+@pytest.mark.parametrize("resets_to", ["earliest", "latest"])
+def test_a_group_continues_at_the_point_of_divergence_when_a_log_was_cut(
+    monkeypatch: pytest.MonkeyPatch, resets_to: str
+) -> None:
+    monkeypatch.setattr(position_resets, "SURE_S", 0.0)
+    member = Member(monkeypatch, resets_to, **diverging(5, 990))
+    member.poll()
+    assert member.poll() == LogPosition(990, READ.topic_id, 5)
+
+
+def test_a_cut_log_is_an_error_when_no_reset_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(position_resets, "SURE_S", 0.0)
+    member = Member(monkeypatch, "error", **diverging(5, 990))
+    member.poll()
+    with pytest.raises(KafkaRequestError, match=r"the log was cut: .* before offset 1000 only up to offset 990"):
+        member.poll()
+
+
+def test_one_answer_does_not_say_that_a_log_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same position is asked for again, in the same topic and with the same epoch."""
+    monkeypatch.setattr(position_resets, "SURE_S", 600.0)
+    monkeypatch.setattr(position_resets, "DOUBT_EVERY_S", 0.0)
+    member = Member(monkeypatch, "earliest", **diverging(5, 990))
+    for _ in range(5):
+        assert member.poll() == READ
+    assert set(member.asked) == {(READ.offset, READ.epoch)}
+    assert len(member.asked) > 2
+
+
+@pytest.mark.parametrize(("resets_to", "goes_on"), [("earliest", 0), ("latest", 1100)])
+def test_auto_offset_reset_decides_when_a_topic_was_created_again(
+    monkeypatch: pytest.MonkeyPatch, resets_to: str, goes_on: int
+) -> None:
+    """The new topic has the offset."""
+    monkeypatch.setattr(position_resets, "SURE_S", 0.0)
+    member = Member(monkeypatch, resets_to, error_code=UNKNOWN_TOPIC_ID)
+    member.poll()
+    assert member.poll() == LogPosition(goes_on)
