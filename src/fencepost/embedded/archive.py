@@ -10,6 +10,7 @@ from fencepost.embedded import class_archive
 from fencepost.embedded.error import EmbeddedKafkaError
 from fencepost.embedded.home import KafkaHome
 from fencepost.embedded.java import Java
+from fencepost.embedded.jvm_options import environment_options
 from fencepost.embedded.layout import NodeDirectory, server_settings
 from fencepost.embedded.node import Node
 from fencepost.embedded.port import choose_ports
@@ -20,6 +21,8 @@ _UNFINISHED = ".archive-"
 
 def archive_options(java: Java, home: KafkaHome) -> list[str]:
     """Return JVM options that use this Java's archive. Creates it first if there is none, which takes seconds."""
+    if any(option.startswith(class_archive.OWN_CHOICE) for option in environment_options()):
+        return []
     archive = _path(java, home)
     try:
         if not class_archive.is_settled(archive):

@@ -10,6 +10,7 @@ from typing import IO
 from fencepost.embedded.error import BrokerStartError, PortInUseError
 from fencepost.embedded.home import KafkaHome
 from fencepost.embedded.java import Java
+from fencepost.embedded.jvm_options import environment_options, giving_way
 from fencepost.embedded.layout import NodeDirectory
 from fencepost.embedded.process import GuardedProcess
 
@@ -43,7 +44,7 @@ class Node:
         lock = _lock(directory)
         directory.prepare(home.bootstrap_snapshot, settings)
         logging = (f"-Dlog4j2.configurationFile={directory.logging}", f"-Dfencepost.log={directory.log}")
-        options = (*_JVM, *jvm_options, *logging)
+        options = (*node_options(jvm_options), *logging)
         command = [str(java.path), *options, "-cp", home.classpath, "kafka.Kafka", str(directory.settings)]
         self._directory = directory
         self._log_began = directory.log.stat().st_size if directory.log.exists() else 0
@@ -83,6 +84,11 @@ class Node:
         printed = self.last_lines()
         kind = PortInUseError if "Address already in use" in printed else BrokerStartError
         return kind(f"{what}{self._where}. It printed:\n{printed}")
+
+
+def node_options(chosen: Sequence[str] = ()) -> list[str]:
+    """Return the options of a node's JVM: ours, as far as they do not contradict the environment's, and the chosen."""
+    return [*giving_way(_JVM, [*environment_options(), *chosen]), *chosen]
 
 
 def _lock(directory: NodeDirectory) -> IO[str]:

@@ -19,6 +19,7 @@ from fencepost.embedded.checksum import stamp
 from fencepost.embedded.class_archive import OWN_CHOICE, is_settled, make, options_with
 from fencepost.embedded.home import default_cache
 from fencepost.embedded.java import Java
+from fencepost.embedded.jvm_options import environment_options
 from fencepost.java.chain_port import ChainStart, ChainStep
 from fencepost.java.client.host import HostClient
 from fencepost.java.error import JavaUnavailableError
@@ -50,7 +51,7 @@ def archive_options(
     `jars` are its class path, `own` the user's options, and `start` starts a host with more options. Nothing that
     goes wrong here is an error, and nothing takes longer than twice `_LIMIT_S`: the host does without.
     """
-    if any(option.startswith(OWN_CHOICE) for option in own):
+    if any(option.startswith(OWN_CHOICE) for option in [*environment_options(), *own]):
         return []
     try:
         archive = _path(java, jars)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from fencepost.embedded import EmbeddedKafkaError
 from fencepost.embedded.java import find_java
+from fencepost.embedded.jvm_options import VARIABLES
 from fencepost.java.archive import archive_options, discard_archive
 from fencepost.java.client.host import HostClient
 from fencepost.java.client.process import START_S
@@ -45,7 +46,8 @@ def _checked(start: Callable[[], HostClient], own: Sequence[str]) -> HostClient:
     try:
         return start()
     except JavaUnavailableError as error:
-        if not own:
+        sources = [*(["java.host.options"] if own else []), *(name for name in VARIABLES if os.environ.get(name))]
+        if not sources:
             raise
-        text = f"{error}\nIt was started with the options of java.host.options: check these"
+        text = f"{error}\nIt was started with the options of {' and '.join(sources)}: check these"
         raise JavaUnavailableError(text) from error

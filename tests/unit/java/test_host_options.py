@@ -21,7 +21,8 @@ def options(chosen: str) -> list[str]:
     return jvm_options(Java(Path("java"), "17.0.15"), chosen.split())
 
 
-OURS = ["-Xms16m", "-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40", "-XX:+UseSerialGC"]
+LEAST, MOST = "-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40"
+OURS = ["-Xms16m", LEAST, MOST, "-XX:+UseSerialGC"]
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ OURS = ["-Xms16m", "-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40", "-XX:+U
     [
         ("", [], []),
         ("-Xmx512m", [], []),
-        ("-Xmx4g -Xms1g -Xss2m", [], []),
+        ("-Xmx4g -Xms1g -Xss2m", ["-Xms16m"], []),
         ("-Xmx16m", [], []),
         ("-Xmx16383k", ["-Xms16m"], []),
         ("-Xmx4g -Xmx8M", ["-Xms16m"], []),
@@ -39,20 +40,21 @@ OURS = ["-Xms16m", "-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40", "-XX:+U
         ("-XX:MinHeapSize=64m", ["-Xms16m"], []),
         ("-XX:InitialRAMPercentage=10", ["-Xms16m"], []),
         ("-XX:MaxRAMPercentage=50", [], []),
-        ("-XX:+UseSerialGC", [], []),
+        ("-XX:+UseSerialGC", ["-XX:+UseSerialGC"], []),
         ("-XX:+UseG1GC", ["-XX:+UseSerialGC"], []),
         ("-XX:+UseZGC", ["-XX:+UseSerialGC"], []),
         ("-XX:+UseParallelGC", ["-XX:+UseSerialGC"], []),
         ("-XX:+UseShenandoahGC", ["-XX:+UseSerialGC"], []),
         ("-XX:+AggressiveHeap", ["-XX:+UseSerialGC"], []),
         ("-XX:-UseG1GC", [], []),
+        ("-XX:-UseSerialGC", ["-XX:+UseSerialGC"], []),
         ("-XX:+UseAdaptiveSizePolicyWithSystemGC", [], []),
         ("-XX:+DisableExplicitGC", [], []),
-        ("-XX:MinHeapFreeRatio=30", [], []),
-        ("-XX:MinHeapFreeRatio=50", ["-XX:MaxHeapFreeRatio=40"], ["-XX:MaxHeapFreeRatio=50"]),
-        ("-XX:MaxHeapFreeRatio=30", [], []),
-        ("-XX:MaxHeapFreeRatio=90 -XX:MaxHeapFreeRatio=10", ["-XX:MinHeapFreeRatio=20"], ["-XX:MinHeapFreeRatio=10"]),
-        ("-XX:MinHeapFreeRatio=x", [], []),  # Java says what is wrong with it
+        ("-XX:MinHeapFreeRatio=30", [LEAST], []),
+        ("-XX:MinHeapFreeRatio=50", [LEAST, MOST], ["-XX:MaxHeapFreeRatio=50"]),
+        ("-XX:MaxHeapFreeRatio=30", [MOST], []),
+        ("-XX:MaxHeapFreeRatio=90 -XX:MaxHeapFreeRatio=10", [LEAST, MOST], ["-XX:MinHeapFreeRatio=10"]),
+        ("-XX:MinHeapFreeRatio=x", [LEAST], []),  # Java says what is wrong with it
     ],
 )
 def test_options_with_which_java_refuses_those_of_the_user_give_way(

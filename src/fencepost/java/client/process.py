@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import IO
 
+from fencepost.embedded.jvm_options import environment_options, giving_way
 from fencepost.java.client.socket_directory import SocketDirectory
 from fencepost.java.error import HostEndedError, HostKilledError, JavaUnavailableError
 from fencepost.telemetry.resident import hosts
@@ -139,7 +140,8 @@ class HostProcess:
         """Return the command with which Java writes nothing of a crash to our working directory."""
         java, *options = command
         own = self._directory.path
-        return [java, f"-XX:ErrorFile={own / _CRASH}", f"-XX:ReplayDataFile={own / 'replay'}", *options]
+        files = [f"-XX:ErrorFile={own / _CRASH}", f"-XX:ReplayDataFile={own / 'replay'}"]
+        return [java, *giving_way(files, environment_options()), *options]
 
     def _read_crash(self) -> str:
         """Return what Java says of the thread that has crashed; empty if none has, or a user's option says where."""

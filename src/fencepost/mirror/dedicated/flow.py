@@ -9,6 +9,7 @@ from fencepost.config.connector import RuntimeChoice, SourceConnectorConfig
 from fencepost.config.listener import Listener
 from fencepost.config.override import TLS_FILES
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.embedded.jvm_options import environment_options, giving_way
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.mirror.checkpoint.connector import MirrorCheckpointConnector
 from fencepost.mirror.heartbeat import MirrorHeartbeatConnector
@@ -35,8 +36,8 @@ _ALONE_WINS = (
 )  # fmt: skip
 _EACH_ITS_OWN = frozenset({WorkerConfig.key_of("group_id"), WorkerConfig.key_of("client_id")})
 _LISTENERS = WorkerConfig.key_of("listeners")
-# Spark's JVM only runs slots: it needs neither a heap sized by the machine's memory nor the optimising compiler.
-_JVM = {"spark.driver.extraJavaOptions": "-Xms32m -XX:TieredStopAtLevel=1"}
+# Spark's JVM only runs slots: it does not need the optimising compiler.
+_JVM_KEY, _JVM_OPTIONS = "spark.driver.extraJavaOptions", ["-XX:TieredStopAtLevel=1"]
 
 
 class FlowChoice(Config):
@@ -175,7 +176,7 @@ class Flow:
             key("header_converter"): _BYTES,
             key("exactly_once_source_support"): support.value,
             key("override_allowed_paths"): ",".join(self._tls_files()),
-            **_JVM,
+            _JVM_KEY: " ".join(giving_way(_JVM_OPTIONS, environment_options())),
         }
 
     def _tls_files(self) -> list[str]:

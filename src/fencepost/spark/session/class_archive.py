@@ -14,6 +14,7 @@ from fencepost.embedded import EmbeddedKafkaError
 from fencepost.embedded.class_archive import OWN_CHOICE, options_with
 from fencepost.embedded.home import default_cache
 from fencepost.embedded.java import find_java
+from fencepost.embedded.jvm_options import environment_options
 from fencepost.spark.session.command import is_plain, spark_home
 
 PATTERN = "spark-classes-*.jsa"
@@ -38,8 +39,8 @@ def archive_options(properties: Mapping[str, str]) -> list[str]:
 
 def can_use_archive(properties: Mapping[str, str]) -> bool:
     """Return whether the JVM is launched straight, with the class path that is archived, and no archive of the user."""
-    own = properties.get(JAVA_OPTIONS, "")
-    return not any(option in own for option in OWN_CHOICE) and is_plain(properties, os.environ, spark_home())
+    own = [*environment_options(), *properties.get(JAVA_OPTIONS, "").split()]
+    return not any(option.startswith(OWN_CHOICE) for option in own) and is_plain(properties, os.environ, spark_home())
 
 
 def archive_path() -> Path:

@@ -81,8 +81,9 @@ def gateway_command(
     if is_plain(properties, environment, home):
         java = Path(environment["JAVA_HOME"], "bin", "java") if environment.get("JAVA_HOME") else "java"
         options = shlex.split(shown.get("spark.driver.extraJavaOptions", ""))
-        memory = properties["spark.driver.memory"]
-        return [str(java), "-cp", _class_path(home), f"-Xmx{memory}", *straight, *options, *MODULE_OPTIONS, _GATEWAY]
+        memory = properties.get("spark.driver.memory")
+        heap = [f"-Xmx{memory}"] if memory else []
+        return [str(java), "-cp", _class_path(home), *heap, *straight, *options, *MODULE_OPTIONS, _GATEWAY]
     conf = [part for key, value in shown.items() for part in ("--conf", f"{key}={value}")]
     arguments = shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     return [str(home / "bin" / "spark-submit"), *conf, *arguments]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fencepost.embedded.java import LATE_COMPILER
+from fencepost.embedded.jvm_options import environment_options, giving_way
 from fencepost.secret_name import is_secret_name
 from fencepost.telemetry.secret import hide
 
@@ -28,8 +29,17 @@ _KEEP_MEMORY = f"glibc.malloc.trim_threshold={32 << 20}:glibc.malloc.mmap_thresh
 _UTF8_LOCALE = "C.UTF-8"
 _TEXT = "-Dfile.encoding=UTF-8"  # Java 17 takes this from the locale
 _EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
-# By default a heap begins with a 64th of the machine's memory, and its garbage is not collected until it is full.
-_FIRST_HEAP = "-Xms32m"
+_DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
+# The JVM is quiet, small and quick to start, unless the user says otherwise.
+_JVM = (
+    "-XX:-UsePerfData",
+    *LATE_COMPILER,
+    _TEXT,
+    f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
+    "-XX:+UseSerialGC",
+    "-Xms32m",  # by default a 64th of the machine's memory, and its garbage is not collected until it is full
+)
+_MEMORY, _USUAL_MEMORY = "spark.driver.memory", "1g"
 
 # Spark redacts by a similar pattern (spark.redaction.regex), for keys and values. This one is for values.
 _SECRET = re.compile(r"secret|password|passwd|token|access[.]?key|credential|jaas", re.IGNORECASE)
@@ -80,11 +90,14 @@ def spark_properties(given: Mapping[str, str]) -> dict[str, str]:
     if is_local(master):
         # Else Spark would cut even three rows into as many partitions as there are nominal cores.
         properties["spark.default.parallelism"] = str(os.cpu_count() or 1)
+    users = [*environment_options(), *given.get(_DRIVER_OPTIONS, "").split()]
+    if giving_way([f"-Xmx{_USUAL_MEMORY}"], users):
+        properties[_MEMORY] = _USUAL_MEMORY
     properties.update(given)
     properties["spark.master"] = master
     if not is_local(master) and "-Dfile.encoding" not in given.get(_EXECUTOR_OPTIONS, ""):
         properties[_EXECUTOR_OPTIONS] = f"{_TEXT} {given.get(_EXECUTOR_OPTIONS, '')}".strip()
-    properties["spark.driver.extraJavaOptions"] = _java_options(given.get("spark.driver.extraJavaOptions", ""))
+    properties[_DRIVER_OPTIONS] = " ".join([*giving_way(_JVM, users), given.get(_DRIVER_OPTIONS, "")]).strip()
     return {**properties, **_redaction(given)}
 
 
@@ -100,26 +113,11 @@ def _is_missed_by_spark(key: str) -> bool:
     return is_secret_name(key) and re.search(_REDACTED, key) is None
 
 
-def _java_options(own: str) -> str:
-    """Return the JVM's options: quiet, small and quick to start, unless the user sets others."""
-    options = ["-XX:-UsePerfData", *LATE_COMPILER]
-    if "-Dfile.encoding" not in own:
-        options.append(_TEXT)
-    if "log4j2.configurationFile" not in own:
-        options.append(f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}")
-    if "-XX:+Use" not in own:
-        options.append("-XX:+UseSerialGC")
-    if "-Xms" not in own:
-        options.append(_FIRST_HEAP)
-    return " ".join([*options, own]).strip()
-
-
 def _defaults() -> dict[str, str]:
     return {
         "spark.app.name": "fencepost",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "1g",
         # A file, or any split, is one partition: its rows keep their order, and it is one transaction.
         "spark.sql.files.maxPartitionBytes": _EVERYTHING,
         "spark.sql.files.minPartitionNum": "1",

@@ -118,7 +118,7 @@ def test_connectors_may_have_the_tls_files_read_that_the_file_names_and_no_other
 
 def test_sparks_jvm_is_small_unless_the_file_says_what_it_is_to_be() -> None:
     key = "spark.driver.extraJavaOptions"
-    assert flow().worker_properties()[key] == "-Xms32m -XX:TieredStopAtLevel=1"
+    assert flow().worker_properties()[key] == "-XX:TieredStopAtLevel=1"
     assert flow(f"{key} = -Xms1g\n").worker_properties()[key] == "-Xms1g"
 
 
