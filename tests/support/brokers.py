@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -75,12 +75,16 @@ class Brokers:
     def _start_all(self) -> None:
         """Start all nodes, on ports that are free now. Raises the error of one that cannot start."""
         taken: set[int] = set()
-        self._ports = {node_id: _other_ports(taken) for node_id in self._ids}
+        self._ports = {node_id: other_ports(taken) for node_id in self._ids}
+        self._before_start(taken)
         with ThreadPoolExecutor(len(self._ids)) as pool:  # none is ready before most of them are there
             starts = {node_id: pool.submit(self._start, node_id) for node_id in self._ids}
         self._nodes = {node_id: start.result() for node_id, start in starts.items() if start.exception() is None}
         for start in starts.values():
             start.result()
+
+    def _before_start(self, taken: set[int]) -> None:
+        """Start what nodes need, on ports that are not `taken`; called again where a start is tried again."""
 
     def _end_all(self) -> None:
         for node_id in list(self._nodes):
@@ -166,6 +170,11 @@ class Brokers:
         )
 
     def _start(self, node_id: int) -> Node:
+        voters = ",".join(f"{each}@{LOOPBACK}:{ports.controller}" for each, ports in self._ports.items())
+        return self._run(node_id, self._ports[node_id], {"controller.quorum.voters": voters})
+
+    def _run(self, node_id: int, ports: Ports, own: Mapping[str, str], *, jvm_options: Sequence[str] = ()) -> Node:
+        """Start a node with settings of its `own`, from the data that it has."""
         java = find_java()
         home = self._home or ensure_home(java)
         directory = NodeDirectory(self._directory / str(node_id))
@@ -174,23 +183,22 @@ class Brokers:
             shutil.copyfile(home.bootstrap_snapshot, directory.data / BOOTSTRAP_SNAPSHOT)
             identity = {"version": "1", "cluster.id": self._cluster_id, "node.id": str(node_id)}
             (directory.data / "meta.properties").write_text(render(identity))
-        voters = ",".join(f"{each}@{LOOPBACK}:{ports.controller}" for each, ports in self._ports.items())
         settings = server_settings(
             directory.data,
-            self._ports[node_id],
+            ports,
             {
                 "node.id": str(node_id),
-                "controller.quorum.voters": voters,
                 **dict.fromkeys(_REPLICATED, str(len(self._ids))),
                 IN_SYNC: "1",
                 **self._properties,
+                **own,
             },
         )
-        options = [*archive_options(java, home), QUICK]
+        options = [*archive_options(java, home), QUICK, *jvm_options]
         return Node(java, home, directory, settings, jvm_options=options, start_timeout_s=_START_S)
 
 
-def _other_ports(taken: set[int]) -> Ports:
+def other_ports(taken: set[int]) -> Ports:
     """Return free ports that no other node was given: none listens yet."""
     while True:
         ports = choose_ports()
