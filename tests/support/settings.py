@@ -2,9 +2,9 @@
 
 SETTINGS = {
     "group.id": "g",
-    "config.storage.topic": "c",
-    "offset.storage.topic": "o",
-    "status.storage.topic": "s",
+    "config.storage.topic": "connect-configs",
+    "offset.storage.topic": "connect-offsets",
+    "status.storage.topic": "connect-status",
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
 }

@@ -1,6 +1,7 @@
 """The settings that the workers of a cluster share: the group, its three topics, the signing of requests."""
 
 from fencepost.config.check import at_least, at_least_or_minus_one, between, non_empty, one_of, topic_name
+from fencepost.config.closed_topics import ClosedTopics
 from fencepost.config.setting import HIGH, LOW, Config, Type, setting
 
 _PARTITIONS = at_least_or_minus_one(1, "Number of partitions must be positive, or -1 to use the broker's default")
@@ -80,6 +81,11 @@ class GroupConfig(Config):
 
 class InternalTopicConfig(Config):
     """The three internal topics. Other settings with their prefixes become topic configs."""
+
+    @property
+    def closed_topics(self) -> ClosedTopics:
+        """Return the topics of the workers' cluster that connectors may not read or write."""
+        return ClosedTopics((self.config_storage_topic, self.offset_storage_topic, self.status_storage_topic))
 
     config_storage_topic: str = setting(
         "config.storage.topic", check=topic_name(), importance=HIGH, doc="The topic that keeps configs; one partition."

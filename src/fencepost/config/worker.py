@@ -342,6 +342,7 @@ class WorkerConfig(
                 self._sessions(),
                 self._algorithms(),
                 self._exactly_once_names(),
+                self.ledger_fault(self.closed_topics),
                 self.channel_fault(),
                 self.tracing_fault(),
                 *self.unprotected_faults(),

@@ -26,6 +26,7 @@ from fencepost.storage.change import (
 )
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+from fencepost.telemetry.secret import remember
 
 LOG = logging.getLogger(__name__)
 
@@ -114,8 +115,9 @@ def _task_count(builder: SnapshotBuilder, name: str, value: Any, _: int) -> Chan
 
 def _session_key(builder: SnapshotBuilder, _: str, value: Any, __: int) -> Change | None:
     fields = _object(value)
+    remember(text := _field(fields, "key", str))  # whoever has it can sign as a worker (E11)
     try:
-        key = base64.b64decode(_field(fields, "key", str), validate=True)
+        key = base64.b64decode(text, validate=True)
     except binascii.Error as error:
         raise MalformedRecordError("its key is not base64") from error
     created_ms = _count(fields, "creation-timestamp")

@@ -21,7 +21,7 @@ def class_of(config: RawConfig) -> type[Any]:
     return registry().find(PluginKind.CONNECTOR, config.get(_CLASS) or "", config.get(_VERSION))
 
 
-def _typical_class_of(config: RawConfig) -> type[Any]:
+def typical_class_of(config: RawConfig) -> type[Any]:
     """Return the class that a config names, or another version of it, which has the same type. Raises ConfigError."""
     try:
         return class_of(config)
@@ -45,7 +45,7 @@ def type_of(snapshot: ClusterSnapshot, name: str) -> ConnectorType:
 def type_of_config(config: RawConfig) -> ConnectorType:
     """Return the type of a connector with this config."""
     try:
-        found = _typical_class_of(config)
+        found = typical_class_of(config)
     except ConfigError:
         return ConnectorType.UNKNOWN
     if issubclass(found, SinkConnector):
@@ -61,7 +61,7 @@ def is_stream(snapshot: ClusterSnapshot, name: str) -> bool:
 def is_stream_config(config: RawConfig) -> bool:
     """Say the same of a connector with this config."""
     try:
-        found = _typical_class_of(config)
+        found = typical_class_of(config)
     except ConfigError:
         return False
     return issubclass(found, StreamConnector | DataFrameStream)
@@ -105,12 +105,12 @@ class ConnectorClasses:
 
     def is_dataframe(self, config: RawConfig) -> bool:
         """Say whether a class reads or writes DataFrames. Raises ConfigError if it is not found."""
-        return bool(getattr(_typical_class_of(config), "is_dataframe", False))
+        return bool(getattr(typical_class_of(config), "is_dataframe", False))
 
     def converters(self, config: RawConfig) -> Mapping[str, str]:
         """Return a class's own converters, which replace the worker's; none if the class is not found."""
         try:
-            return dict(getattr(_typical_class_of(config), "converters", {}))
+            return dict(getattr(typical_class_of(config), "converters", {}))
         except ConfigError:
             return {}
 

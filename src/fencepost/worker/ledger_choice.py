@@ -42,8 +42,6 @@ def why_no_ledger(connector: type[Connector], topic: str, given: Mapping[str, st
         return "DataFrame sources and mirrors have no ledger; remove it"
     if worker.exactly_once is not ExactlyOnceSource.ENABLED:
         return "an entry is part of a transaction: set exactly.once.source.support=enabled in the worker's file"
-    if topic in (worker.config_storage_topic, worker.offset_storage_topic, worker.status_storage_topic):
-        return "this topic holds configs, offsets or statuses; choose another one"
     try:
         client = chosen_client(producer_properties(worker, given))
         faults = client_faults(producer_properties(worker, {**given, _CLIENT: BATCH}))

@@ -1,5 +1,6 @@
 """Rules of the config topic, the traps of compaction first."""
 
+import base64
 import json
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,7 @@ from fencepost.storage.change import (
 from fencepost.storage.fold import apply
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+from fencepost.telemetry.secret import hide_known
 
 A0, A1, A2 = (TaskId("a", n) for n in range(3))
 
@@ -204,6 +206,13 @@ def test_session_key(log: Log):
     key = SessionKey(b"secret", "HmacSHA256", 5)
     assert log.put(records.session_key(key)) == [SessionKeyUpdated(key)]
     assert log.snapshot.session_key == key
+
+
+def test_session_key_is_hidden_when_it_has_been_read(log: Log):
+    secret = b"a session key that nobody else has"
+    log.put(records.session_key(SessionKey(secret, "HmacSHA256", 1)))
+    record = records.session_key(SessionKey(secret, "HmacSHA256", 1))[1]
+    assert base64.b64encode(secret).decode() not in hide_known((record or b"").decode())
     assert "secret" not in repr(log.snapshot)
 
 

@@ -5,15 +5,19 @@ from typing import Any
 
 import pytest
 
+from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.storage import records
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
 from fencepost.worker.supervision.task.specs import task_spec
+from support.memory_topic import MemoryTopic
 from support.settings import SETTINGS
 
 WORKER = {**SETTINGS, "bootstrap.servers": "k1:9092,k2:9092"}
@@ -135,3 +139,37 @@ def test_a_key_of_the_file_that_no_client_knows_is_named_once(caplog: pytest.Log
         conf()
     settings.task_producer_conf({})
     assert ["ssl.provider" in record.getMessage() for record in caplog.records] == [True]
+
+
+READ = "consumer.override.bootstrap.servers"
+CLOSED = tuple(SETTINGS[f"{kind}.storage.topic"] for kind in ("config", "offset", "status"))
+SOURCE_CONFIG = {"name": "c", "connector.class": "FileStreamSource", "file": "/f", "topic": "t"}
+SINK_CONFIG = {"name": "c", "connector.class": "FileStreamSink", "file": "/f", "topics": "t"}
+
+
+def spec_of(config: dict[str, str], *, is_sink: bool) -> TaskSpec:
+    settings, _ = settings_of()
+    snapshot = MemoryTopic().write(records.connector_config("c", config))
+    return task_spec(settings, snapshot, TaskHandle(StartIdentity(TaskId("c", 0), 1, "i", is_sink=is_sink), "STARTED"))
+
+
+@pytest.mark.parametrize(("servers", "closed"), [(None, CLOSED), ("alias:9092", CLOSED), ("far:9092", ())])
+def test_topics_are_closed_to_a_task_when_its_servers_are_of_the_workers_cluster(
+    servers: str | None, closed: tuple[str, ...]
+) -> None:
+    source, sink = (
+        {} if servers is None else {key: servers, key.replace("bootstrap.servers", "security.protocol"): "PLAINTEXT"}
+        for key in (OVERRIDE, READ)
+    )
+    assert spec_of({**SOURCE_CONFIG, **source}, is_sink=False).look_up.closed.writes == closed
+    assert spec_of({**SINK_CONFIG, **sink}, is_sink=True).look_up.closed.reads == closed
+
+
+@pytest.mark.parametrize("servers", ["k2:9092", "alias:9092"])
+@pytest.mark.parametrize("topic", [CLOSED[0], "__consumer_offsets"])
+def test_start_is_refused_when_a_stored_config_names_a_closed_topic(servers: str, topic: str) -> None:
+    for config, key in ((SOURCE_CONFIG, "topic"), (SOURCE_CONFIG, "offsets.storage.topic"), (SINK_CONFIG, "topics")):
+        own = {key: topic, (OVERRIDE if config is SOURCE_CONFIG else READ): servers}
+        with pytest.raises(ConfigError, match=f"Invalid value {topic} for configuration {key}"):
+            spec_of({**config, **own}, is_sink=config is SINK_CONFIG)
+    assert spec_of({**SOURCE_CONFIG, "topic": topic, OVERRIDE: "far:9092"}, is_sink=False).look_up.closed.writes == ()

@@ -19,7 +19,7 @@ from fencepost.spark.partition.write import PartitionResult
 from fencepost.task.channel.split_message import EpochOutput, EpochReading
 from fencepost.task.delivery.delivery import send_outgoing
 from fencepost.task.delivery.outgoing import OutgoingColumns
-from fencepost.task.sink.subscription import LoopGuard, ReadTopics
+from fencepost.task.sink.subscription import OutputGuard
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError
 from fencepost.transaction.lane import range_ids
 from fencepost.transaction.signature import Signature
@@ -61,7 +61,7 @@ def _written(
     outgoing: Callable[[Any], OutgoingColumns],
     ensure_complete: Callable[[], None],
 ) -> PartitionResult:
-    place, rows, guard = range_.place, 0, LoopGuard(ReadTopics.from_json(output.read))
+    place, rows, guard = range_.place, 0, OutputGuard.from_json(output.guard)
     writer = TransactionalWriter(output.producer_conf, range_id(output.transactional_id, place))
     try:
         writer.open()
@@ -69,7 +69,7 @@ def _written(
             return PartitionResult(0, skipped=True)
         for batch in batches:
             records = outgoing(batch)
-            guard.ensure_not_read(records.topics)
+            guard.ensure_open(records.topics)
             send_outgoing(writer, records, None)
             rows += len(records)
         ensure_complete()  # E1

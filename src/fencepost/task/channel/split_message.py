@@ -108,8 +108,8 @@ class EpochOutput(Message):
     """How executors write the output of an epoch's ranges: each range in a transaction, as a member of a group.
 
     Each range has its own transactional id, which begins with `transactional_id`. `metadata` is the client's record of
-    the membership; `offset_metadata` is committed with the offsets. `read`: the topics that are read (`ReadTopics` as
-    JSON), to which nothing may be written. `converter`: the class and settings of what executors write values with.
+    the membership; `offset_metadata` is committed with the offsets. `guard`: the topics to which nothing may be
+    written (`OutputGuard` as JSON). `converter`: the class and settings of what executors write values with.
     """
 
     producer_conf: Mapping[str, Any] = field(repr=False)
@@ -118,7 +118,7 @@ class EpochOutput(Message):
     metadata: str  # as hexadecimal text
     topic: str
     offset_metadata: str
-    read: Mapping[str, Any]
+    guard: Mapping[str, Any]
     converter: Mapping[str, str] | None = field(default=None, repr=False)
 
 

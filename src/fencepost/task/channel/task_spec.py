@@ -86,16 +86,26 @@ class References(Message):
 
 
 @dataclass(frozen=True)
-class LookUpSpec(Message):
-    """Where a task finds plug-ins, how it runs Java's, where its spans go, and what its configs refer to.
+class ClosedSpec(Message):
+    """The names of the `ClosedTopics` of the clusters that a task reads and writes."""
 
-    The last two are None if it is nothing.
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LookUpSpec(Message):
+    """Where a task finds plug-ins, how it runs Java's, where its spans go, what its configs refer to, and what is
+    closed to it.
+
+    `tracing` and `references` are None if it is nothing.
     """
 
     plugin_path: tuple[str, ...] = ()
     references: References | None = None
     java_options: tuple[str, ...] = ()
     tracing: TracingSpec | None = None
+    closed: ClosedSpec = ClosedSpec()
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from fencepost.api import FatalError
+from fencepost.config.closed_topics import ALL_OPEN, CLOSED, ClosedTopics
 from fencepost.record import distinct
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.transform.java_regex import JavaPattern, compiled
@@ -13,42 +14,61 @@ from fencepost.transform.java_regex import JavaPattern, compiled
 
 @dataclass(frozen=True)
 class ReadTopics:
-    """Topics by name, and those that match a Java regular expression; if it is empty, none."""
+    """Topics by name, and those that match a Java regular expression; if it is empty, none.
+
+    Nothing `closed` is read, not by its name either.
+    """
 
     names: tuple[str, ...]
     pattern: str = ""
+    closed: ClosedTopics = ALL_OPEN
 
     @classmethod
     def of(cls, spec: TaskSpec) -> "ReadTopics":
         """Return what a task reads, including the topic for resent dead letters."""
         own = (spec.input.resend_topic,) if spec.input.resend_topic else ()
-        return cls(own, spec.input.topics_regex) if spec.input.topics_regex else cls((*spec.input.topics, *own))
+        closed = ClosedTopics(spec.look_up.closed.reads)
+        if spec.input.topics_regex:
+            return cls(own, spec.input.topics_regex, closed)
+        return cls((*spec.input.topics, *own), closed=closed)
 
     @cached_property
     def _compiled(self) -> JavaPattern:
         return compiled(self.pattern)
 
     def has(self, topic: str) -> bool:
+        if self.closed.has(topic):
+            return False
         return topic in self.names or (bool(self.pattern) and self._compiled.fullmatch(topic) is not None)
 
-    def to_json(self) -> dict[str, Any]:
-        return {"names": list(self.names), "pattern": self.pattern}
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "ReadTopics":
-        return cls(tuple(data["names"]), data["pattern"])
+class OutputGuard:
+    """Keeps a stream from writing to a topic that it reads, as it would read its output again, for ever; and to one
+    that is closed to connectors.
+    """
 
-
-class LoopGuard:
-    """Keeps a stream from writing to a topic that it reads: it would read its output again, for ever."""
-
-    def __init__(self, read: ReadTopics) -> None:
+    def __init__(self, read: ReadTopics, closed: ClosedTopics) -> None:
         self._read = read
+        self._closed = closed
         self._known: set[str] = set()
 
-    def ensure_not_read(self, topics: Sequence[str]) -> None:
-        """Raise FatalError if one of these topics is read; call it before anything is sent there."""
+    @classmethod
+    def of(cls, spec: TaskSpec) -> "OutputGuard":
+        return cls(ReadTopics.of(spec), ClosedTopics(spec.look_up.closed.writes))
+
+    def to_json(self) -> dict[str, Any]:
+        read = self._read
+        return {"names": list(read.names), "pattern": read.pattern, "closed": list(self._closed.names)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "OutputGuard":
+        return cls(ReadTopics(tuple(data["names"]), data["pattern"]), ClosedTopics(tuple(data["closed"])))
+
+    def ensure_open(self, topics: Sequence[str]) -> None:
+        """Raise FatalError if one of these topics may not be written to; call it before anything is sent there."""
         for topic in sorted(distinct(topics) - self._known):
+            if self._closed.has(topic):
+                raise FatalError(f"a record would go to topic {topic}: {CLOSED}. Nothing was written to the topic")
             if self._read.has(topic):
                 how = f"topics.regex={self._read.pattern}" if topic not in self._read.names else "its topics"
                 raise FatalError(

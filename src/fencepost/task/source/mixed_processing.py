@@ -7,6 +7,7 @@ from functools import partial
 from fencepost.api import SourceRecord
 from fencepost.api.hosted_chain import RAW, ChainUse, HostedStep
 from fencepost.api.hosted_task import HostedBatch
+from fencepost.config.closed_topics import ClosedTopics
 from fencepost.record import Batch
 from fencepost.record.java_utf8 import as_java_writes
 from fencepost.task.channel.task_spec import TaskSpec
@@ -61,6 +62,7 @@ class MixedProcessor(Processor):
         rows = [Row(index, record, record) for index, record in records if index not in dropped]
         early = self._early()
         rows = self._mixed.run(rows, [*self._links, *early])
+        rows = [row for row in rows if self._may_go(row)]
         done = [row for row in rows if early and self._is_converted(row.record)]
         waiting = [row for row in rows if not (early and self._is_converted(row.record))]
         converters = (self._header_place, self._key_place, self._value_place)
@@ -90,6 +92,12 @@ class MixedProcessor(Processor):
         """Say whether the early converters have converted the record: the other side leaves those with headers."""
         return record.value_schema is RAW if self._is_hosted(self._value_place) else record.key_schema is RAW
 
+    def _may_go(self, row: Row) -> bool:
+        is_kept = self.may_go(row.record.topic, row.original)
+        if not is_kept:
+            self._dropped(row.index)
+        return is_kept
+
     def _dropped(self, index: int) -> None:
         if self.letters is not None:
             self.letters.at(index)
@@ -112,9 +120,11 @@ def source_processor(
     spec: TaskSpec, conversion: Conversion, config: Mapping[str, str], *, takes_records: bool = False
 ) -> Processor:
     """Return what records go through, wherever its parts run. `config` names them."""
+    closed = ClosedTopics(spec.look_up.closed.writes)
     if not takes_records and not hosted_parts(*conversion[:-1]):
-        return Processor(*conversion)
-    return MixedProcessor(*conversion, use=ChainUse(spec.id, spec.incarnation, is_source=True, config=config))
+        return Processor(*conversion, closed=closed)
+    use = ChainUse(spec.id, spec.incarnation, is_source=True, config=config)
+    return MixedProcessor(*conversion, closed=closed, use=use)
 
 
 def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> Processor:

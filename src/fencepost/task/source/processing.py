@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from fencepost.api import Converter, HeaderConverter, SourceRecord, UnavailableError
+from fencepost.api import Converter, HeaderConverter, RecordError, SourceRecord, UnavailableError
 from fencepost.api.hosted_task import HostedBatch
+from fencepost.config.closed_topics import ALL_OPEN, CLOSED, ClosedTopics
 from fencepost.kafka.value.whole import PolledBatches
 from fencepost.record import (
     Batch,
@@ -25,6 +26,7 @@ from fencepost.record import (
     Repeated,
     TypedColumn,
     Utf8Column,
+    distinct,
 )
 from fencepost.record.java_utf8 import as_java_writes
 from fencepost.record.schema import STRING
@@ -48,6 +50,8 @@ class Processor:
     tolerance: Tolerance
     letters: TransactionDeadLetters | None = None
     """Takes the records that could not be processed, if there is a dead letter topic."""
+    closed: ClosedTopics = ALL_OPEN
+    """The topics that no record may go to. A record that would is one that cannot be processed."""
 
     @cached_property
     def keeps_bytes(self) -> bool:
@@ -70,7 +74,7 @@ class Processor:
 
     def process(self, batch: Batch) -> Outgoing:
         """Return the batch's records that are to be sent. Raises FatalError if an error is not tolerated."""
-        if isinstance(batch, PolledBatches) and self.keeps_bytes:
+        if isinstance(batch, PolledBatches) and self.keeps_bytes and self._is_open(batch.topics):
             return OutgoingBatches(batch.topics, batch.kafka_partitions or (), batch.batches)
         if self.letters is not None:
             self.letters.clear()
@@ -94,6 +98,9 @@ class Processor:
     def _without_left_out(self, batch: HostedBatch) -> OutgoingColumns:
         """Return what another process has converted; what it has dropped is counted, logged and a dead letter here."""
         rows = self.tell_of_left_out(batch)
+        if not self._is_open(batch.topics):
+            indexes = (row for row in range(len(batch)) if row not in rows)
+            rows |= {row for row in indexes if not self._goes_on(row, batch.record(row))}
         kept = RecordColumns.of_batch(batch).select([row for row in range(len(batch)) if row not in rows])
         outgoing = self._converted_columns(kept)
         assert outgoing is not None  # bytes pass as they are
@@ -122,7 +129,7 @@ class Processor:
         except Exception:  # processing one by one finds the record, and applies the tolerance
             return None
         found = [part for part in parts if part is not None]
-        if len(found) < len(parts):
+        if len(found) < len(parts) or not all(self._is_open(part.topics) for part in found):
             return None
         outgoing = merged(found)
         return replace(outgoing, sources=None) if len(outgoing) == len(batch) else outgoing
@@ -192,7 +199,7 @@ class Processor:
         self, index: int, record: SourceRecord
     ) -> tuple[int, SourceRecord, bytes | None, bytes | None, list[HeaderBytes]] | None:
         is_kept, changed = self.tolerance.run_steps("TRANSFORMATION", partial(self.chain.apply, record), record)
-        if not is_kept or changed is None:
+        if not is_kept or changed is None or not self.may_go(changed.topic, record):
             return None
         is_kept, headers = self.tolerance.run(
             "HEADER_CONVERTER", lambda: self._headers(changed.topic, changed.headers), record
@@ -205,6 +212,22 @@ class Processor:
             return None
         is_kept, value = self.tolerance.run("VALUE_CONVERTER", lambda: self._value(changed, added), record)
         return (index, changed, key, value, added) if is_kept else None
+
+    def may_go(self, topic: str, record: SourceRecord) -> bool:
+        """Return whether a record, given as it was polled, may go to a topic; else it is one that failed."""
+        if not self.closed.has(topic):
+            return True
+        self.tolerance.failed("TRANSFORMATION", RecordError(f"it would go to topic {topic}: {CLOSED}"), record)
+        return False
+
+    def _goes_on(self, row: int, record: SourceRecord) -> bool:
+        is_kept = self.may_go(record.topic, record)
+        if not is_kept and self.letters is not None:
+            self.letters.at(row)
+        return is_kept
+
+    def _is_open(self, topics: Sequence[str]) -> bool:
+        return not self.closed.names or not any(map(self.closed.has, distinct(topics)))
 
     def _key(self, record: SourceRecord, headers: list[HeaderBytes]) -> bytes | None:
         return self.key_converter.from_connect_record(record.topic, headers, record.key_schema, record.key)

@@ -19,7 +19,7 @@ from fencepost.task.failure.tolerance import StoppedInRetryError
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.life.reader_status import Offsets, ReaderStatus
 from fencepost.task.life.task_run import TaskRun
-from fencepost.task.sink.subscription import LoopGuard, ReadTopics
+from fencepost.task.sink.subscription import OutputGuard
 from fencepost.task.stream.boundary import StreamBoundary
 from fencepost.task.stream.processing import StreamStep
 from fencepost.task.stream.transactions import StreamInput, StreamSender, StreamTransactions
@@ -51,7 +51,7 @@ class StreamLoop:
         self._run = run
         self._step = step
         self._transactions = StreamTransactions(run, boundary, replace)
-        guard = LoopGuard(ReadTopics.of(run.spec))
+        guard = OutputGuard.of(run.spec)
         self._sender = StreamSender(run, self._transactions.current, topics, guard)
         self._status = ReaderStatus(run)
         self._phase = _Phase.RUNNING

@@ -13,7 +13,7 @@ from fencepost.task.life.counters import StreamCounters
 from fencepost.task.life.current_delivery import CurrentDelivery
 from fencepost.task.life.reader_status import GroupReader, Offsets
 from fencepost.task.life.task_run import TaskRun
-from fencepost.task.sink.subscription import LoopGuard
+from fencepost.task.sink.subscription import OutputGuard
 from fencepost.task.stream.boundary import OpenTransactionState, StreamBoundary
 from fencepost.task.stream.positions import StreamPositions
 from fencepost.transaction import StaleMemberError
@@ -33,12 +33,12 @@ class StreamSender:
     run: TaskRun[StreamCounters]
     current: CurrentDelivery[LanedDelivery]
     topics: TopicCreation
-    guard: LoopGuard
+    guard: OutputGuard
 
     def ensure_ready(self, outgoing: Collection[Outgoing]) -> None:
         """Check and create the topics, and wait until a transaction can begin."""
         for each in outgoing:
-            self.guard.ensure_not_read(each.topics)
+            self.guard.ensure_open(each.topics)
             self.topics.ensure(each.topics)
         self.current.ensure_ready()
 

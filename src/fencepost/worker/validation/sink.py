@@ -3,12 +3,15 @@
 import re
 from collections.abc import Mapping
 
+from fencepost.config.closed_topics import CLOSED
 from fencepost.config.connector import ConnectorConfig, SinkChoice, SinkConnectorConfig
 from fencepost.config.raw import names_in
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.setting.client_settings import NEWER_PROTOCOL, PROTOCOL
 from fencepost.transform.java_regex import compiled
+from fencepost.worker.closed_topics import closed_by_name
 from fencepost.worker.validation.findings import Findings, invalid
+from fencepost.worker.validation.names import matching_names
 
 _GROUP = "consumer.override.group.id"
 _OVERRIDDEN_PROTOCOL = f"consumer.override.{PROTOCOL}"
@@ -22,6 +25,7 @@ _NAME = ConnectorConfig.key_of("name")
 def check_sink(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:
     """Check what only a sink has. The texts are Kafka Connect's."""
     _check_topics(findings, given)
+    _check_regex(findings, given, worker)
     _check_dead_letters(findings, given)
     _check_resend(findings, given)
     _check_group(findings, given, worker)
@@ -43,6 +47,14 @@ def _check_topics(findings: Findings, given: Mapping[str, str]) -> None:
             compiled(regex)
         except (ValueError, re.error) as error:
             findings.fault(_REGEX, invalid(_REGEX, regex, f"Invalid regex: {error}"))
+
+
+def _check_regex(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:
+    """Refuse a pattern for nothing but closed topics, which are left out of what it matches."""
+    regex = (given.get(_REGEX) or "").strip()
+    names = matching_names(regex) if regex and findings.is_valid(_REGEX) else []
+    if names and all(map(closed_by_name(worker, given).reads.has, names)):
+        findings.fault(_REGEX, invalid(_REGEX, regex, f"it matches topics such as {names[0]}: {CLOSED}"))
 
 
 def _parts(topics: str) -> list[str]:

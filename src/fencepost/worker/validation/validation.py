@@ -40,6 +40,7 @@ from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.reference import is_of_providers
+from fencepost.worker.closed_topics import closed_by_name
 from fencepost.worker.fixed_reference import fixed_reference_faults
 from fencepost.worker.ledger_choice import LEDGER_TOPIC
 from fencepost.worker.settings import looked_up, with_converters
@@ -108,9 +109,8 @@ def _validated(config: RawConfig, plugins: PluginRegistry, worker: WorkerConfig)
         check_stream(findings, given, worker, plugins)
     if not issubclass(connector, SinkConnector) or issubclass(connector, StreamConnector):
         _check_topic_creation(findings, given)
-    _check_dead_letters_topic(findings, given, worker)
-    for key, text in own_client_faults(connector, given, worker).items():
-        findings.fault(key, text)
+    _check_dead_letters_topic(findings, given)
+    _check_reach(findings, connector, given, worker)
     _check_nulls(findings, config)
     faults = {**known.faults, **fixed, **_provider_faults(given)}
     for key, text in faults.items():
@@ -306,14 +306,22 @@ def _check_frame(findings: Findings, make_reader: Callable[[], object]) -> None:
             findings.fault(text.partition("=")[0].partition(":")[0], text)
 
 
-def _check_dead_letters_topic(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:
-    """Refuse dead letter topics that contain the cluster's own records, or the connector's offsets."""
-    own = SourceConnectorConfig.key_of("offsets_storage_topic")
-    taken = (worker.config_storage_topic, worker.offset_storage_topic, worker.status_storage_topic, given.get(own))
+def _check_dead_letters_topic(findings: Findings, given: Mapping[str, str]) -> None:
+    """Refuse dead letter topics that contain the connector's offsets."""
+    own = given.get(SourceConnectorConfig.key_of("offsets_storage_topic"))
     for key in (DeadLetterConfig.key_of("dead_letters_topic"), SinkChoice.key_of("resend_topic")):
         name = (given.get(key) or "").strip()
-        if name and name in taken:
-            findings.fault(key, invalid(key, name, "this topic holds configs, offsets or statuses; choose another one"))
+        if name and name == own:
+            findings.fault(key, invalid(key, name, "this topic holds the connector's offsets; choose another one"))
+
+
+def _check_reach(
+    findings: Findings, connector: type[Connector], given: Mapping[str, str], worker: WorkerConfig
+) -> None:
+    """Refuse what no connector may reach, by topics or by settings of clients of its own."""
+    closed = closed_by_name(worker, given).faults(connector, given)
+    for key, text in (*closed.items(), *own_client_faults(connector, given, worker).items()):
+        findings.fault(key, text)
 
 
 def _check_no_dead_letters(findings: Findings, given: Mapping[str, str], reason: str) -> None:

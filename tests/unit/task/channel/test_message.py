@@ -111,7 +111,9 @@ MESSAGES = [
     SplitReport("r", (1, 2), True, 0.5),
     SplitExpiry("r", 61.5),
     EpochReading({"group.id": "g"}, registry={"schema.registry.url": "http://r"}),
-    EpochReading({}, SPEC, EpochOutput({"linger.ms": 5}, "id", "g", "0a", "t", "", {"names": ["t"], "pattern": ""})),
+    EpochReading(
+        {}, SPEC, EpochOutput({"linger.ms": 5}, "id", "g", "0a", "t", "", {"names": ["t"], "pattern": "", "closed": []})
+    ),
 ]
 
 

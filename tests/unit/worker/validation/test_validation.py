@@ -464,10 +464,8 @@ def test_a_source_may_have_a_dead_letter_topic_and_no_answer_lists_the_keys_unle
     assert set(errors(wrong)) == {"errors.deadletterqueue.topic.replication.factor"}
 
 
-def test_dead_letters_do_not_go_where_the_cluster_keeps_its_own_records():
+def test_dead_letters_do_not_go_where_the_connector_keeps_its_offsets():
     key = "errors.deadletterqueue.topic.name"
-    found = errors(validate({**GOOD, key: "o"}, worker(offset_storage_topic="o")))
-    assert "choose another one" in found[key][0]
     assert errors(validate({**GOOD, key: "mine", "offsets.storage.topic": "mine"})).keys() == {key}
 
 

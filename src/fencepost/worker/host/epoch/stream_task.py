@@ -16,7 +16,7 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffsets, OpenEpoch
-from fencepost.task.sink.subscription import ReadTopics
+from fencepost.task.sink.subscription import OutputGuard
 from fencepost.task.tracing.tracing import FrameBatch
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions
@@ -109,6 +109,6 @@ class EpochStreamTask(EpochLife):
             self.membership.input.metadata.hex(),
             self._connector.topic,
             EpochMetadata(epoch.epoch.number).to_text(),
-            ReadTopics.of(self.spec).to_json(),
+            OutputGuard.of(self.spec).to_json(),
             self._records.converter,
         )

@@ -21,10 +21,10 @@ class ResendTargets:
     Whoever can write to the dead letter topic can name any topic in a header, and the worker's rights are not for that.
     """
 
-    def __init__(self, read: ReadTopics, closed: Iterable[str]) -> None:
-        """`closed`: topics to which nothing is resent, whatever the sink reads."""
+    def __init__(self, read: ReadTopics, own: Iterable[str]) -> None:
+        """`own`: topics of the connector's own, to which nothing is resent, whatever the sink reads."""
         self._read = read
-        self._closed = frozenset(closed)
+        self._own = frozenset(own)
         self._is_readable = True
         self._known: dict[str, bool] = {}
 
@@ -32,11 +32,8 @@ class ResendTargets:
     def of(cls, worker: WorkerConfig, config: RawConfig, dead_letters: str) -> "ResendTargets":
         """Return those of a sink with this config, whose references are replaced."""
         sink = SinkConnectorConfig(given_values(config))
-        own = (worker.config_storage_topic, worker.offset_storage_topic, worker.status_storage_topic)
-        return cls(
-            ReadTopics(tuple(sink.topics), sink.topics_regex or ""),
-            filter(None, (*own, config.get(_OFFSETS), dead_letters)),
-        )
+        read = ReadTopics(tuple(sink.topics), sink.topics_regex or "", worker.closed_topics)
+        return cls(read, filter(None, (config.get(_OFFSETS), dead_letters)))
 
     def has(self, topic: str) -> bool:
         """Say whether dead letters may be resent to a topic: to none by a pattern that is wrong or takes too long."""
@@ -45,7 +42,7 @@ class ResendTargets:
         return self._known[topic]
 
     def is_closed(self, topic: str) -> bool:
-        return topic in self._closed or topic.startswith("__")
+        return topic in self._own or self._read.closed.has(topic)
 
     def _has(self, topic: str) -> bool:
         if self.is_closed(topic) or _fault(topic) is not None:  # what no topic is called may be made to take long

@@ -35,6 +35,7 @@ from fencepost.task.channel.task_spec import (
     PRODUCER,
     READER,
     READER_ADMIN,
+    ClosedSpec,
     CommitSpec,
     DeadLetterSpec,
     InputSpec,
@@ -45,6 +46,7 @@ from fencepost.task.channel.task_spec import (
 )
 from fencepost.task.channel.tracing_spec import CollectorSpec, TracingSpec
 from fencepost.worker.client_recipes import ClientRecipes
+from fencepost.worker.closed_topics import require_open_topics
 from fencepost.worker.connector_classes import is_dataframe, is_stream
 from fencepost.worker.fixed_reference import refuse_fixed_references
 from fencepost.worker.ledger_choice import ledger_topic
@@ -125,11 +127,20 @@ def _made(
     )
     transactional_id = task_transactional_id(settings.group_id, connector, task)
     if not handle.identity.is_sink:
-        return _of_source(settings, raw, spec, transactional_id if settings.is_exactly_once else None)
+        spec = _of_source(settings, raw, spec, transactional_id if settings.is_exactly_once else None)
+        return _with_closed(settings, raw, spec)
     spec = _of_sink(settings, raw, spec)
     if is_stream(snapshot, connector):
         spec = _of_stream(settings, raw, spec, transactional_id)
-    return _in_epochs(settings, raw, spec) if is_dataframe(snapshot, connector) else spec
+    spec = _in_epochs(settings, raw, spec) if is_dataframe(snapshot, connector) else spec
+    return _with_closed(settings, raw, spec)
+
+
+def _with_closed(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec) -> TaskSpec:
+    """Add the topics that the task may not read or write to. Raises ConfigError if its connector names one."""
+    closed = require_open_topics(settings, raw)
+    names = ClosedSpec(closed.reads.names, closed.writes.names)
+    return replace(spec, look_up=replace(spec.look_up, closed=names))
 
 
 def _tracing(config: TracingConfig) -> TracingSpec | None:

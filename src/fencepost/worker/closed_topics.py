@@ -1,0 +1,89 @@
+"""Which topics a connector's clients may not read or write, and the keys of a config that name one of these.
+
+They are closed in the workers' cluster only, by whatever servers a connector names it.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from fencepost.api import ConfigError, Connector, SinkConnector
+from fencepost.config.closed_topics import ALL_OPEN, CLOSED, ClosedTopics
+from fencepost.config.connector import SinkChoice, SinkConnectorConfig
+from fencepost.config.raw import RawConfig, given_values, names_in
+from fencepost.config.worker import WorkerConfig
+from fencepost.worker.client_recipes import BOOTSTRAP, overrides, producer_properties, shared_properties
+from fencepost.worker.connector_classes import is_mirror, typical_class_of
+from fencepost.worker.settings import WorkerSettings
+
+_TOPICS = SinkConnectorConfig.key_of("topics")
+_READ = (_TOPICS, SinkChoice.key_of("resend_topic"))
+_NAMES_TOPICS = re.compile(r"(^|[._-])topics?([._-]names?)?$", re.IGNORECASE)
+_CONSUMER = "consumer."
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The topics that are closed to a connector, in the cluster that it reads and in the one that it writes to."""
+
+    reads: ClosedTopics = ALL_OPEN
+    writes: ClosedTopics = ALL_OPEN
+
+    def faults(self, connector: type[Connector], given: Mapping[str, str]) -> dict[str, str]:
+        """Return a fault for each key that names a closed topic.
+
+        Only names are looked at, which the config has; where a record goes is seen when it goes there.
+        """
+        return dict(self._named(given, is_reader=issubclass(connector, SinkConnector), is_mirror=is_mirror(connector)))
+
+    def _named(self, given: Mapping[str, str], *, is_reader: bool, is_mirror: bool) -> Iterator[tuple[str, str]]:
+        for key, value in given.items():
+            if _NAMES_TOPICS.search(key) is None or (is_mirror and key == _TOPICS):
+                continue  # a mirror's are of its source, which it compares itself
+            closed = self.reads if is_reader and key in _READ else self.writes
+            topic = next(filter(closed.has, names_in(value)), None)
+            if topic is not None:
+                yield key, f"Invalid value {topic} for configuration {key}: {CLOSED}; name another topic"
+
+
+def closed_by_name(worker: WorkerConfig, given: Mapping[str, str]) -> Closed:
+    """Return what is closed by the servers that a config names. No request is made: others may be the same cluster."""
+
+    def closed(servers: object) -> ClosedTopics:
+        is_own = not set(worker.bootstrap_servers).isdisjoint(names_in(str(servers)))
+        return worker.closed_topics if is_own else ALL_OPEN
+
+    read = {**shared_properties(worker, _CONSUMER), **overrides(given, _CONSUMER)}
+    return Closed(closed(read[BOOTSTRAP]), closed(producer_properties(worker, given)[BOOTSTRAP]))
+
+
+def require_open_topics(settings: WorkerSettings, config: RawConfig) -> Closed:
+    """Return what is closed to a connector. The clusters that it names by other servers are asked for their ids.
+
+    Raises ConfigError if its config names a closed topic; KafkaUnavailableError or KafkaAuthorizationError if such a
+    cluster does not answer.
+    """
+    topics = settings.config.closed_topics
+    read, written = settings.consumer_properties(config), settings.producer_properties(config)
+    closed = Closed(
+        topics if _is_own(settings, read, lambda: settings.sink_admin_conf(config)) else ALL_OPEN,
+        topics if _is_own(settings, written, lambda: settings.task_admin_conf(config)) else ALL_OPEN,
+    )
+    try:
+        connector = typical_class_of(config)
+    except ConfigError:  # it is not installed here, and so the task does not run
+        return closed
+    if faults := closed.faults(connector, given_values(config)):
+        raise ConfigError(list(faults.values()))
+    return closed
+
+
+def _is_own(
+    settings: WorkerSettings, properties: Mapping[str, object], conf: Callable[[], Mapping[str, object]]
+) -> bool:
+    """Say whether a client with these properties is in the workers' cluster, which `conf` is to ask."""
+    servers = str(properties[BOOTSTRAP])
+    if set(names_in(servers)) == set(settings.config.bootstrap_servers):
+        return True
+    ids = settings.cluster_ids
+    return ids.of({**conf(), BOOTSTRAP: servers}) == ids.of(settings.admin_conf())
