@@ -181,7 +181,8 @@ class SourceRecord(ConnectRecord):
 class SinkRecord(ConnectRecord):
     """A record of a topic. A transform may change `topic` and `kafka_partition`; `at` says where it was read.
 
-    `kafka_offset` is its offset there.
+    `kafka_offset` is its offset there. `as_read` is the record before converters and transforms, of bytes, if it may
+    become a dead letter.
 
     >>> from fencepost.api import SinkRecord, TopicPartition
     >>> record = SinkRecord("orders", 0, 17, {"total": 9}, at=TopicPartition("orders", 0))
@@ -199,6 +200,7 @@ class SinkRecord(ConnectRecord):
     timestamp: int | None = None
     headers: tuple[Header, ...] = field(default=())
     at: TopicPartition | None = None
+    as_read: "SinkRecord | None" = field(default=None, compare=False, repr=False)
 
     def to(
         self,
@@ -253,6 +255,7 @@ class SinkRecord(ConnectRecord):
             self.timestamp,
             self.headers,
             self.at,
+            self.as_read,
         )
 
     def with_value(self, schema: Schema | None, value: Any) -> "SinkRecord":
@@ -267,4 +270,5 @@ class SinkRecord(ConnectRecord):
             self.timestamp,
             self.headers,
             self.at,
+            self.as_read,
         )

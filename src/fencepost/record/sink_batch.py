@@ -1,7 +1,7 @@
 """Records of topics as columns, which `put()` and `process()` receive and `process()` returns."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import compress
 from types import EllipsisType
 from typing import Any
@@ -20,8 +20,8 @@ class SinkBatch:
     `topics` and `partitions` are those after transforms. `places` holds the partition from which each record was read,
     and `offsets` its offset there. A column with the same value for all records is a `Repeated`. `values` and `keys`
     are Python values that fit their schemas (None: schemaless). Text may be a `Utf8Column`, whose `raw` holds its
-    bytes. `timestamps` are milliseconds since 1970. `headers` is None if no record has one. Iteration yields
-    `SinkRecord`s.
+    bytes. `timestamps` are milliseconds since 1970. `headers` is None if no record has one. `as_read` has the records
+    before converters and transforms, if they may become dead letters. Iteration yields `SinkRecord`s.
 
     >>> from fencepost.api import SinkBatch, SinkRecord
     >>> batch = SinkBatch.of_records([SinkRecord("words", 0, 0, "one"), SinkRecord("words", 0, 1, "three")])
@@ -40,6 +40,7 @@ class SinkBatch:
     timestamps: Sequence[int | None]
     places: Sequence[TopicPartition]
     headers: Sequence[tuple[Header, ...]] | None = None
+    as_read: Sequence[SinkRecord | None] | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -60,6 +61,7 @@ class SinkBatch:
             self.timestamps[index],
             () if self.headers is None else self.headers[index],
             self.places[index],
+            None if self.as_read is None else self.as_read[index],
         )
 
     @classmethod
@@ -76,6 +78,7 @@ class SinkBatch:
             [r.timestamp for r in records],
             [_place(r) for r in records],
             [r.headers for r in records] if any(r.headers for r in records) else None,
+            [r.as_read for r in records] if any(r.as_read for r in records) else None,
         )
 
     @classmethod
@@ -83,7 +86,7 @@ class SinkBatch:
         """Concatenate several batches."""
         if len(batches) <= 1:
             return batches[0] if batches else cls.of_records([])
-        return cls(**{field.name: joined_member(batches, field.name, ()) for field in fields(cls)})
+        return cls(**{each.name: _joined(batches, each.name) for each in fields(cls)})
 
     def to(
         self,
@@ -132,11 +135,12 @@ class SinkBatch:
             picked(self.timestamps, indexes),
             picked(self.places, indexes),
             None if self.headers is None else picked(self.headers, indexes),
+            None if self.as_read is None else picked(self.as_read, indexes),
         )
 
     def part(self, start: int, stop: int) -> "SinkBatch":
         """Return records `start` up to before `stop`."""
-        columns: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        columns: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
         return SinkBatch(**{name: column and column[start:stop] for name, column in columns.items()})
 
     def without(self, lost: frozenset[TopicPartition]) -> "SinkBatch":
@@ -144,6 +148,10 @@ class SinkBatch:
         if lost.isdisjoint(self.places):
             return self
         return SinkBatch.of_records([record for record in self if _place(record) not in lost])
+
+
+def _joined(batches: Sequence[SinkBatch], name: str) -> Any:
+    return joined_member(batches, name, () if name == "headers" else None)
 
 
 def _place(record: SinkRecord) -> TopicPartition:

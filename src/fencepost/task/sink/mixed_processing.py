@@ -45,7 +45,7 @@ class MixedSinkProcessor(SinkProcessor):
         self._fetched = fetched
         rows = [self._row(fetched, index) for index in range(len(fetched))]
         rows = self._mixed.run(rows, self._places(has_headers=fetched.headers is not None))
-        return SinkBatch.of_records([_placed(row) for row in rows])
+        return SinkBatch.of_records([self._of_read(row.record, row.original) for row in rows])
 
     def close(self) -> None:
         super().close()
@@ -109,14 +109,6 @@ class MixedSinkProcessor(SinkProcessor):
         )
         [row] = self._back.run([Row(0, source, source)], range(3))
         return record.replace(key=row.record.key, value=row.record.value, headers=row.record.headers)
-
-
-def _placed(row: Row) -> SinkRecord:
-    """Return the record with the place where it was read: a transform may have made a new record."""
-    record: SinkRecord = row.record
-    if record.at is row.original.at:
-        return record
-    return replace(record, at=row.original.at, kafka_offset=row.original.kafka_offset)
 
 
 def sink_processor(

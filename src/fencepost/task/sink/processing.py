@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from typing import overload
 
 from fencepost.api import Converter, HeaderConverter, UnavailableError
 from fencepost.kafka.value.fetched import Fetched
@@ -41,10 +42,12 @@ class Kept:
     Attributes:
         header_bytes: headers remember the bytes that they were read from, for output with the same converter.
         arrays: offsets and timestamps may be arrays in what is put: no author's code in this process gets them.
+        read: a record keeps all that was read, for its dead letter: it may be reported long after its batch.
     """
 
     header_bytes: bool = False
     arrays: bool = False
+    read: bool = False
 
 
 @dataclass
@@ -94,7 +97,18 @@ class SinkProcessor:
         except Exception:  # processing one by one finds the record, and applies the tolerance
             return None
         found = [batches for batches in changed if batches is not None]
-        return _merged([*chain.from_iterable(found)], fetched) if len(found) == len(changed) else None
+        return self._merged([*chain.from_iterable(found)], fetched) if len(found) == len(changed) else None
+
+    def _merged(self, changed: Sequence[RecordColumns], fetched: Fetched) -> SinkBatch:
+        """Return transformed records in the order in which they were fetched."""
+        full = [each for each in changed if len(each)] or changed[:1]
+        found, rows = SinkBatch.joined([_put(each, fetched) for each in full]), full[0].rows
+        if len(full) > 1:
+            rows = list(chain.from_iterable(each.rows for each in full))
+            found = found.select(sorted(range(len(rows)), key=rows.__getitem__))
+            rows = sorted(rows)
+        # a task in another process keeps the bytes that it is sent
+        return replace(found, as_read=AsRead(fetched, rows)) if self.keeps.read and not self.keeps.arrays else found
 
     def _converted_columns(self, fetched: Fetched) -> list[RecordColumns | None]:
         """Return the columns, those of each topic on their own if the converters need that."""
@@ -175,9 +189,15 @@ class SinkProcessor:
             headers=tuple(headers or ()),
         )
         is_kept, changed = self.tolerance.run_steps("TRANSFORMATION", partial(self.chain.apply, record), raw)
-        if changed is None or changed.at is place:
-            return changed
-        return replace(changed, at=place, kafka_offset=raw.kafka_offset)  # a transform made a new record
+        return None if changed is None else self._of_read(changed, raw)
+
+    def _of_read(self, record: SinkRecord, raw: SinkRecord) -> SinkRecord:
+        """Return the record with what was read, and where: a transform may have made a new record."""
+        if record.at is raw.at and not self.keeps.read:
+            return record
+        return replace(
+            record, at=raw.at, kafka_offset=raw.kafka_offset, as_read=raw if self.keeps.read else record.as_read
+        )
 
     def _headers(self, topic: str, pairs: Pairs) -> list[Header]:
         found = []
@@ -188,15 +208,22 @@ class SinkProcessor:
         return found
 
     def raw_of(self, record: SinkRecord) -> SinkRecord:
-        """Return a record of `put` as it was read. One of an earlier batch is converted back to bytes."""
-        for index, (place, offset) in enumerate(zip(self._fetched.places, self._fetched.offsets, strict=True)):
-            if offset == record.kafka_offset and place == record.at:
-                return raw_record(self._fetched, index)
+        """Return a record of `put` as it was read. One that the task has made itself is converted to bytes."""
+        found = record.as_read or self.read_at(record.at, record.kafka_offset)
+        if found is not None:
+            return found
         topic, partition = record.at or (record.topic, record.kafka_partition)
         found = self._to_bytes(topic, record)
         if topic == self.resend_topic:
             found = found.replace(headers=(*found.headers, Header(RESENT_TOPIC, record.topic.encode())))
         return found.replace(topic=topic, kafka_partition=partition)
+
+    def read_at(self, place: TopicPartition | None, offset: int) -> SinkRecord | None:
+        """Return a record of the last batch as it was read; None if it has none there."""
+        for index, (each, own) in enumerate(zip(self._fetched.places, self._fetched.offsets, strict=True)):
+            if own == offset and each == place:
+                return raw_record(self._fetched, index)
+        return None
 
     def _to_bytes(self, topic: str, record: SinkRecord) -> SinkRecord:
         """Return a record of an earlier batch with key, value and headers as the converters write them."""
@@ -206,16 +233,6 @@ class SinkProcessor:
         key = self.key_converter.from_connect_record(topic, headers, record.key_schema, record.key)
         value = self.value_converter.from_connect_record(topic, headers, record.value_schema, record.value)
         return record.replace(key=key, value=value, headers=tuple(Header(name, data) for name, data in headers))
-
-
-def _merged(changed: Sequence[RecordColumns], fetched: Fetched) -> SinkBatch:
-    """Return transformed records in the order in which they were fetched."""
-    full = [each for each in changed if len(each)] or changed[:1]
-    joined = SinkBatch.joined([_put(each, fetched) for each in full])
-    if len(full) == 1:
-        return joined
-    rows = list(chain.from_iterable(each.rows for each in full))
-    return joined.select(sorted(range(len(rows)), key=rows.__getitem__))
 
 
 def _put(batch: RecordColumns, fetched: Fetched) -> SinkBatch:
@@ -249,6 +266,26 @@ def raw_record(fetched: Fetched, index: int) -> SinkRecord:
         headers=tuple(Header(name, data) for name, data in pairs),
         at=place,
     )
+
+
+class AsRead(Sequence[SinkRecord]):
+    """Records as they were read, which are made when they are asked for."""
+
+    def __init__(self, fetched: Fetched, rows: Sequence[int]) -> None:
+        self._fetched = fetched
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> SinkRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> "AsRead": ...
+    def __getitem__(self, index: int | slice) -> "SinkRecord | AsRead":
+        if isinstance(index, slice):
+            return AsRead(self._fetched, self._rows[index])
+        return raw_record(self._fetched, self._rows[index])
 
 
 def before_resent(topic: str, timestamp: int | None, pairs: Pairs) -> tuple[str, int | None, Pairs]:

@@ -24,13 +24,17 @@ class Reporter:
         self._dead_letters = dead_letters
 
     def report(self, record: SinkRecord, error: Exception) -> "Future[None]":
-        written = self._processor.tolerance.failed(_PUT, error, self._processor.raw_of(record))
+        written = self._processor.tolerance.failed(_PUT, error, self._read(record))
         assert isinstance(written, Future)
         return written
 
     def left_out(self, record: SinkRecord, stage: str, error: Exception) -> None:
         """Report a record that another process could not convert, or transform, and has dropped."""
-        self._processor.tolerance.failed(stage, error, self._processor.raw_of(record))
+        self._processor.tolerance.failed(stage, error, self._read(record))
+
+    def _read(self, record: SinkRecord) -> SinkRecord:
+        """Return what a dead letter needs. Without one, nothing is converted: a converter may register a schema."""
+        return record if self._dead_letters is None else self._processor.raw_of(record)
 
     def tell(self, stage: str, error: Exception, record: SinkRecord) -> "Future[None]":
         """Pass on a record whose key, value and headers are bytes. The future is done once it is safe."""

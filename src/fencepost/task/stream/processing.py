@@ -47,6 +47,7 @@ class StreamProcessor:
             self._letters = TransactionDeadLetters(spec, partial(class_of, incoming))
             outgoing.letters = TransactionDeadLetters(spec, partial(class_of, outgoing))
             incoming.tolerance.tell = self._letters.tell
+            incoming.keeps.read = True
             outgoing.tolerance.tell = self._tell_of_output
 
     @property
@@ -99,11 +100,12 @@ class StreamProcessor:
 
     def _as_read(self, record: SourceRecord) -> SourceRecord | SinkRecord:
         partition, offset = record.source_partition, record.source_offset
+        if isinstance(partition, _Origin) and partition.as_read is not None:
+            return partition.as_read
         if partition.keys() != {_TOPIC, _PARTITION} or offset is None:
             return record
         place = TopicPartition(partition[_TOPIC], partition[_PARTITION])
-        read = SinkRecord(*place, offset[_OFFSET], at=place)
-        return self._incoming.raw_of(read)
+        return self._incoming.read_at(place, offset[_OFFSET]) or record
 
 
 @dataclass
@@ -134,11 +136,24 @@ class StreamStep:
         return pause_s
 
 
+class _Origin(dict[str, Any]):
+    """The place of an input record as a source partition, with the record as it was read if that is kept."""
+
+    as_read: SinkRecord | None
+
+    @classmethod
+    def of(cls, topic: str, partition: int | None, as_read: SinkRecord | None) -> "_Origin":
+        made = cls({_TOPIC: topic, _PARTITION: partition})
+        made.as_read = as_read
+        return made
+
+
 class _Origins(Sequence[Mapping[str, Any]]):
     """Places as source partitions, created on access."""
 
-    def __init__(self, places: Sequence[TopicPartition]) -> None:
+    def __init__(self, places: Sequence[TopicPartition], as_read: Sequence[SinkRecord | None] | None) -> None:
         self._places = places
+        self._as_read = as_read
 
     def __len__(self) -> int:
         return len(self._places)
@@ -149,9 +164,8 @@ class _Origins(Sequence[Mapping[str, Any]]):
     def __getitem__(self, index: slice) -> "_Origins": ...
     def __getitem__(self, index: int | slice) -> "Mapping[str, Any] | _Origins":
         if isinstance(index, slice):
-            return _Origins(self._places[index])
-        topic, partition = self._places[index]
-        return {_TOPIC: topic, _PARTITION: partition}
+            return _Origins(self._places[index], None if self._as_read is None else self._as_read[index])
+        return _Origin.of(*self._places[index], None if self._as_read is None else self._as_read[index])
 
 
 def _are_alike(read: HeaderConverter, written: HeaderConverter) -> bool:
@@ -194,7 +208,7 @@ def _of_columns(rows: SinkBatch) -> list[Batch]:
         Batch(
             rows.topics,
             rows.values,
-            _Origins(rows.places),
+            _Origins(rows.places, rows.as_read),
             PositionColumn(_OFFSET, rows.offsets),
             rows.value_schemas.value,
             _unless_empty(rows.keys),
@@ -222,7 +236,7 @@ def _record(record: SinkRecord) -> SourceRecord:
     topic, partition = record.at or (record.topic, record.kafka_partition)
     _ensure_goes_somewhere((record.topic, record.kafka_partition), record.at)
     return SourceRecord(
-        {_TOPIC: topic, _PARTITION: partition},
+        _Origin.of(topic, partition, record.as_read),
         {_OFFSET: record.kafka_offset},
         record.topic,
         record.value,

@@ -101,6 +101,17 @@ def test_an_error_costs_its_own_record() -> None:
 def test_a_record_is_known_as_it_was_read_even_after_its_batch() -> None:
     side = FarSide()
     made = processor(side, UPPER | FAR_VALUE)
+    made.keeps.read = True
+    [record] = made.process(fetched(b"a", headers=[[("h", b"007")]]))
+    made.process(Fetched([P0], [9], [7], [b"k"], [b"b"]))
+    found: SinkRecord = made.raw_of(record)
+    assert (found.key, found.value, found.kafka_offset, found.timestamp) == (b"k", b"a", 0, 7)
+    assert [(each.key, each.value) for each in found.headers] == [("h", b"007")]
+
+
+def test_a_record_that_the_task_has_made_itself_goes_through_the_converters() -> None:
+    side = FarSide()
+    made = processor(side, UPPER | FAR_VALUE)
     [record] = made.process(fetched(b"a", headers=[[("h", b"x")]]))
     assert made.raw_of(record).value == b"a"
     made.process(Fetched([P0], [9], [7], [b"k"], [b"b"]))

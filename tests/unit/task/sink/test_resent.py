@@ -3,7 +3,7 @@
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.record import TopicPartition
+from fencepost.record import SinkRecord, TopicPartition
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
@@ -13,6 +13,7 @@ AGAIN = TopicPartition("again", 0)
 RESENT = [
     ("own", b"1"),
     ("__fencepost.resent.topic", b"orders"),
+    ("__fencepost.resent.partition", b"3"),
     ("__fencepost.resent.offset", b"8"),
     ("__fencepost.resent.timestamp", b"2"),
 ]
@@ -37,10 +38,20 @@ def test_a_record_that_was_sent_again_is_one_of_the_topic_that_it_came_from() ->
 
 def test_its_dead_letter_keeps_what_tells_where_it_came_from() -> None:
     own = processor()
+    own.keeps.read = True
     [record] = own.process(fetched(AGAIN, RESENT))
     assert [(h.key, h.value) for h in own.raw_of(record).headers] == RESENT
     own.process(fetched(AGAIN))
-    assert ("__fencepost.resent.topic", b"orders") in [(h.key, h.value) for h in own.raw_of(record).headers]
+    assert [(h.key, h.value) for h in own.raw_of(record).headers] == RESENT
+
+
+def test_one_that_the_task_has_made_itself_keeps_the_topic() -> None:
+    own = processor()
+    [record] = own.process(fetched(AGAIN, RESENT))
+    own.process(fetched(AGAIN))
+    made = SinkRecord(record.topic, 0, 0, record.value, headers=record.headers, at=record.at)
+    kept = [("own", b"1"), ("__fencepost.resent.topic", b"orders")]
+    assert [(h.key, h.value) for h in own.raw_of(made).headers] == kept
 
 
 def test_what_else_is_in_that_topic_is_its_own() -> None:
@@ -50,11 +61,11 @@ def test_what_else_is_in_that_topic_is_its_own() -> None:
 
 def test_the_headers_mean_nothing_in_any_other_topic() -> None:
     [record] = processor().process(fetched(TopicPartition("t", 0), RESENT))
-    assert (record.topic, len(record.headers), record.timestamp) == ("t", 4, 5)
+    assert (record.topic, len(record.headers), record.timestamp) == ("t", 5, 5)
 
 
 def test_headers_that_nobody_can_have_meant_do_not_fail_the_task() -> None:
     for digits in (b"9" * 5_000, b"9" * 19, "²".encode(), b"\xff"):
-        strange: list[tuple[str, bytes | None]] = [(RESENT[1][0], b"\xff"), (RESENT[3][0], digits)]
+        strange: list[tuple[str, bytes | None]] = [(RESENT[1][0], b"\xff"), (RESENT[4][0], digits)]
         [record] = processor().process(fetched(AGAIN, strange))
         assert (record.topic, record.timestamp) == ("\ufffd", 5)
