@@ -18,7 +18,7 @@ class RestLimitConfig(Config):
     requests_per_second_max: int = setting(
         "rest.requests.per.second.max",
         type=Type.INT,
-        default=0,
+        default=200,
         check=at_least(0),
         importance=LOW,
         doc="How many requests a second each caller may send on average, twice as many at once; more are answered with "

@@ -62,8 +62,16 @@ def hold_given_secrets(
     of these are hidden could not be read.
     """
     keys = secret_keys(config)
-    shown = "\n".join([*config, *(value for key, value in config.items() if value and key not in keys)])
-    return hold([_without_references(key, config[key] or "") for key in keys], unless_in=shown)
+    return hold([_without_references(key, config[key] or "") for key in keys], unless_in=_texts_without(keys, config))
+
+
+def shown_texts(config: Mapping[str, str | None]) -> str:
+    """Return the texts of a config that are no secrets in it."""
+    return _texts_without(secret_keys(config), config)
+
+
+def _texts_without(keys: set[str], config: Mapping[str, str | None]) -> str:
+    return "\n".join([*config, *(value for key, value in config.items() if value and key not in keys)])
 
 
 def looks_secret(key: str, value: str) -> bool:

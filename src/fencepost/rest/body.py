@@ -16,7 +16,7 @@ from starlette.requests import Request
 from fencepost.cluster.errors import BadRequestError, OperationError
 from fencepost.cluster.info import ConnectorOffset, InitialState
 from fencepost.config.byte_order import marked_encoding
-from fencepost.rest.forwarding import keep_body, kept_body
+from fencepost.rest.kept_body import keep_body, kept_body
 
 BODY_S = 60.0
 """How long a client may take to send a body."""

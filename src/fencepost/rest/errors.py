@@ -21,6 +21,7 @@ from fencepost.cluster.errors import (
     OperationError,
 )
 from fencepost.rest.response import json_response
+from fencepost.rest.sent import without_secrets
 from fencepost.telemetry.secret import hide
 
 log = logging.getLogger(__name__)
@@ -43,10 +44,13 @@ def install_error_handlers(app: FastAPI) -> None:
     app.add_middleware(UnexpectedErrors)
 
 
-def error_answer(status: int, message: str | None, headers: dict[str, str] | None = None) -> Response:
-    """Return an answer without the secrets that this process knows (E11)."""
-    text = None if message is None else hide(message)
-    return json_response({"error_code": status, "message": text}, status, headers)
+def error_answer(
+    status: int, message: str | None, headers: dict[str, str] | None = None, *, request: Request | None = None
+) -> Response:
+    """Return an answer without the secrets that this process knows (E11), except what the request said itself."""
+    if message is not None:
+        message = hide(message) if request is None else without_secrets(message, request)
+    return json_response({"error_code": status, "message": message}, status, headers)
 
 
 def status_of(error: OperationError) -> int:
@@ -54,9 +58,9 @@ def status_of(error: OperationError) -> int:
     return next(_STATUS_OF[cls] for cls in type(error).__mro__ if cls in _STATUS_OF)
 
 
-async def _operation_error(_: Request, error: Exception) -> Response:
+async def _operation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, OperationError)
-    return error_answer(status_of(error), error.message)
+    return error_answer(status_of(error), error.message, request=request)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

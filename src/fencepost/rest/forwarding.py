@@ -30,6 +30,7 @@ from fencepost.rest.access.caller import CALLER, caller_of, encoded
 from fencepost.rest.access.principal import Principal
 from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
+from fencepost.rest.kept_body import kept_body
 from fencepost.rest.warning import WARNINGS
 
 if TYPE_CHECKING:
@@ -50,18 +51,6 @@ _PASSED_ON = ("authorization", "content-type", "accept")
 _PASSED_BACK = ("content-type", "location", WARNINGS)
 # Requests that may be repeated: a POST may not.
 _REPEATABLE = ("GET", "HEAD", "PUT", "PATCH", "DELETE")
-_BODY = "fencepost.body"
-
-
-def keep_body(request: Request, body: bytes) -> None:
-    """Keep a body that was read, in case the request has to be forwarded."""
-    request.scope[_BODY] = body
-
-
-def kept_body(request: Request) -> bytes | None:
-    """Return the body, if it was read."""
-    body: bytes | None = request.scope.get(_BODY)
-    return body
 
 
 class Forwarding:
@@ -85,7 +74,7 @@ class Forwarding:
         try:
             return await self._passed_on(request, error)
         except OperationError as refusal:
-            return error_answer(status_of(refusal), refusal.message)
+            return error_answer(status_of(refusal), refusal.message, request=request)
 
     async def _passed_on(self, request: Request, error: ElsewhereError) -> Response:
         hop = request.query_params.get(FORWARD)

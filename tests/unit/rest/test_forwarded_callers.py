@@ -124,7 +124,7 @@ def test_the_leader_knows_the_caller_and_applies_its_own_roles(nodes: tuple[Node
     assert follower.rest.put("/connectors/file/stop", headers=ALICE).status_code == 204
     assert leader.connectors["file"].state == "STOPPED"
     refused = follower.rest.delete("/connectors/file", headers={"authorization": "Name bob"})
-    assert (refused.status_code, refused.json()["message"]) == (403, "bob needs the role edit for connector file")
+    assert (refused.status_code, refused.json()["message"]) == (403, "bob needs the role edit for this connector")
     assert "file" in leader.connectors
 
 

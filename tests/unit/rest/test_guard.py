@@ -209,6 +209,11 @@ def test_a_caller_that_asks_too_often_has_to_wait_and_others_have_not(worker: Fa
     assert {client.get("/health").status_code for _ in range(50)} == {200}
 
 
+def test_requests_of_workers_do_not_count_without_authentication(worker: FakeWorker) -> None:
+    client = TestClient(create_app(worker.operations, options=RestOptions(limits=Limits(requests_per_s=1))))
+    assert [client.put("/connectors/file/fence", headers=SIGNATURE).status_code for _ in range(5)] == [204] * 5
+
+
 def test_a_body_that_is_too_large_is_refused_before_it_is_understood(worker: FakeWorker) -> None:
     client = TestClient(create_app(worker.operations, options=RestOptions(limits=Limits(body_bytes=2_000))))
     small, large = ({"name": "n", "config": {"connector.class": "x", "a": "b" * size}} for size in (1_000, 2_000))

@@ -50,7 +50,8 @@ class Caller:
     def ensure(self, role: Role, connector: str) -> None:
         """Raise ForbiddenError unless the caller has a role for a connector."""
         if not self.may(role, connector):
-            raise ForbiddenError(f"{self._who.name} needs the role {role.name.lower()} for connector {connector}")
+            # Not its name: most names that somebody without a role asks for are none of a connector.
+            raise ForbiddenError(f"{self._who.name} needs the role {role.name.lower()} for this connector")
 
     def visible(self, connectors: Iterable[str]) -> list[str]:
         """Return those that the caller may view."""

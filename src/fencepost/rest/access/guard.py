@@ -97,7 +97,8 @@ class Guard:
             raise _RefusedError(error_answer(403, text))
 
     def _count(self, request: Request, caller: Caller) -> None:
-        if self._requests is None or caller.is_exempt or caller.is_forwarded:
+        is_of_worker = caller.is_forwarded or is_between_workers(request.method, request.scope["path"])
+        if self._requests is None or caller.is_exempt or is_of_worker:
             return
         who = _address(request) if caller.name is None else f"name {caller.name}"
         if wait_s := self._requests.wait_s(who):

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from fencepost.plugin.secret_keys import secret_keys, undecided_keys
 from fencepost.redaction import HIDDEN
 from fencepost.rest.gateway import Gateway
-from fencepost.telemetry.secret import hide_known
 
 
 async def hidden_keys(gateway: Gateway, config: Mapping[str, str | None]) -> set[str]:
@@ -14,5 +13,5 @@ async def hidden_keys(gateway: Gateway, config: Mapping[str, str | None]) -> set
 
 
 def shown(config: Mapping[str, str | None], hidden: set[str]) -> dict[str, str]:
-    """Return a config as a page shows it, sorted by key."""
-    return {key: HIDDEN if key in hidden else hide_known(value or "") for key, value in sorted(config.items())}
+    """Return a config, as REST shows it, as a page shows it: sorted by key."""
+    return {key: HIDDEN if key in hidden else value or "" for key, value in sorted(config.items())}

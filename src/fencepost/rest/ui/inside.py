@@ -102,10 +102,10 @@ async def ask_for(
     return answer.content
 
 
-async def refusal_answer(_: Request, error: Exception) -> Any:
+async def refusal_answer(request: Request, error: Exception) -> Any:
     """Answer as REST has answered the request within."""
     assert isinstance(error, RestRefusedError)
-    return error_answer(error.status, error.message)
+    return error_answer(error.status, error.message, request=request)
 
 
 def _scope(outer: Scope, method: str, path: str, query: str, *, is_with_body: bool) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from fencepost.redaction import HIDDEN
 from fencepost.telemetry.secret import hide, hide_known
 
 
-def shown(report: KeyReport, config: RawConfig, faults: Mapping[str, str]) -> KeyReport:
+def shown(report: KeyReport, config: RawConfig, faults: Mapping[str, str], said: str = "") -> KeyReport:
     """Return the report of a key for users.
 
     Args:
         config: the config with its references.
         faults: why references could not be looked up, or are not possible. Nothing else is said about these keys, as
             the text of a reference is no value.
+        said: what the config shows itself. If secrets in that were hidden, it would say that they are some.
     """
     found = report.value
     key = found.name
@@ -27,7 +28,8 @@ def shown(report: KeyReport, config: RawConfig, faults: Mapping[str, str]) -> Ke
     value = replace(
         found,
         value=HIDDEN if is_secret else config.get(key) if is_reference else found.value,
-        errors=tuple(map(hide, errors)),
-        recommended_values=tuple(map(hide_known, found.recommended_values)),  # users choose one of them
+        errors=tuple(hide(each, unless_in=said) for each in errors),
+        # Users choose one of them.
+        recommended_values=tuple(hide_known(each, unless_in=said) for each in found.recommended_values),
     )
     return replace(report, value=value)

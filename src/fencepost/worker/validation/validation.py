@@ -38,7 +38,7 @@ from fencepost.config.setting import validate_settings
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
-from fencepost.plugin.secret_keys import hold_given_secrets
+from fencepost.plugin.secret_keys import hold_given_secrets, shown_texts
 from fencepost.reference import is_of_providers
 from fencepost.worker.closed_topics import closed_by_name
 from fencepost.worker.fixed_reference import fixed_reference_faults
@@ -128,7 +128,8 @@ def _validated(config: RawConfig, plugins: PluginRegistry, worker: WorkerConfig)
     _check_construction(findings, connector, given, worker, plugins)
     overrides = override_reports(given, worker)  # 3
     converters = converter_reports(findings, given, plugins)  # 4
-    reports = (shown(each, config, faults) for each in (*findings.reports(), *overrides, *converters))
+    said = shown_texts(config)
+    reports = (shown(each, config, faults, said) for each in (*findings.reports(), *overrides, *converters))
     found = _report(class_name, tuple(reports))
     return replace(found, warnings=config_warnings(config, worker=worker, plugins=plugins))
 
