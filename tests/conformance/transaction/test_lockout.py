@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.wire import cluster
+from fencepost.kafka.wire import any_broker, cluster
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.connection import Connection
+from fencepost.kafka.wire.coordinators import TRANSACTION
 from fencepost.transaction import CommitUnknownError, WriterFencedError, WriterState, lock_out
 from support.proxy import Action, ApiKey
 
@@ -91,10 +92,11 @@ def test_the_connection_on_which_a_coordinator_was_found_is_that_to_it(make_writ
         made.append(Connection(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(cluster, "connect", connect)
+    for module in (any_broker, cluster):
+        monkeypatch.setattr(module, "connect", connect)
     until_s = time.monotonic() + 60
     with closing(cluster.Cluster(Access.of({"bootstrap.servers": kafka.bootstrap_servers}), 300)) as asked:
-        node = asked.coordinator(cluster.TRANSACTION, writer.transactional_id, until_s)
+        node = asked.coordinators.find(TRANSACTION, writer.transactional_id, until_s)
         assert asked.connection(node, until_s) is made[0]
         asked.metadata([], until_s)  # on another one: an answer to a producer's request may be due on that
         assert asked.connection(node, until_s) is made[0]

@@ -116,9 +116,10 @@ class LogOffsets:
         return found
 
     def _by_leader(self, places: Iterable[Place], doing: str) -> dict[int, dict[Place, int]]:
-        """Return the partitions that each node leads, with the epochs of their leaders."""
+        """Return the partitions that each node leads, with the epochs of their leaders, as two brokers know them."""
         wanted = list(places)
-        known = {each.name: each for each in self._client.metadata({topic for topic, _ in wanted}).topics}
+        found = self._client.metadata({topic for topic, _ in wanted}, is_sure=True)
+        known = {each.name: each for each in found.topics}
         led: dict[int, dict[Place, int]] = {}
         for topic in known.values():
             self._requests.ensure(topic, doing)
@@ -126,8 +127,8 @@ class LogOffsets:
         for place in wanted:
             if place not in of_place:
                 raise translate(KafkaError(KafkaError._UNKNOWN_PARTITION), doing, self._requests.bootstrap)
-            found = of_place[place]
-            if found.leader_id < 0:
+            partition = of_place[place]
+            if partition.leader_id < 0:
                 raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"the leader of {place[0]}-{place[1]}")
-            led.setdefault(found.leader_id, {})[place] = found.leader_epoch
+            led.setdefault(partition.leader_id, {})[place] = partition.leader_epoch
         return led

@@ -76,7 +76,7 @@ class Topics:
 
         def ask() -> dict[str, Topic]:
             found = {}
-            for each in self._client.metadata(names).topics:
+            for each in self._client.metadata(names, is_sure=True).topics:
                 if each.error_code != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     self._requests.ensure(each, f"describing topic {each.name}")
                     found[each.name] = Topic(len(each.partitions), topic_id(each), bool(each.is_internal))

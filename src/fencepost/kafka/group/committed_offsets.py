@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.wire.cluster import GROUP
+from fencepost.kafka.wire.coordinators import GROUP
 from fencepost.kafka.wire.errors import AnswerError, ensure
 from fencepost.kafka.wire.requests import RequestClient, by_topic
 from fencepost.record import TopicPartition

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError
 
 from fencepost.kafka.group.subscription import CLASSIC, DEAD
 from fencepost.kafka.retrying import retry
-from fencepost.kafka.wire.cluster import GROUP
+from fencepost.kafka.wire.coordinators import GROUP
 from fencepost.kafka.wire.errors import ensure
 from fencepost.kafka.wire.requests import RequestClient
 

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
 from fencepost.kafka.group.committed_offsets import read_offsets
 from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.wire.cluster import GROUP
+from fencepost.kafka.wire.coordinators import GROUP
 from fencepost.kafka.wire.errors import ensure
 from fencepost.kafka.wire.requests import RequestClient, by_topic
 from fencepost.record import TopicPartition

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_admin import GroupAdmin
-from fencepost.kafka.wire.cluster import GROUP
+from fencepost.kafka.wire.coordinators import GROUP
 from fencepost.kafka.wire.errors import ensure
 from fencepost.kafka.wire.requests import RequestClient
 

@@ -45,10 +45,11 @@ class LoggedOffset(NamedTuple):
 
 
 class OffsetsPartition(NamedTuple):
-    """The partition of the log that holds a group's offsets, and the broker that leads it."""
+    """The partition of the log that holds a group's offsets, the broker that leads it, and the leader's epoch."""
 
     partition: int
     leader: int
+    epoch: int = -1
 
 
 def partition_of(group: str, count: int) -> int:
@@ -60,17 +61,21 @@ def partition_of(group: str, count: int) -> int:
 
 
 def find(client: RequestClient, group: str) -> OffsetsPartition | None:
-    """Find the partition of a group's offsets; None if no group has any yet. Raises KafkaAuthorizationError."""
-    try:
-        count = len(client.leaders(TOPIC))
-    except AnswerError as error:
-        if error.code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise denied() from error
-        if error.code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return None
-        raise
-    partition = partition_of(group, count)
-    return OffsetsPartition(partition, client.leader(TOPIC, partition))
+    """Find the partition of a group's offsets, as two brokers know it; None if no group has any yet.
+
+    Raises KafkaAuthorizationError.
+    """
+    (topic,) = client.metadata([TOPIC], is_sure=True).topics
+    if topic.error_code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        raise denied()
+    if topic.error_code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return None
+    ensure(topic.error_code, f"metadata of topic {TOPIC}")
+    partition = partition_of(group, len(topic.partitions))
+    (found,) = (each for each in topic.partitions if each.partition_index == partition)
+    if found.leader_id < 0:
+        raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"the leader of {TOPIC}-{partition}")
+    return OffsetsPartition(partition, found.leader_id, found.leader_epoch)
 
 
 def read(
@@ -131,7 +136,12 @@ def _fetched(client: RequestClient, where: OffsetsPartition, start: int) -> Any:
     from fencepost.kafka.kafka_library import FetchRequest as Request
 
     of_topic = Request.FetchTopic
-    asked = of_topic.FetchPartition(partition=where.partition, fetch_offset=start, partition_max_bytes=_AT_ONCE)
+    asked = of_topic.FetchPartition(
+        partition=where.partition,
+        current_leader_epoch=where.epoch,
+        fetch_offset=start,
+        partition_max_bytes=_AT_ONCE,
+    )
     request = Request(
         max_wait_ms=0,
         min_bytes=0,
@@ -153,12 +163,15 @@ def _fetched(client: RequestClient, where: OffsetsPartition, start: int) -> Any:
 def _edge(client: RequestClient, where: OffsetsPartition, edge: int) -> int:
     """Return the start of the log, or its end including pending records.
 
-    A leader whose high watermark has not caught up yet refuses this with a retriable error.
+    A leader whose high watermark has not caught up yet refuses this with a retriable error, as does a broker that is
+    not the leader of that epoch.
     """
     from fencepost.kafka.kafka_library import ListOffsetsRequest as Request
 
     of_topic = Request.ListOffsetsTopic
-    asked = of_topic.ListOffsetsPartition(partition_index=where.partition, timestamp=edge)
+    asked = of_topic.ListOffsetsPartition(
+        partition_index=where.partition, timestamp=edge, current_leader_epoch=where.epoch
+    )
     request = Request(replica_id=-1, isolation_level=0, topics=[of_topic(name=TOPIC, partitions=[asked])])
     found = client.ask(request, where.leader).topics[0].partitions[0]
     ensure(found.error_code, f"the offsets of {_name(where)}")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.kafka.wire.cluster import TRANSACTION
+from fencepost.kafka.wire.coordinators import TRANSACTION
 from fencepost.kafka.wire.errors import AnswerError, ensure
 from fencepost.kafka.wire.requests import RequestClient
 

@@ -15,6 +15,7 @@ from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.connection import Connection
 from fencepost.kafka.wire.errors import BUSY, AnswerError, TooLargeError
 from fencepost.kafka.wire.frame import Data
+from fencepost.kafka.wire.patience import take
 from fencepost.record import TopicPartition
 
 IN_FLIGHT = 5
@@ -91,7 +92,7 @@ class BatchSending:
         others = [batch for batch in batches if batch.place in self._transaction.produced]
         for node, of_node in self._by_leader(others, deadline_s):
             connection = self._cluster.connection(node, deadline_s)
-            connection.take(deadline_s, leave=IN_FLIGHT - 1)
+            self._take(connection, deadline_s, leave=IN_FLIGHT - 1)
             self._raise_refused()
             self._send(connection, of_node, deadline_s, self._record_refused)
         if first:
@@ -117,7 +118,7 @@ class BatchSending:
         self._asked = None
         for node, of_node in self._by_leader(self._first, deadline_s):
             if self._asked is not None:
-                self._asked[0].take(deadline_s)
+                self._take(self._asked[0], deadline_s)
             self._asked = self._cluster.connection(node, deadline_s), failures
             self._send(self._asked[0], of_node, deadline_s, failures.update)
 
@@ -138,7 +139,7 @@ class BatchSending:
             self._send_first(deadline_s)
         assert self._asked is not None
         (connection, failures), self._asked = self._asked, None
-        connection.take(deadline_s)
+        self._take(connection, deadline_s)
         self._first = [batch for batch in self._first if batch.place in failures]
         for place, error in failures.items():
             if error.code in ELSEWHERE:
@@ -183,6 +184,12 @@ class BatchSending:
         connection.send(
             ProduceRequest, version, lambda answer: on_failures(self._taken(answer, sent)), deadline_s, body
         )
+        self._transaction.sent.update(dict.fromkeys(by_place, connection))
+
+    def _take(self, connection: Connection, deadline_s: float, leave: int = 0) -> None:
+        """Take answers until only `leave` are due. A leader that was replaced meanwhile is not waited for."""
+        sent = self._transaction.sent
+        take(self._cluster, connection, deadline_s, leave, lambda: [at for at, by in sent.items() if by is connection])
 
     def _taken(self, answer: Any, sent: Mapping[TopicPartition, _Sent]) -> Failures:
         """Report the delivery of each batch that was written. Returns the errors of the others, by partition."""
@@ -204,7 +211,7 @@ class BatchSending:
         """Wait for the answers to everything that was sent."""
         self.await_first(deadline_s)
         for connection in self._cluster.connections():
-            connection.take(deadline_s)
+            self._take(connection, deadline_s)
         self._raise_refused()
 
     def drain(self, deadline_s: float) -> bool:
@@ -214,7 +221,7 @@ class BatchSending:
         """
         asked, self._asked, self._first = self._asked, None, []
         for connection in self._cluster.connections():
-            connection.take(deadline_s)
+            self._take(connection, deadline_s)
         is_refused = bool(self._refused) or (asked is not None and bool(asked[1]))
         self._refused.clear()
         return is_refused

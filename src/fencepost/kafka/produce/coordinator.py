@@ -10,15 +10,17 @@ from confluent_kafka import KafkaError
 from fencepost.kafka.produce import requests
 from fencepost.kafka.produce.requests import ProducerIdentity
 from fencepost.kafka.setting.batch_settings import BatchSettings
-from fencepost.kafka.wire.cluster import TRANSACTION, Cluster, retry_on
-from fencepost.kafka.wire.errors import BUSY, AnswerError, ensure
+from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.connection import Connection
+from fencepost.kafka.wire.coordinators import TRANSACTION
+from fencepost.kafka.wire.errors import BUSY, MOVED, AnswerError, ensure, retry_on
+from fencepost.kafka.wire.patience import ask_node
 from fencepost.record import TopicPartition
 
 _ASK_AGAIN_S = 0.0005
 _NEWEST_VERSION = 2
 _FEATURE = "transaction.version"
 _MOVING_S = 10.0
-MOVED = frozenset({KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE})
 ELSEWHERE = MOVED | frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -47,12 +49,14 @@ class OpenTransaction:
 
     joined: set[TopicPartition] = field(default_factory=set)  # partitions that the coordinator knows
     produced: set[TopicPartition] = field(default_factory=set)  # partitions whose leaders have asked the coordinator
+    sent: dict[TopicPartition, Connection] = field(default_factory=dict)  # where batches were sent last
     is_begun: bool = False
     """Whether the coordinator may know of the transaction, so that there is something to end."""
 
     def clear(self) -> None:
         self.joined.clear()
         self.produced.clear()
+        self.sent.clear()
         self.is_begun = False
 
 
@@ -125,7 +129,7 @@ class TransactionCoordinator:
         until_known(once, deadline_s)
 
     def _find(self, deadline_s: float) -> None:
-        self._node = self._cluster.coordinator(TRANSACTION, self.settings.transactional_id, deadline_s)
+        self._node = self._cluster.coordinators.find(TRANSACTION, self.settings.transactional_id, deadline_s)
 
     def _add_partitions(self, places: Sequence[TopicPartition], deadline_s: float) -> None:
         answer = self._ask(requests.add_partitions(self.producer, places), (0, 3), deadline_s)
@@ -161,13 +165,7 @@ class TransactionCoordinator:
         return answer
 
     def _ask(self, request: Any, versions: tuple[int, int], deadline_s: float) -> Any:
-        return ask(self._cluster, self._node, request, versions, deadline_s)
-
-
-def ask(cluster: Cluster, node: int, request: Any, versions: tuple[int, int], deadline_s: float) -> Any:
-    """Return a node's answer to a request, which is sent once."""
-    connection = cluster.connection(node, deadline_s)
-    return connection.ask(request, connection.version(request, *versions), deadline_s)
+        return ask_node(self._cluster, self._node, request, versions, deadline_s)
 
 
 def until_known(send: Callable[[], None], deadline_s: float) -> None:

@@ -13,12 +13,14 @@ from typing import Any
 from fencepost.kafka.codec.columns import Encode
 from fencepost.kafka.produce import requests
 from fencepost.kafka.produce.batch_sending import BatchSending
-from fencepost.kafka.produce.coordinator import MOVED, OpenTransaction, TransactionCoordinator, ask, until_known
+from fencepost.kafka.produce.coordinator import OpenTransaction, TransactionCoordinator, until_known
 from fencepost.kafka.setting.batch_settings import BatchSettings
 from fencepost.kafka.value.group_metadata import Committer
 from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.wire.cluster import GROUP, Cluster
-from fencepost.kafka.wire.errors import AnswerError, ensure
+from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.coordinators import GROUP
+from fencepost.kafka.wire.errors import MOVED, AnswerError, ensure
+from fencepost.kafka.wire.patience import ask_node
 from fencepost.record import TopicPartition
 
 
@@ -88,11 +90,11 @@ class Protocol:
     def _commit_offsets(self, offsets: Sequence[GroupOffset], member: Committer, deadline_s: float) -> None:
         group = member.group_id
         if group not in self._groups:
-            self._groups[group] = self.cluster.coordinator(GROUP, group, deadline_s)
+            self._groups[group] = self.cluster.coordinators.find(GROUP, group, deadline_s)
         answer, self._offsets_answer = self._offsets_answer, None
         if answer is None:
             request = requests.group_offsets(self.coordinator.producer, member, offsets)
-            answer = ask(self.cluster, self._groups[group], request, self.coordinator.versions.offsets, deadline_s)
+            answer = ask_node(self.cluster, self._groups[group], request, self.coordinator.versions.offsets, deadline_s)
         for name, each in ((topic.name, each) for topic in answer.topics for each in topic.partitions):
             if each.error_code in MOVED:
                 del self._groups[group]

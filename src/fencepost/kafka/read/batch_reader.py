@@ -28,12 +28,13 @@ from fencepost.kafka.read.plan_reader import DOING, Read
 from fencepost.kafka.setting.batch_settings import FetchSettings
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.kafka.wire.access import Access
-from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.cluster import Cluster, known_leader
 from fencepost.kafka.wire.connection import Connection, answering
 from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, ensure
 from fencepost.record import TopicPartition
 
 _CONNECT_S = 5.0
+_LOOK_S = 3.0
 _LONG_S = 1.0  # a call that has waited this long for unreachable brokers tries no further one
 _TURN_S = 0.1  # how long one answer is read before the others' turn
 
@@ -100,6 +101,7 @@ class BatchReader:
         Raises CorruptBatchError, KafkaAuthorizationError, KafkaRequestError.
         """
         self.commits.serve()
+        self._look_elsewhere()
         until_s = time.monotonic() + timeout_s
         is_quick = self._ask()
         while not self._queue:
@@ -132,6 +134,23 @@ class BatchReader:
             if time.monotonic() - now_s > _LONG_S:
                 break
         return time.monotonic() - now_s <= _LONG_S
+
+    def _look_elsewhere(self) -> None:
+        """Look up again who leads partitions of which nothing new comes, and leave brokers that no longer do.
+
+        The broker that is asked may be cut off from the others, or stand still: another one is asked for the leaders.
+        """
+        quiet = self._positions.quiet()
+        if not quiet:
+            return
+        self._cluster.renew({place.topic for place in quiet}, time.monotonic() + _LOOK_S)
+        for asked in list(self._asked.values()):
+            for place in quiet:
+                if place in asked.positions and known_leader(self._cluster, place) != asked.node:
+                    del asked.positions[place]
+            if not asked.positions and time.monotonic() - asked.since_s > _LOOK_S:
+                del self._asked[asked.node]
+                self._cluster.let_go(asked.node)
 
     def _by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         found: dict[int, list[TopicPartition]] = defaultdict(list)
@@ -229,6 +248,8 @@ class BatchReader:
 
     def _take(self, place: TopicPartition, wanted: Position, answer: Any) -> None:
         self._positions.ends[place] = answer.high_watermark
+        if answer.records:
+            self._positions.hear(place)
         position = self._queue.add(place, answer, wanted)
         if position.offset > wanted.offset:
             self._positions.advance(place, position)

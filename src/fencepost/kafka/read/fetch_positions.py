@@ -12,6 +12,7 @@ from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.errors import AnswerError
+from fencepost.kafka.wire.experience import QUIET_S
 from fencepost.record import TopicPartition
 
 REST_S, _REFUSED_REST_S = 0.1, 5.0
@@ -38,6 +39,8 @@ class FetchPositions:
         self.ends: dict[TopicPartition, int] = {}
         """The end offsets of logs, as of the last answers."""
         self._rests: dict[TopicPartition, float] = {}  # until when
+        self._heard_s: dict[TopicPartition, float] = {}  # when something new came
+        self._looked_s = time.monotonic()
 
     def due(self, under_way: Collection[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions to ask for, except those that are `under_way`."""
@@ -58,10 +61,23 @@ class FetchPositions:
         del self.at[place]
         self.at[place] = position
 
+    def hear(self, place: TopicPartition) -> None:
+        """Record that something new of a partition has come."""
+        self._heard_s[place] = time.monotonic()
+
+    def quiet(self) -> list[TopicPartition]:
+        """Return the partitions of which nothing new has come for some seconds; none if that was asked just before."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s < QUIET_S:
+            return []
+        since_s, self._looked_s = self._looked_s, now_s
+        return [place for place in self.at if self._heard_s.get(place, 0.0) < since_s]
+
     def remove(self, places: Collection[TopicPartition]) -> None:
         for place in places:
             self.at.pop(place, None)
             self.ends.pop(place, None)
+            self._heard_s.pop(place, None)
 
 
 class FetchFailures:

@@ -6,24 +6,22 @@ Only read requests are sent here. They change nothing and may be repeated.
 import logging
 import time
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.wire.access import Access, Address
+from fencepost.kafka.wire.any_broker import AnyBroker, ask_others
 from fencepost.kafka.wire.connection import Connection, connect
-from fencepost.kafka.wire.errors import BUSY, AnswerError, LostError, ensure
-
-T = TypeVar("T")
+from fencepost.kafka.wire.coordinators import Coordinators
+from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, ensure, retry_on
+from fencepost.kafka.wire.experience import NOT_LED, TopicView, experience_of, led_of
+from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
-
-GROUP, TRANSACTION = 0, 1
-"""Kinds of coordinators."""
 
 TOPIC_RESOURCE = 2
 """A type of resources, as requests about settings and ACLs name them."""
@@ -32,11 +30,8 @@ _MAX_MESSAGE_BYTES, _COMPRESSION = "max.message.bytes", "compression.type"
 _AS_SENT = "producer"
 _ASK_AGAIN_S = 0.02
 _NEW_TOPIC_S = 30.0
-_SOON_S = 2.0
-_STALE_S = 60.0
 _MOST_IDS = 1024
 _NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
-_NO_COORDINATOR = BUSY | {KafkaError.COORDINATOR_NOT_AVAILABLE}
 
 
 class Taking(NamedTuple):
@@ -49,19 +44,13 @@ class Taking(NamedTuple):
     compression: str | None
 
 
-@dataclass
-class Experience:
-    """What outlives a `Cluster`, if its successor is given it: without it, that would begin with the same bad server.
+class _Known(NamedTuple):
+    """The leaders of a topic that this client uses. `asked_s` is when it asked for them."""
 
-    Attributes:
-        failed_s: when connecting to servers last failed.
-        newest: the newest epochs of leaders, by topic: its id, and the epochs by partition.
-        stale_since_s: since when all metadata of a topic is older than what is known.
-    """
-
-    failed_s: dict[Address, float] = field(default_factory=dict)
-    newest: dict[str, tuple[Any, dict[int, int]]] = field(default_factory=dict)
-    stale_since_s: dict[str, float] = field(default_factory=dict)
+    asked_s: float
+    view: TopicView
+    leaders: list[int]
+    epochs: list[int]
 
 
 class Cluster:
@@ -73,7 +62,6 @@ class Cluster:
         metadata_age_s: float,
         *,
         awaits_topics: bool = True,
-        experience: Experience | None = None,
     ) -> None:
         """`metadata_age_s`: the maximum age of a topic's metadata. Nothing is sent yet.
 
@@ -82,12 +70,11 @@ class Cluster:
         self._access = access
         self._age_s = metadata_age_s
         self._awaits_topics = awaits_topics
-        self._addresses: dict[int, Address] = {}
         self._connections: dict[int, Connection] = {}
-        self._first: Connection | None = None
-        self._experience = experience or Experience()
-        self._topics: dict[str, tuple[float, list[int]]] = {}
-        self._epochs: dict[str, list[int]] = {}
+        self._experience = experience_of(access.servers)
+        self._any = AnyBroker(access, self._experience)
+        self.coordinators = Coordinators(self._any, self._experience)
+        self._topics: dict[str, _Known] = {}
         self._taking: dict[str, Taking] = {}
         self._is_closed = False
 
@@ -100,17 +87,26 @@ class Cluster:
 
         Raises AnswerError, LostError.
         """
-        asked_s, found = self._topics.get(topic, (0.0, []))
-        if not found or time.monotonic() - asked_s > self._age_s:
+        known = self._topics.get(topic)
+        if known is None or time.monotonic() - known.asked_s > self._age_s:
             until_s = min(deadline_s, time.monotonic() + _NEW_TOPIC_S * self._awaits_topics)
-            found = retry_on(lambda: self._metadata(topic, deadline_s), _NOT_YET, until_s, _ASK_AGAIN_S)
-            self._topics[topic] = (time.monotonic(), found)
+            retry_on(lambda: self._metadata(topic, deadline_s), _NOT_YET, until_s, _ASK_AGAIN_S)
             self._taking.pop(topic, None)
+            known = self._adopt(topic, time.monotonic())
+        elif known.view is not self._experience.topics[topic]:  # another client of this process has asked
+            known = self._adopt(topic, known.asked_s)
+        return known.leaders
+
+    def _adopt(self, topic: str, asked_s: float) -> _Known:
+        view = self._experience.topics[topic]
+        led = [view.led.get(each, NOT_LED) for each in range(max(view.led, default=-1) + 1)]
+        found = _Known(asked_s, view, [each.node for each in led], [each.epoch for each in led])
+        self._topics[topic] = found
         return found
 
     def epochs(self, topic: str) -> list[int]:
         """Return the leader epoch of each partition from the same metadata; -1 if the broker is too old."""
-        return self._epochs[topic]
+        return self._topics[topic].epochs
 
     def taking(self, topic: str, deadline_s: float) -> Taking:
         """Return the limits of a topic, which are as old as the metadata of its leaders.
@@ -122,32 +118,40 @@ class Cluster:
         return self._taking[topic]
 
     def forget(self, topic: str) -> None:
-        """Discard the metadata of a topic, because a broker's answer contradicts it."""
-        self._topics.pop(topic, None)
+        """Discard the metadata of a topic, because a broker's answer contradicts it. Another broker is asked next."""
+        known = self._topics.get(topic)
+        if known is not None:
+            self._topics[topic] = known._replace(asked_s=float("-inf"))
         self._taking.pop(topic, None)
+        self._any.move_on()
 
-    def coordinator(self, kind: int, key: str, deadline_s: float) -> int:
-        """Return the node that coordinates a group or transactional id. Raises AnswerError, LostError."""
-        return retry_on(lambda: self._coordinator(kind, key, deadline_s), _NO_COORDINATOR, deadline_s, _ASK_AGAIN_S)
+    def renew(self, topics: Collection[str], deadline_s: float) -> None:
+        """Ask another broker than before who leads these topics, because nothing new comes.
+
+        Does nothing if some client of this process has just done so. An answer that does not come is not missed.
+        """
+        due = self._experience.due(topics)
+        try:
+            if not self._experience.brokers:
+                self.metadata([], deadline_s)
+            if due:
+                self._any.move_on(at_once=True)
+                self.metadata(due, deadline_s)
+        except (AnswerError, LostError, UnsupportedError) as error:
+            log.debug("the leaders of %s cannot be looked up now: %s", ", ".join(due), error)
 
     def ask(self, request: Any, newest: int, deadline_s: float, *, oldest: int = 0) -> Any:
-        """Ask any broker: the one that was asked last, or else the first server that answers.
+        """Ask any broker. Raises AnswerError, LostError, UnsupportedError."""
+        return self._any.ask(request, newest, deadline_s, oldest=oldest)
 
-        Raises LostError, UnsupportedError.
-        """
-        if self._first is not None and not self._first.is_usable():
-            self._first.close()
-            self._first = None
-        if self._first is None:
-            self._first = self._any(deadline_s)
-            self._ensure_open(self._first)
-        return self._first.ask(request, self._first.version(request, oldest, newest), deadline_s)
-
-    def metadata(self, topics: Collection[str] | None, deadline_s: float, *, has_rights: bool = False) -> Any:
+    def metadata(
+        self, topics: Collection[str] | None, deadline_s: float, *, has_rights: bool = False, is_sure: bool = False
+    ) -> Any:
         """Return the brokers that are up, and these topics (None: all), as one broker sees them. Creates no topic.
 
-        `has_rights`: whether to include what the principal may do with each topic. Raises LostError, or AnswerError if
-        leaders of `topics` are out of date.
+        `has_rights`: whether to include what the principal may do with each topic. `is_sure`: ask two brokers, and
+        return the newer leaders. A broker that is cut off from the others knows neither newer leaders nor topics.
+        Raises LostError, or AnswerError if leaders of `topics` are out of date, or two brokers differ about a topic.
         """
         from fencepost.kafka.kafka_library import MetadataRequest as Request
 
@@ -156,28 +160,13 @@ class Cluster:
             topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=has_rights
         )
         answer = self.ask(request, 12, deadline_s)
-        self._learn(answer.brokers)
+        self._experience.learn_nodes(answer.brokers, is_all=True)
+        if is_sure:
+            add_newer(answer, ask_others(self._any, self._experience, request, 12, deadline_s))
         for topic in answer.topics if topics is not None else ():
             if not topic.error_code:
-                self._ensure_fresh(topic.name, topic)
+                self._ensure_fresh(topic)
         return answer
-
-    def coordinators(self, kind: int, keys: Collection[str], deadline_s: float) -> dict[str, int | AnswerError]:
-        """Return the node that coordinates each group or transactional id, or the error for it (KIP-699).
-
-        A coordinator that is not available is not waited for. Raises LostError, UnsupportedError.
-        """
-        from fencepost.kafka.kafka_library import FindCoordinatorRequest
-
-        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
-        found: dict[str, int | AnswerError] = {}
-        for each in self.ask(request, 4, deadline_s, oldest=4).coordinators:
-            found[each.key] = each.node_id
-            if each.error_code:
-                found[each.key] = AnswerError(each.error_code, f"coordinator of {each.key}", each.error_message)
-            else:
-                self._learn([each])
-        return found
 
     def connection(self, node: int, deadline_s: float) -> Connection:
         """Return the connection to a node: the present one, or a new one if that has ended and no answer is due.
@@ -191,24 +180,26 @@ class Cluster:
             if known.unanswered or known.is_usable():
                 return known
             known.close()
-        if node not in self._addresses:
+        address = self._experience.addresses.get(node)
+        if address is None:
             raise AnswerError(KafkaError.BROKER_NOT_AVAILABLE, f"the address of broker {node}")
-        address = self._addresses[node]
-        made = self._just_asked(address) if known is None else None
-        if made is not None:
-            self._first = None  # whoever asks again makes another one
+        made = self._any.give(address) if known is None else None
         made = self._connections[node] = made or connect(address, self._access, deadline_s)
-        self._ensure_open(made)
+        if self._is_closed:  # by another thread in the meantime
+            made.close()
+            raise LostError("the client is closed", is_sent=False)
         return made
 
-    def _just_asked(self, address: Address) -> Connection | None:
-        """Return the connection on which brokers were asked if it is to this address: most clients ask only once.
+    def has_left(self, address: Address, places: Collection[TopicPartition], deadline_s: float) -> bool:
+        """Return whether another broker says that the one at this address no longer leads or coordinates what it did.
 
-        An older one may have been lost without a sign, together with that which it would replace.
+        Of the partitions only `places` count.
         """
-        first = self._first
-        is_fresh = first is not None and first.address == address and not first.may_have_ended and first.is_usable()
-        return first if is_fresh else None
+        self.renew({topic for topic, _ in places}, deadline_s)
+        nodes = {node for node, each in self._experience.addresses.items() if each == address}
+        return any(self._experience.leader(*place) not in (-1, *nodes) for place in places) or (
+            self.coordinators.have_left(nodes, deadline_s)
+        )
 
     def let_go(self, node: int) -> None:
         """Close the connection to a node, even if answers are due."""
@@ -219,85 +210,31 @@ class Cluster:
     def close(self) -> None:
         """Close all connections at once."""
         self._is_closed = True
-        for connection in (self._first, *self._connections.copy().values()):
-            if connection is not None:
-                connection.close()
+        self._any.close()
+        for connection in self._connections.copy().values():
+            connection.close()
 
-    def _ensure_open(self, made: Connection) -> None:
-        if self._is_closed:  # by another thread in the meantime
-            made.close()
-            raise LostError("the client is closed", is_sent=False)
-
-    def _any(self, deadline_s: float) -> Connection:
-        """Return a connection to the first server that answers soon; if none does, to the first that answers at all.
-
-        A server that never responds does not delay the others: servers that failed are tried last, so that the next
-        call continues where the previous one ran out of time.
-        """
-        problem = LostError("no bootstrap.servers", is_sent=False)
-        known = dict.fromkeys((*self._access.servers, *self._addresses.values()))
-        addresses = sorted(known, key=lambda address: self._experience.failed_s.get(address, 0.0))
-        for timeout_s in (*([_SOON_S] if len(addresses) > 1 else ()), self._access.answer_s):
-            for address in addresses:
-                try:
-                    return connect(address, self._access, min(deadline_s, time.monotonic() + timeout_s))
-                except AnswerError:  # it does not let us in: perhaps another one does, the next time
-                    self._experience.failed_s[address] = time.monotonic()
-                    raise
-                except LostError as error:
-                    problem = error
-                    self._experience.failed_s[address] = time.monotonic()
-                    if time.monotonic() >= deadline_s:  # the others have not failed
-                        raise
-        raise problem
-
-    def _learn(self, nodes: Iterable[Any]) -> None:
-        self._addresses.update({node.node_id: (node.host, node.port) for node in nodes})
-
-    def _metadata(self, topic: str, deadline_s: float) -> list[int]:
+    def _metadata(self, topic: str, deadline_s: float) -> None:
         from fencepost.kafka.kafka_library import MetadataRequest
 
         wanted = [MetadataRequest.MetadataRequestTopic(name=topic)]
         answer = self.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=self._awaits_topics), 12, deadline_s)
-        self._learn(answer.brokers)
+        self._experience.learn_nodes(answer.brokers, is_all=True)
         (found,) = answer.topics
         ensure(found.error_code, f"metadata of topic {topic}")
-        partitions = sorted(found.partitions, key=lambda each: each.partition_index)
-        self._ensure_fresh(topic, found)
-        if all(each.leader_id < 0 for each in partitions):
+        self._ensure_fresh(found)
+        if all(each.leader_id < 0 for each in found.partitions):
             raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"metadata of topic {topic}")
-        self._epochs[topic] = [each.leader_epoch for each in partitions]
-        return [each.leader_id for each in partitions]
 
-    def _ensure_fresh(self, topic: str, found: Any) -> None:
+    def _ensure_fresh(self, topic: Any) -> None:
         """Refuse metadata of a broker that does not know the last elections yet. Another broker is asked the next time.
 
         A broker that still believes that it leads a partition would report a wrong end of its log. For the same reason
         the metadata of a cluster that was restored from a copy is refused, and a warning says so.
         """
-        reported = {each.partition_index: each.leader_epoch for each in found.partitions}
-        id_, known = self._experience.newest.get(topic, (found.topic_id, {}))
-        if id_ != found.topic_id:
-            known = {}
-        if any(epoch < known.get(partition, epoch) for partition, epoch in reported.items()):
-            if self._first is not None:
-                self._experience.failed_s[self._first.address] = time.monotonic()
-                self._first.close()
-                self._first = None
-            self._warn_of_stale(topic)
-            raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"metadata of topic {topic}, which are out of date")
-        self._experience.stale_since_s.pop(topic, None)
-        self._experience.newest[topic] = (found.topic_id, known | reported)
-
-    def _warn_of_stale(self, topic: str) -> None:
-        now_s = time.monotonic()
-        if now_s - self._experience.stale_since_s.setdefault(topic, now_s) > _STALE_S:
-            self._experience.stale_since_s[topic] = now_s
-            log.warning(
-                "for %g s every broker that answers has reported older leaders of topic %s than are known, so nothing "
-                "is read from it or written to it. If the cluster was restored from a copy, restart this worker",
-                _STALE_S, topic,
-            )  # fmt: skip
+        if not self._experience.learn(topic.name, topic.topic_id, led_of(topic)):
+            self._any.distrust()
+            raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"metadata of topic {topic.name}, which are out of date")
 
     def _settings_of(self, topic: str, deadline_s: float) -> Taking:
         from fencepost.kafka.kafka_library import DescribeConfigsRequest as Request
@@ -311,24 +248,41 @@ class Cluster:
         most_bytes, compression = found.get(_MAX_MESSAGE_BYTES), found.get(_COMPRESSION)
         return Taking(None if most_bytes is None else int(most_bytes), None if compression == _AS_SENT else compression)
 
-    def _coordinator(self, kind: int, key: str, deadline_s: float) -> int:
-        from fencepost.kafka.kafka_library import FindCoordinatorRequest
-
-        answer = self.ask(FindCoordinatorRequest(key=key, key_type=kind), 3, deadline_s)
-        ensure(answer.error_code, f"coordinator of {key}", answer.error_message)
-        self._learn([answer])
-        return int(answer.node_id)
-
 
 def known_id(cluster: Cluster, topic: str) -> str:
     """Return a topic's id from the metadata with its leaders; empty if there are none yet."""
-    known = cluster._experience.newest.get(topic)
-    return "" if known is None else text_of_id(known[0])
+    known = cluster._topics.get(topic)
+    return "" if known is None else text_of_id(known.view.id)
 
 
 def known_partitions(cluster: Cluster, topic: str) -> int:
     """Return how many partitions a topic has, by the same metadata; 0 if there is none yet."""
-    return len(cluster._topics.get(topic, (0.0, []))[1])
+    known = cluster._topics.get(topic)
+    return 0 if known is None else len(known.leaders)
+
+
+def known_leader(cluster: Cluster, place: TopicPartition) -> int:
+    """Return the node that leads a partition, as any client of this process has learned; -1 if that is not known."""
+    return cluster._experience.leader(*place)
+
+
+def add_newer(first: Any, others: Sequence[Any]) -> None:
+    """Change an answer to Metadata: let it have the newest leaders that any other answer has.
+
+    Raises AnswerError if they differ about which topics there are.
+    """
+    for other in others:
+        found = {topic.name: topic for topic in other.topics}
+        for topic in first.topics:
+            also = found.get(topic.name)
+            if also is None or (also.topic_id, also.error_code) != (topic.topic_id, topic.error_code):
+                raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"topic {topic.name}, about which brokers differ")
+            newest = {each.partition_index: each for each in topic.partitions}
+            for each in also.partitions:
+                known = newest.get(each.partition_index)
+                if known is None or each.leader_epoch > known.leader_epoch:
+                    newest[each.partition_index] = each
+            topic.partitions = list(newest.values())
 
 
 @lru_cache(_MOST_IDS)  # a ledger asks in every transaction
@@ -338,19 +292,3 @@ def text_of_id(id_: UUID | None) -> str:
     Brokers before 2.8 have no ids: then it is empty.
     """
     return "" if id_ is None else b64encode(id_.bytes).decode().rstrip("=")
-
-
-def retry_on(call: Callable[[], T], codes: frozenset[int], deadline_s: float, pause_s: float) -> T:
-    """Call again while the answer is one of `codes`, with pauses that grow to twenty times the first.
-
-    Raises what the last call raised.
-    """
-    longest_s = 20 * pause_s
-    while True:
-        try:
-            return call()
-        except AnswerError as error:
-            if error.code not in codes or time.monotonic() + pause_s > deadline_s:
-                raise
-        time.sleep(pause_s)
-        pause_s = min(pause_s * 1.5, longest_s)

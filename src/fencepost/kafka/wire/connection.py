@@ -169,12 +169,12 @@ class Connection:
         while len(self._answers) > leave:
             self._hand_over(self._next(deadline_s))
 
-    def take_coming(self, until_s: float) -> bool:
-        """Take answers until `until_s`. Returns whether none is due any more. An answer may remain partly received.
+    def take_coming(self, until_s: float, leave: int = 0) -> bool:
+        """Take answers until `until_s`. Returns whether only `leave` are due. An answer may remain partly received.
 
         Also raises the errors of the answers' callbacks.
         """
-        while self._answers:
+        while len(self._answers) > leave:
             if self._arrived:
                 self._hand_over(self._arrived.popleft())
             elif time.monotonic() > until_s or not self._receive(until_s):

@@ -1,11 +1,19 @@
 """Errors between the wire client and a broker, and their conversion to errors that say what the caller should do."""
 
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import NOT_AUTHENTICATED, KafkaRequestError, KafkaUnavailableError, translate
 
+T = TypeVar("T")
+
 BUSY = frozenset({KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.CONCURRENT_TRANSACTIONS})
 """Codes of a broker that has done nothing yet, because it is busy with an earlier request. The request is retried."""
+MOVED = frozenset({KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE})
+"""Codes of a broker that does not coordinate a group or transactional id, or not yet."""
 
 
 class AnswerError(Exception):
@@ -70,3 +78,19 @@ def request_failure(error: Exception, doing: str, bootstrap: str) -> Exception:
             "persists, correct them"
         )
     return translate(KafkaError(error.code, reason), doing, bootstrap)
+
+
+def retry_on(call: Callable[[], T], codes: frozenset[int], deadline_s: float, pause_s: float) -> T:
+    """Call again while the answer is one of `codes`, with pauses that grow to twenty times the first.
+
+    Raises what the last call raised.
+    """
+    longest_s = 20 * pause_s
+    while True:
+        try:
+            return call()
+        except AnswerError as error:
+            if error.code not in codes or time.monotonic() + pause_s > deadline_s:
+                raise
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, longest_s)

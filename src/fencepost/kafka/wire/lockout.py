@@ -14,14 +14,16 @@ from typing import Any
 
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.kafka.wire.access import Access
-from fencepost.kafka.wire.cluster import TRANSACTION, Cluster, retry_on
-from fencepost.kafka.wire.errors import BUSY, ensure
+from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.coordinators import TRANSACTION
+from fencepost.kafka.wire.errors import BUSY, MOVED, ensure, retry_on
+from fencepost.kafka.wire.patience import ask_node
 
 log = logging.getLogger(__name__)
 
 _CLIENT_ID = "fencepost"
 _MOST_S = 15.0  # then a producer tries
-_ASK_AGAIN_S = 0.01
+_ASK_AGAIN_S, _MOVED_AGAIN_S = 0.01, 0.05
 _METADATA_AGE_S = 300.0  # no topic is looked up
 
 
@@ -47,11 +49,13 @@ def _lock_out(conf: Mapping[str, Any], id_: str, deadline_s: float) -> None:
         transactional_id=id_, transaction_timeout_ms=transaction_timeout_ms(conf), producer_id=-1, producer_epoch=-1
     )
     with closing(Cluster(replace(Access.of(conf), client_id=_CLIENT_ID), _METADATA_AGE_S)) as cluster:
-        connection = cluster.connection(cluster.coordinator(TRANSACTION, id_, deadline_s), deadline_s)
-        version = connection.version(InitProducerIdRequest, 0, 4)
 
-        def ask() -> None:
-            answer = connection.ask(request, version, deadline_s)
+        def ask(node: int) -> None:
+            answer = ask_node(cluster, node, request, (0, 4), deadline_s)
             ensure(answer.error_code, f"InitProducerId of {id_}")
 
-        retry_on(ask, BUSY, deadline_s, _ASK_AGAIN_S)  # busy: the holder's transaction is being ended
+        def find_and_ask() -> None:
+            node = cluster.coordinators.find(TRANSACTION, id_, deadline_s)
+            retry_on(lambda: ask(node), BUSY, deadline_s, _ASK_AGAIN_S)  # busy: its transaction is being ended
+
+        retry_on(find_and_ask, MOVED, deadline_s, _MOVED_AGAIN_S)

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError
 from fencepost.kafka.errors import NOT_AUTHENTICATED, KafkaRequestError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.wire.access import Access
-from fencepost.kafka.wire.cluster import Cluster, Experience
+from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, request_failure
 
 T = TypeVar("T")
@@ -39,7 +39,6 @@ class RequestClient:
         self._guard = ForkGuard()
         self._conf = dict(conf)
         self._timeout_s = timeout_s
-        self._experience = Experience()
         self._idle: list[Cluster] = []
         self._closes = 0
         self._running = threading.local()
@@ -97,9 +96,11 @@ class RequestClient:
 
         return self._sent(ask)
 
-    def metadata(self, topics: Collection[str] | None, *, has_rights: bool = False) -> Any:
+    def metadata(self, topics: Collection[str] | None, *, has_rights: bool = False, is_sure: bool = False) -> Any:
         """Return the brokers that are up, and these topics (None: all), as `Cluster.metadata` does."""
-        return self._sent(lambda cluster, deadline_s: cluster.metadata(topics, deadline_s, has_rights=has_rights))
+        return self._sent(
+            lambda cluster, deadline_s: cluster.metadata(topics, deadline_s, has_rights=has_rights, is_sure=is_sure)
+        )
 
     def brokers(self) -> list[int]:
         """Return the nodes of all brokers that are up."""
@@ -130,7 +131,7 @@ class RequestClient:
 
     def coordinators(self, kind: int, keys: Collection[str]) -> dict[str, int | AnswerError]:
         """Return the node that coordinates each group or transactional id, or the error for it."""
-        return self._sent(lambda cluster, deadline_s: cluster.coordinators(kind, keys, deadline_s))
+        return self._sent(lambda cluster, deadline_s: cluster.coordinators.find_all(kind, keys, deadline_s))
 
     def _sent(self, send: Callable[[Cluster, float], T]) -> T:
         self.sent += 1
@@ -144,7 +145,7 @@ class RequestClient:
             if self.sent:  # they were usable: the file of a certificate may be being replaced
                 raise LostError(problem, is_sent=False) from error
             raise KafkaRequestError(problem, KafkaError._INVALID_ARG) from error
-        return Cluster(access, _METADATA_AGE_S, awaits_topics=False, experience=self._experience)
+        return Cluster(access, _METADATA_AGE_S, awaits_topics=False)
 
     def _taken(self) -> Cluster | None:
         try:

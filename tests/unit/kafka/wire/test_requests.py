@@ -181,9 +181,9 @@ def test_a_server_that_refuses_the_credentials_is_not_the_first_to_be_asked_agai
         asked.append(address[1])
         raise AnswerError(KafkaError.SASL_AUTHENTICATION_FAILED, "SaslAuthenticate")
 
-    monkeypatch.setattr("fencepost.kafka.wire.cluster.connect", connect)
+    monkeypatch.setattr("fencepost.kafka.wire.any_broker.connect", connect)
     client = RequestClient({"bootstrap.servers": "a:1,a:2"}, timeout_s=0.01)
     for _ in range(2):
         with pytest.raises(KafkaUnavailableError):
             client.run("asking", client.brokers)
-    assert asked == [1, 2]
+    assert sorted(asked) == [1, 2]

@@ -13,7 +13,7 @@ from confluent_kafka import murmur2
 from fencepost.kafka.codec.columns import PartitionColumns
 from fencepost.kafka.codec.run_digest import BLOCK
 from fencepost.kafka.setting.table import DIGESTS
-from fencepost.kafka.wire.cluster import Experience
+from fencepost.kafka.wire.experience import TopicView
 from fencepost.ledger.carried import carried_key
 from fencepost.ledger.entry import LedgerEntry, LedgerRecord
 from fencepost.record import TopicPartition
@@ -34,8 +34,9 @@ def client(topic_id: int = 1, offsets: dict[TopicPartition, int] | None = None, 
     """Return what `WrittenRuns` needs of a client."""
     producer = "id", 9_000_000_000_000_000_000, 32_000
     coordinator = SimpleNamespace(sequences={}, offsets={} if offsets is None else offsets, producer=producer)
-    known = {topic: (UUID(int=topic_id), {}) for topic in topics}
-    cluster = SimpleNamespace(_experience=Experience(newest=known), _topics={"offsets": (0.0, [1] * PARTITIONS)})
+    known = {topic: SimpleNamespace(view=TopicView(UUID(int=topic_id), {})) for topic in topics}
+    known.setdefault("offsets", SimpleNamespace(view=TopicView(None, {}))).leaders = [1] * PARTITIONS
+    cluster = SimpleNamespace(_topics=known)
     return SimpleNamespace(coordinator=coordinator, cluster=cluster)
 
 

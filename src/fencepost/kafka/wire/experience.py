@@ -1,0 +1,170 @@
+"""What the clients of a process have learned about a cluster: its brokers, and who leads (decision 0104).
+
+A broker that is cut off from the controllers and the other brokers serves clients with what it knew before. So older
+leaders are never believed once newer ones are known, and questions that any broker can answer go to one after another.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from fencepost.kafka.wire.access import Address
+
+log = logging.getLogger(__name__)
+
+QUIET_S = 5.0
+"""After this long without anything new, another broker is asked for the leaders."""
+_LAST_S = 30.0  # how long a server that failed is asked last
+_STALE_S = 60.0
+_MOST_KEYS = 10_000
+_NO_ID = UUID(int=0)
+
+
+class Led(NamedTuple):
+    """The leader of a partition: its epoch, and its node; -1 if there is none."""
+
+    epoch: int
+    node: int
+
+
+NOT_LED = Led(-1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """The newest leaders of a topic's partitions that any broker has reported. `id` is None for old brokers."""
+
+    id: UUID | None
+    led: Mapping[int, Led]
+
+
+class _Turns:
+    """Whose turn it is to be asked what any server can answer. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._failed_s: dict[Address, float] = {}
+        self._asked: dict[Address, float] = {}  # numbers, in the order of the questions; negative before the first one
+        self._in_use = threading.Lock()
+
+    def in_order(self, addresses: Iterable[Address]) -> list[Address]:
+        """Return these servers: the one that was not asked for longest is the first.
+
+        A server that failed lately is among the last: one that never responds does not delay the others.
+        """
+        since_s = time.monotonic() - _LAST_S
+        with self._in_use:
+            for address in addresses:
+                self._asked.setdefault(address, -random.random())
+            failed = {each: failed_s for each, failed_s in self._failed_s.items() if failed_s > since_s}
+            return sorted(dict.fromkeys(addresses), key=lambda each: (failed.get(each, 0.0), self._asked[each]))
+
+    def asked(self, address: Address) -> None:
+        """Record that a server is asked now: the others are next."""
+        with self._in_use:
+            self._asked[address] = max((0.0, *self._asked.values())) + 1
+
+    def failed(self, address: Address) -> None:
+        """Record that a server did not answer, or that what it knows is out of date."""
+        with self._in_use:
+            self._failed_s[address] = time.monotonic()
+
+
+class Experience:
+    """One cluster, as all clients of this process know it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.addresses: dict[int, Address] = {}
+        """The addresses of all brokers that were ever reported."""
+        self.topics: dict[str, TopicView] = {}
+        """The newest leaders. A view is replaced, never changed."""
+        self.answered: dict[tuple[int, str], Address] = {}
+        """Who answered last which broker coordinates a group or transactional id, by its kind and name."""
+        self._brokers: frozenset[Address] = frozenset()  # that are up, as reported last
+        self.turns = _Turns()
+        self._renewed_s: dict[str, float] = {}
+        self._stale_since_s: dict[str, float] = {}
+        self._in_use = threading.Lock()
+
+    @property
+    def brokers(self) -> frozenset[Address]:
+        """Return the addresses of the brokers that are up, as reported last; none if no broker was asked yet."""
+        return self._brokers
+
+    def servers(self, known: Iterable[Address], *, has_others: bool = True) -> list[Address]:
+        """Return the known servers and the brokers that are up, in the order in which to ask them."""
+        return self.turns.in_order((*known, *(self._brokers if has_others else ())))
+
+    def learn_nodes(self, nodes: Iterable[Any], *, is_all: bool = False) -> None:
+        """Record addresses. `is_all`: these are all brokers that are up."""
+        found = {node.node_id: (node.host, node.port) for node in nodes}
+        self.addresses.update(found)
+        if is_all:
+            self._brokers = frozenset(found.values())
+
+    def leader(self, topic: str, partition: int) -> int:
+        """Return the node that leads a partition, as far as that is known; -1 if it is not."""
+        view = self.topics.get(topic)
+        return -1 if view is None else view.led.get(partition, NOT_LED).node
+
+    def learn(self, topic: str, id_: UUID | None, led: Mapping[int, Led]) -> bool:
+        """Record the leaders of a topic. Returns False, and records nothing, if newer ones are known of a partition.
+
+        A topic without an id may have been created again, with which its epochs begin again: they are believed.
+        """
+        id_ = None if id_ == _NO_ID else id_
+        with self._in_use:
+            known = self.topics.get(topic)
+            if known is None or id_ is None or known.id != id_:
+                if known is None or known.id != id_ or known.led != led:
+                    self.topics[topic] = TopicView(id_, led)
+            elif any(known.led[each].epoch > led[each].epoch for each in known.led.keys() & led.keys()):
+                self._warn_of_stale(topic)
+                return False
+            elif any(known.led.get(each) != led[each] for each in led):
+                self.topics[topic] = TopicView(id_, {**known.led, **led})
+            self._stale_since_s.pop(topic, None)
+        return True
+
+    def _warn_of_stale(self, topic: str) -> None:
+        now_s = time.monotonic()
+        if now_s - self._stale_since_s.setdefault(topic, now_s) > _STALE_S:
+            self._stale_since_s[topic] = now_s
+            log.warning(
+                "for %g s every broker that answers has reported older leaders of topic %s than are known, so nothing "
+                "is read from it or written to it. If the cluster was restored from a copy, restart this worker",
+                _STALE_S, topic,
+            )  # fmt: skip
+
+    def due(self, topics: Collection[str]) -> list[str]:
+        """Return the topics whose leaders nobody in this process has looked up for some time: the caller will."""
+        now_s = time.monotonic()
+        with self._in_use:
+            found = [each for each in topics if now_s - self._renewed_s.get(each, float("-inf")) > QUIET_S]
+            self._renewed_s |= dict.fromkeys(found, now_s)
+        return found
+
+    def record_coordinator(self, kind: int, key: str, address: Address) -> None:
+        """Record who answered which broker coordinates a group or transactional id."""
+        if len(self.answered) > _MOST_KEYS:
+            self.answered.clear()
+        self.answered[kind, key] = address
+
+
+_clusters: dict[frozenset[Address], Experience] = {}
+_in_use = threading.Lock()
+
+
+def experience_of(servers: Iterable[Address]) -> Experience:
+    """Return the experience with the cluster of these bootstrap servers, whatever their order."""
+    with _in_use:
+        return _clusters.setdefault(frozenset(servers), Experience())
+
+
+def led_of(topic: Any) -> dict[int, Led]:
+    """Return the leaders of a topic from an answer to Metadata."""
+    return {each.partition_index: Led(each.leader_epoch, each.leader_id) for each in topic.partitions}

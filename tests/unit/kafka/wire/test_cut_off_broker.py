@@ -1,0 +1,183 @@
+"""Three brokers, of which the first is cut off from the others: it still believes that it leads, and serves clients."""
+
+import time
+from functools import partial
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.group import offsets_log
+from fencepost.kafka.read import batch_reader, fetch_positions, range_client
+from fencepost.kafka.read.batch_reader import BatchReader
+from fencepost.kafka.read.range_client import RangeSilence
+from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.wire import any_broker, cluster, experience, patience
+from fencepost.kafka.wire.access import Access
+from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.coordinators import TRANSACTION
+from fencepost.kafka.wire.errors import LostError
+from fencepost.kafka.wire.lockout import lock_out_by_request
+from fencepost.kafka.wire.requests import RequestClient
+from fencepost.record import TopicPartition
+from support.faked_brokers import TOPIC, FakedBroker, FakedBrokers
+
+PLACE = TopicPartition(TOPIC, 0)
+ORDERS = list(permutations((1, 2, 3)))
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> FakedBrokers:
+    made = FakedBrokers(
+        [
+            FakedBroker(1, leader=1, epoch=5, end=100, coordinator=1),
+            FakedBroker(2, leader=2, epoch=6, end=120, coordinator=2),
+            FakedBroker(3, leader=2, epoch=6, end=110, coordinator=2),
+        ]
+    )
+    for module in (any_broker, cluster):
+        monkeypatch.setattr(module, "connect", made.connect)
+    monkeypatch.setattr(batch_reader, "answering", lambda connections, timeout_s: list(connections))
+    for module in (fetch_positions, experience, patience):
+        monkeypatch.setattr(module, "QUIET_S", 0.01)
+    return made
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_end_of_a_log_is_never_that_of_a_cut_off_broker(brokers: FakedBrokers, order: tuple[int, ...]) -> None:
+    for _ in range(5):
+        experience._clusters.clear()
+        admin = Admin({"bootstrap.servers": brokers.servers(*order)}, timeout_s=5)
+        assert admin.offsets.ends([PLACE], read_committed=False) == {PLACE: 120}
+        admin.close()
+
+
+def test_end_is_unavailable_while_only_the_cut_off_broker_answers(brokers: FakedBrokers) -> None:
+    brokers.brokers[2].is_hanging = brokers.brokers[3].is_hanging = True
+    admin = Admin({"bootstrap.servers": brokers.servers()}, timeout_s=0.5)
+    with pytest.raises(KafkaUnavailableError):
+        admin.offsets.ends([PLACE], read_committed=False)
+
+
+def test_end_is_that_of_the_only_broker_of_a_cluster(brokers: FakedBrokers) -> None:
+    del brokers.brokers[2], brokers.brokers[3]
+    admin = Admin({"bootstrap.servers": brokers.servers()}, timeout_s=5)
+    assert admin.offsets.ends([PLACE], read_committed=False) == {PLACE: 100}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_records_never_count_as_lost_because_of_a_cut_off_broker(
+    brokers: FakedBrokers, order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(range_client, "SURE_S", 0.0)
+    silence = RangeSilence({"bootstrap.servers": brokers.servers(*order)}, LogRange(PLACE, 90, 120), 60)
+    for _ in range(10):
+        assert silence.ask(90) == (0, "")
+    silence.close()
+
+
+def test_end_of_the_offsets_log_is_that_of_the_present_leader(brokers: FakedBrokers) -> None:
+    for _ in range(5):
+        experience._clusters.clear()
+        client = RequestClient({"bootstrap.servers": brokers.servers()}, timeout_s=5)
+        found = client.run("asking", partial(offsets_log.find, client, "g"))
+        assert found is not None
+        assert client.run("asking", partial(offsets_log._edge, client, found, -1)) == 120
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_running_reader_leaves_a_broker_that_was_cut_off(brokers: FakedBrokers, order: tuple[int, ...]) -> None:
+    for each in brokers.brokers.values():
+        each.leader, each.epoch, each.coordinator = 1, 5, 1
+    reader = BatchReader({"bootstrap.servers": brokers.servers(*order), "topic.metadata.refresh.interval.ms": 300_000})
+    reader.assign({PLACE: LogPosition(100)})
+    until_s = time.monotonic() + 30
+    while not brokers.brokers[1].asked.count("FetchRequest"):
+        reader.read(0.01, 10)
+        assert time.monotonic() < until_s
+    for node in (2, 3):
+        brokers.brokers[node].leader, brokers.brokers[node].epoch = 2, 6
+    while not brokers.brokers[2].asked.count("FetchRequest"):
+        reader.read(0.01, 10)
+        assert time.monotonic() < until_s
+    reader.close()
+
+
+def test_running_reader_leaves_a_broker_that_hangs(brokers: FakedBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_reader, "answering", lambda connections, timeout_s: [])
+    monkeypatch.setattr(batch_reader, "_LOOK_S", 0.05)
+    for each in brokers.brokers.values():
+        each.leader, each.epoch = 1, 5
+    conf = {"bootstrap.servers": brokers.servers(), "topic.metadata.refresh.interval.ms": 300_000}
+    reader = BatchReader(conf)
+    reader.assign({PLACE: LogPosition(100)})
+    reader.read(0, 10)
+    assert reader._asked
+    brokers.brokers[1].is_hanging = True
+    for node in (2, 3):
+        brokers.brokers[node].leader, brokers.brokers[node].epoch = 2, 6
+    until_s = time.monotonic() + 30
+    while 2 not in reader._asked:
+        reader.read(0.01, 10)
+        assert time.monotonic() < until_s
+    reader.close()
+
+
+def test_leaders_that_one_client_has_learned_are_known_to_all_of_the_process(brokers: FakedBrokers) -> None:
+    first, second = (Cluster(Access.of({"bootstrap.servers": brokers.servers(*order)}), 300) for order in ORDERS[:2])
+    for each in brokers.brokers.values():
+        each.leader, each.epoch = 1, 5
+    deadline_s = time.monotonic() + 30
+    assert first.leaders(TOPIC, deadline_s) == second.leaders(TOPIC, deadline_s) == [1]
+    for node in (2, 3):
+        brokers.brokers[node].leader, brokers.brokers[node].epoch = 2, 6
+    while first.leaders(TOPIC, deadline_s) != [2]:
+        time.sleep(0.02)
+        first.renew([TOPIC], deadline_s)
+    assert second.leaders(TOPIC, deadline_s) == [2]
+    assert second.epochs(TOPIC) == [6]
+
+
+def test_coordinator_is_asked_of_another_broker_the_next_time(brokers: FakedBrokers) -> None:
+    found = set()
+    for _ in range(3):
+        made = Cluster(Access.of({"bootstrap.servers": brokers.servers()}), 300)
+        found.add(made.coordinators.find(TRANSACTION, "id", time.monotonic() + 30))
+        made.close()
+    assert 2 in found
+
+
+def test_holder_is_locked_out_at_the_new_coordinator(brokers: FakedBrokers) -> None:
+    brokers.brokers[1].coordinator = 3  # which is not, and says so
+    for _ in range(5):
+        experience._clusters.clear()
+        assert lock_out_by_request({"bootstrap.servers": brokers.servers()}, "id", 30)
+
+
+def test_coordinator_that_hangs_is_left_for_the_new_one(brokers: FakedBrokers) -> None:
+    conf: dict[str, Any] = {"bootstrap.servers": brokers.servers()}
+    for each in brokers.brokers.values():
+        each.coordinator = 1
+    made = Cluster(Access.of(conf), 300)
+    deadline_s = time.monotonic() + 30
+    node = made.coordinators.find(TRANSACTION, "id", deadline_s)
+    connection = made.connection(node, deadline_s)
+    brokers.brokers[1].is_hanging = True
+    connection.send(None, 0, lambda _: None, deadline_s)
+    for broker in (2, 3):
+        brokers.brokers[broker].coordinator = 2
+    with pytest.raises(LostError, match="another broker has taken over"):
+        patience.take(made, connection, deadline_s)
+
+
+def test_questions_for_any_broker_are_spread_over_all(brokers: FakedBrokers) -> None:
+    for each in brokers.brokers.values():
+        each.leader, each.epoch = 1, 5
+    for _ in range(30):
+        made = Cluster(Access.of({"bootstrap.servers": brokers.servers()}), 300)
+        made.leaders(TOPIC, time.monotonic() + 30)
+        made.close()
+    assert all(len(each.asked) == 10 for each in brokers.brokers.values())
