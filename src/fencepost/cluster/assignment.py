@@ -1,5 +1,6 @@
 """Assigns connectors and tasks to workers: a pure function of members, connectors and the previous assignment."""
 
+import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -144,6 +145,10 @@ def _spread(members: Sequence[Member], items: Iterable[T], held: Mapping[T, Memb
             larger_shares -= 1
         else:
             rest.append(item)
+    least = [(len(own[m]), m) for m in members]
+    heapq.heapify(least)
     for item in rest:
-        own[min(members, key=lambda m: (len(own[m]), m))].append(item)
+        count, member = least[0]
+        own[member].append(item)
+        heapq.heapreplace(least, (count + 1, member))
     return own

@@ -80,6 +80,23 @@ def test_a_worker_that_came_back_gets_what_it_had(work: Work) -> None:
     assert (was.tasks, was.connectors) == (now.tasks, now.connectors)
 
 
+def test_time_of_a_first_assignment_does_not_grow_with_tasks_times_workers() -> None:
+    """Members are compared once for each item and level of a heap, not once for each item and member."""
+    compared = 0
+
+    class Counted(Member):
+        def __lt__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return super().__lt__(other)  # type: ignore[operator]
+
+    workers, tasks = 100, 5000
+    present = [Counted(f"http://w{n:03}:8083", f"i{n}") for n in range(workers)]
+    first = assign(present, {"a": [TaskId("a", n) for n in range(tasks)]}, None, 1)
+    assert {len(worker.tasks) for worker in first.workers} == {tasks // workers}
+    assert compared < 20 * tasks, "100 times as many with a search through all members"
+
+
 def test_without_members_nothing_is_assigned() -> None:
     assert assign([], {"a": [TaskId("a", 0)]}, None, 1) == Assignment(1, ())
 
