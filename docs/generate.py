@@ -351,7 +351,8 @@ def _families() -> Iterable[Any]:
 
     startups: Callable[[], dict[str, int]] = lambda: dict.fromkeys(("attempts", "successes", "failures", "restarts"), 0)  # noqa: E731
     nothing = RetentionInfo(False)
-    figures = WorkerFigures(lambda: False, none, none, startups, os.getpid, dict, lambda: nothing)
+    leader = SimpleNamespace(is_leading=False, refusal=None)
+    figures = WorkerFigures(leader, none, none, startups, os.getpid, dict, lambda: nothing)
     return WorkerMetrics(ClusterSnapshot, StatusTable(), TaskTotals(), figures).families()
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from fencepost.storage.assigned import in_order
 from fencepost.storage.change import Assignment, HeldBackWork, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -16,12 +17,13 @@ T = TypeVar("T", str, TaskId)
 class Member:
     """A worker process of the group. `incarnation` identifies the process; `url` is its REST address.
 
-    `is_ready` says that it can run tasks.
+    `is_ready` says that it can run tasks, `reads_placements` that it reads an assignment of several records.
     """
 
     url: str
     incarnation: str
     is_ready: bool = True
+    reads_placements: bool = True
 
 
 def assign(
@@ -47,7 +49,7 @@ def assign(
         WorkerAssignment(m.incarnation, m.url, tuple(sorted(own_connectors[m])), tuple(sorted(own_tasks.get(m, ()))))
         for m in sorted(members)
     )
-    return Assignment(generation, workers, waiting)
+    return Assignment(generation, workers, in_order(waiting))
 
 
 def wanted(snapshot: ClusterSnapshot) -> dict[str, tuple[TaskId, ...]]:
@@ -94,8 +96,9 @@ def kept_back(
 
 
 def same_work(a: Assignment | None, b: Assignment) -> bool:
-    """Say whether two assignments differ at most in their generation."""
-    return a is not None and (a.workers, a.waiting) == (b.workers, b.waiting)
+    """Say whether two assignments in the same form differ at most in their generation."""
+    is_same_form = a is not None and (a.series is None) == (b.series is None)
+    return a is not None and is_same_form and (a.workers, a.waiting) == (b.workers, b.waiting)
 
 
 def _left_over(worker: WorkerAssignment, snapshot: ClusterSnapshot, *, has_connectors: bool) -> WorkerAssignment:

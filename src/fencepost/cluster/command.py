@@ -4,7 +4,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from fencepost.cluster.assignment import Member, assign, kept_back, same_work, wanted
@@ -13,11 +13,14 @@ from fencepost.cluster.fencing import plan_fencing
 from fencepost.cluster.targets import fenced, kept, targets, with_target
 from fencepost.config.raw import RawConfig
 from fencepost.storage import records
-from fencepost.storage.change import RestartRequested, SessionKey
+from fencepost.storage.assigned import changes
+from fencepost.storage.change import RestartRequested, SessionKey, WorkerAssignment
 from fencepost.storage.fold import after
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
+
+_MOST_IN_ONE = 900_000  # bytes of an assignment in one record; the smallest usual limit is 1,000,000
 
 
 class StaleConfigError(ConflictError):
@@ -271,7 +274,8 @@ class RotateSessionKey:
 class Reassign:
     """Spread the work over the current members, if that changes anything.
 
-    The work of a lost worker is kept for it for `delay_ms`.
+    The work of a lost worker is kept for it for `delay_ms`. Members of an older version read the assignment as one
+    record: it is written so while there are such members, and gives them nothing if no record can hold it.
     """
 
     members: tuple[Member, ...]
@@ -283,8 +287,23 @@ class Reassign:
             return []  # the leader is a member itself, so the group is just changing
         previous = snapshot.assignment
         waiting = kept_back(snapshot, self.members, self.delay_ms, self.now_ms)
-        new = assign(self.members, wanted(snapshot), previous, (previous.generation if previous else 0) + 1, waiting)
-        return [] if same_work(previous, new) else [records.assignment(new)]
+        generation = (previous.generation if previous else 0) + 1
+        work = wanted(snapshot)
+        readers = tuple(m for m in self.members if m.reads_placements)
+        if len(readers) < len(self.members):
+            new = assign(self.members, work, previous, generation, waiting)
+            key, value = records.assignment(new)
+            if len(key) + len(value or b"") <= _MOST_IN_ONE:
+                return [] if same_work(previous, new) else [(key, value)]
+        new = assign(readers, work, previous, generation, waiting)
+        older = (WorkerAssignment(m.incarnation, m.url) for m in self.members if not m.reads_placements)
+        series = previous.series if previous is not None and previous.series is not None else generation
+        new = replace(new, workers=tuple(sorted((*new.workers, *older), key=_place)), series=series)
+        return [] if same_work(previous, new) else changes(previous, new)
+
+
+def _place(worker: WorkerAssignment) -> tuple[str, str]:
+    return worker.url, worker.incarnation
 
 
 def now_ms() -> int:

@@ -79,6 +79,8 @@ class Departures:
         with self._changed:
             gone = {(start, incarnation) for start, incarnation in self._unsaid if incarnation not in alive}
             self._unsaid -= gone
+        if not gone:
+            return set()
         followed = {start[0] for start in running(snapshot)}
         return {start[0] for start, _ in gone} - followed
 

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from fencepost.cluster.assignment import Member
+from fencepost.cluster.balance import Balance
 from fencepost.cluster.command import (
     ConnectorCommand,
     LeaderCommand,
-    Reassign,
     RotateSessionKey,
     independent,
     now_ms,
@@ -29,7 +28,7 @@ from fencepost.kafka.group.member import Term
 from fencepost.storage.fold import after
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.transaction import CommitUnknownError, StaleMemberError
+from fencepost.transaction import CommitUnknownError, ProduceError, StaleMemberError
 
 log = logging.getLogger(__name__)
 
@@ -86,10 +85,10 @@ class Leader:
         key_ttl_ms: int = 3_600_000,
     ) -> None:
         self._log = LeaderLog(group_id, config_log, producer_conf)
-        self._roster = roster
-        self._lost = lost
+        self._balance = Balance(roster, lost)
         self._key = (key_algorithm, key_ttl_ms)
         self._term = _NOT_JOINED
+        self._failure: str | None = None
         self._queue = queue
         self._looks = _Looks()
         self._thread = threading.Thread(target=self._run, name="leader", daemon=True)
@@ -106,6 +105,10 @@ class Leader:
     def term(self) -> object:
         """Return the current term. If it is the same object later, no other worker has led in between."""
         return self._term
+
+    @property
+    def refusal(self) -> str | None:
+        return (self._balance.refusal or self._failure) if self.is_leading else None
 
     def start(self) -> None:
         self._thread.start()
@@ -131,7 +134,7 @@ class Leader:
 
     def group_changed(self) -> None:
         """Ask the group again soon: its last answer is out of date."""
-        self._roster.forget()
+        self._balance.roster.forget()
         self._queue.wake()
 
     def reassign(self, timeout_s: float) -> None:
@@ -173,30 +176,32 @@ class Leader:
 
     def _keep_house(self, is_asked_for: bool) -> None:
         """Fence, renew the key and reassign, every second and after changes. `is_asked_for`: read everything again."""
+        roster, lost = self._balance.roster, self._balance.lost
         try:
             self._open()  # first: it ends what an earlier writer left open, which the read would wait for
             snapshot = self._log.newest() if is_asked_for else self._log.own()
-            if not self._lost.are_settled(snapshot, self._roster.look(snapshot, self._term, afresh=is_asked_for)):
-                self._roster.forget()  # until then nothing moves; settling wakes this thread
+            if not lost.are_settled(snapshot, roster.look(snapshot, self._term, afresh=is_asked_for)):
+                roster.forget()  # until then nothing moves; settling wakes this thread
                 return
-            self._roster.settle()
-            members = self._roster.members(snapshot)
-            self._lost.end_abandoned(snapshot, members)
-            self._carry_out([RotateSessionKey(*self._key, now_ms()), self._reassignment(members)], self._log.own)
+            roster.settle()
+            lost.end_abandoned(snapshot, roster.members(snapshot))
+            (outcome,) = self._carry_out([RotateSessionKey(*self._key, now_ms())], self._log.own)
+            if isinstance(outcome, Exception):
+                raise outcome
+            self._failure = None
         except NotLeadingError:
             log.info("leader: this worker leads no more, or not yet again")
         except Exception as error:
+            self._failure = str(error)
             log.warning("leader: %s", error)
 
     def _open(self) -> None:
         if self._log.open(self._term):
-            self._lost.forget()
-
-    def _reassignment(self, members: tuple[Member, ...]) -> Reassign:
-        return Reassign(members, self._lost.delay_ms, now_ms())
+            self._balance.lost.forget()
 
     def _carry_out(self, commands: _Commands, read: Callable[[], ClusterSnapshot] | None = None) -> "list[_Outcome]":
-        """Decide and write commands that do not depend on each other. Raises OperationError if nothing is written.
+        """Decide and write commands that do not depend on each other, and what they move. Raises OperationError if
+        nothing is written.
 
         If this leader's transactional id was taken (a deposed leader that wakes up takes it), this raises an error, and
         the next request takes the id back. To take it back at once could fence the rightful leader, if this is not it.
@@ -219,16 +224,37 @@ class Leader:
                 log.info("leader: the topic is read again to learn what happened")
             raise self._log.failure(error) from error
 
-    def _decide_and_write(self, commands: _Commands, read: Callable[[], ClusterSnapshot]) -> "list[_Outcome]":
+    def _decide_and_write(
+        self, commands: _Commands, read: Callable[[], ClusterSnapshot], *, moves_work: bool = True
+    ) -> "list[_Outcome]":
+        """Write what the commands decide even if an assignment cannot be written: they may be what mends that."""
         self._open()
         snapshot = read()
         decisions = [self._log.fitting(_decision(command, snapshot)) for command in commands]
         records = [record for decision in decisions if not isinstance(decision, OperationError) for record in decision]
-        if records:
-            then = after(snapshot, records)
-            records += self._reassignment(self._roster.members(then)).decide(then)
-            snapshot = self._log.write(snapshot, records, other_records(commands, decisions))
+        moves = self._moves(after(snapshot, records) if records else snapshot) if moves_work else []
+        if records or moves:
+            try:
+                others = other_records(commands, decisions)
+                snapshot = self._log.write(snapshot, [*records, *moves], others)
+            except ProduceError as error:
+                if not (moves and error.is_batch_too_large):
+                    raise
+                self._log.close()
+                outcomes = self._decide_and_write(commands, self._log.newest, moves_work=False)
+                self._balance.refused(self._log.failure(error), now_ms())
+                return outcomes
+            if moves:
+                self._balance.accepted()
         return [decision if isinstance(decision, OperationError) else snapshot for decision in decisions]
+
+    def _moves(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        """Return the records of a new assignment; none if it stays as it is, or they cannot be written."""
+        moves = self._log.fitting(self._balance.decide(snapshot, now_ms()))
+        if isinstance(moves, OperationError):
+            self._balance.refused(moves, now_ms())
+            return []
+        return moves
 
 
 def _decision(command: LeaderCommand, snapshot: ClusterSnapshot) -> Sequence[Encoded] | OperationError:

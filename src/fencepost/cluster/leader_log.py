@@ -12,6 +12,7 @@ from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.kafka.group.member import Term
 from fencepost.kafka.setting.client_settings import most_record_bytes
 from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.storage import records
 from fencepost.storage.config_topic import CONFIG_PARTITION
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -92,12 +93,15 @@ class LeaderLog:
         return self._log.snapshot if self._has_read else self.newest()
 
     def write(
-        self, decided_on: ClusterSnapshot, records: Iterable[Encoded], others: Iterable[tuple[str, bytes, bytes | None]]
+        self, decided_on: ClusterSnapshot, written: Iterable[Encoded], others: Iterable[tuple[str, bytes, bytes | None]]
     ) -> ClusterSnapshot:
-        """Write records, and `others` to their topics, in one transaction. Returns the snapshot that includes them."""
+        """Write records to the config topic, and `others` to their topics, in one transaction.
+
+        Returns the snapshot that includes them.
+        """
         assert self._writer is not None
         newest = _Newest()
-        for key, value in records:
+        for key, value in written:
             self._writer.send(self._log.topic, value, key=key, partition=CONFIG_PARTITION, on_delivery=newest)
         for topic, key, value in others:
             self._writer.send(topic, value, key=key)
@@ -112,7 +116,7 @@ class LeaderLog:
             if (size := len(key) + len(value or b"")) > most:
                 return BadRequestError(
                     f"{key.decode()} takes {size:,} bytes, and a record of topic {self._log.topic} may have {most:,} "
-                    "at most: shorten the config"
+                    f"at most: {_remedy(key)}"
                 )
         return decision
 
@@ -120,8 +124,8 @@ class LeaderLog:
         """Return the error for a failed write: a missing permission is not temporary."""
         if isinstance(error, ProduceError) and error.is_batch_too_large:
             return BadRequestError(
-                f"The topic {self._log.topic} refuses what is to be written as too large: shorten the config, or raise "
-                f"max.message.bytes of the topic"
+                f"The topic {self._log.topic} refuses what is to be written as too large: shorten the config, delete "
+                f"connectors, or raise max.message.bytes of the topic"
             )
         if not (isinstance(error, WriterOpenError | ProduceError) and error.is_denied):
             return WriteFailedError()
@@ -130,3 +134,11 @@ class LeaderLog:
             f"{self._log.topic}, Read on group {self._group_id} and Write on transactional id {self._id}: grant the "
             "worker's principal what `fencepost acls` lists"
         )
+
+
+def _remedy(key: bytes) -> str:
+    if key.startswith(records.ASSIGNMENT.encode()):
+        return "upgrade the workers of an older version, which read all connectors and tasks in one record"
+    if key.startswith(records.PLACEMENT.encode()):
+        return "give the connector fewer tasks, or delete it"
+    return "shorten the config"

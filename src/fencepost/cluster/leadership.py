@@ -8,3 +8,11 @@ class Leadership(Protocol):
 
     @property
     def is_leading(self) -> bool: ...
+
+
+class LeaderState(Leadership, Protocol):
+    """Also tells what the leader fails to do."""
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why this leader cannot write an assignment, or anything of its own; None if it can."""

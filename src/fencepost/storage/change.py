@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from fencepost.storage.ids import TargetState, TaskId
 
@@ -13,6 +14,14 @@ class SessionKey:
     key: bytes = field(repr=False)
     algorithm: str
     created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAbilities:
+    """What a worker says of itself: it has a place to run tasks; it reads an assignment of several records."""
+
+    is_ready: bool = True
+    reads_placements: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +43,49 @@ class HeldBackWork:
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that has work, or for which work waits until `until_ms` (Unix time)."""
+
+    incarnation: str
+    url: str
+    until_ms: int | None = None
+
+    @property
+    def id(self) -> str:
+        """Return its name in records."""
+        return self.incarnation if self.until_ms is None else f"{self.incarnation}/{self.until_ms}"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The holders, by id, of a connector and of the numbers of its tasks."""
+
+    connector: str | None = None
+    tasks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def holders(self) -> set[str]:
+        return {*self.tasks, *([] if self.connector is None else [self.connector])}
+
+
+def _no_placements() -> Mapping[str, Placement]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
-    """The assignment of work to workers, by the leader of `generation` (a group generation). `waiting` runs nowhere."""
+    """The assignment of work to workers. `waiting` runs nowhere.
+
+    Attributes:
+        generation: the number of the assignment.
+        series: the generation in which the series of its records began; None: it is one record.
+        placements: what its records say, by connector, if there are several.
+    """
 
     generation: int
     workers: tuple[WorkerAssignment, ...] = ()
     waiting: tuple[HeldBackWork, ...] = ()
+    series: int | None = None
+    placements: Mapping[str, Placement] = field(default_factory=_no_placements, repr=False, compare=False)
 
     def of(self, incarnation: str) -> WorkerAssignment | None:
         return next((w for w in self.workers if w.incarnation == incarnation), None)
@@ -115,7 +161,7 @@ class LoggerLevelSet:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentChanged:
-    assignment: Assignment
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)

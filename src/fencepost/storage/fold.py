@@ -14,7 +14,9 @@ from fencepost.storage.change import (
     AssignmentChanged,
     Change,
     HeldBackWork,
+    Holder,
     LoggerLevelSet,
+    Placement,
     RestartRequested,
     SessionKey,
     SessionKeyUpdated,
@@ -22,6 +24,7 @@ from fencepost.storage.change import (
     TaskCountRecorded,
     TasksStopped,
     TopicRetention,
+    WorkerAbilities,
     WorkerAssignment,
 )
 from fencepost.storage.ids import TargetState, TaskId
@@ -133,10 +136,38 @@ def _logger(builder: SnapshotBuilder, namespace: str, value: Any, _: int) -> Cha
 
 def _assignment(builder: SnapshotBuilder, _: str, value: Any, __: int) -> Change | None:
     fields = _object(value)
+    generation = _field(fields, "generation", int)
+    if "series" in fields:
+        builder.assigned.commit(generation, _field(fields, "series", int))
+        return AssignmentChanged(generation)
     workers = tuple(_worker(_object(worker)) for worker in _field(fields, "workers", list))
     waiting = tuple(_waiting(_object(each)) for each in _field({"waiting": [], **fields}, "waiting", list))
-    builder.assignment = Assignment(_field(fields, "generation", int), workers, waiting)
-    return AssignmentChanged(builder.assignment)
+    builder.assigned.put(Assignment(generation, workers, waiting))
+    return AssignmentChanged(generation)
+
+
+def _holder(builder: SnapshotBuilder, id_: str, value: Any, _: int) -> Change | None:
+    if value is None:
+        builder.assigned.defer_holder(id_, None)
+        return None
+    fields = _object(value)
+    until = None if fields.get("until") is None else _field(fields, "until", int)
+    holder = Holder(_field(fields, "incarnation", str), _field(fields, "url", str), until)
+    builder.assigned.defer_holder(id_, (_field(fields, "series", int), holder))
+    return None
+
+
+def _placement(builder: SnapshotBuilder, connector: str, value: Any, _: int) -> Change | None:
+    if value is None:
+        builder.assigned.defer_placement(connector, None)
+        return None
+    fields = _object(value)
+    runs = None if fields.get("connector") is None else _field(fields, "connector", str)
+    tasks = {id_: tuple(numbers) for id_, numbers in _field(fields, "tasks", dict).items() if isinstance(numbers, list)}
+    if not all(type(number) is int for numbers in tasks.values() for number in numbers):
+        raise MalformedRecordError("a task is not a number")
+    builder.assigned.defer_placement(connector, (_field(fields, "series", int), Placement(runs, tasks)))
+    return None
 
 
 def _incarnation(builder: SnapshotBuilder, url: str, value: Any, _: int) -> Change | None:
@@ -144,7 +175,8 @@ def _incarnation(builder: SnapshotBuilder, url: str, value: Any, _: int) -> Chan
         builder.set_incarnation(url, None)
         return None
     fields = _object(value)
-    builder.set_incarnation(url, _field(fields, "incarnation", str), is_ready=fields.get("ready") is not False)
+    abilities = WorkerAbilities(fields.get("ready") is not False, fields.get("placements") is True)
+    builder.set_incarnation(url, _field(fields, "incarnation", str), abilities)
     return None
 
 
@@ -247,6 +279,8 @@ _FOLDS: tuple[tuple[str, bool, _Fold], ...] = (
     (records.SESSION_KEY, True, _session_key),
     (records.LOGGER, False, _logger),
     (records.ASSIGNMENT, True, _assignment),
+    (records.HOLDER, False, _holder),
+    (records.PLACEMENT, False, _placement),
     (records.WORKER, False, _incarnation),
     (records.LEFT, False, _left),
     (records.STOPPED, False, _stopped),

@@ -12,6 +12,8 @@ import orjson
 from fencepost.config.raw import RawConfig
 from fencepost.storage.change import (
     Assignment,
+    Holder,
+    Placement,
     RestartRequested,
     SessionKey,
     TopicRetention,
@@ -32,6 +34,8 @@ RESTART = "restart-connector-"
 LOGGER = "logger-cluster-"
 # Fencepost's own keys. Kafka Connect logs and skips keys that it does not know.
 ASSIGNMENT = "fencepost-assignment"
+HOLDER = "fencepost-holder-"
+PLACEMENT = "fencepost-placement-"
 WORKER = "fencepost-worker-"
 LEFT = "fencepost-left-"
 STOPPED = "fencepost-stopped-"
@@ -91,6 +95,7 @@ def logger_level(namespace: str, level: str) -> Encoded:
 
 
 def assignment(value: Assignment) -> Encoded:
+    """Return an assignment as one record, which older workers read. Others are in several (`storage/assigned.py`)."""
     fields: dict[str, Any] = {"generation": value.generation, "workers": [_worker(w) for w in value.workers]}
     if value.waiting:
         fields["waiting"] = [{"until": w.until_ms, "worker": _worker(w.worker)} for w in value.waiting]
@@ -101,12 +106,34 @@ def _worker(w: WorkerAssignment) -> dict[str, Any]:
     return {"incarnation": w.incarnation, "url": w.url, "connectors": w.connectors, "tasks": [[*t] for t in w.tasks]}
 
 
+def assignment_head(generation: int, series: int) -> Encoded:
+    """Return the record that applies holders and placements. Workers that do not know these read: no work."""
+    return _record(ASSIGNMENT, {"generation": generation, "workers": [], "series": series})
+
+
+def holder(value: Holder, series: int) -> Encoded:
+    until = {} if value.until_ms is None else {"until": value.until_ms}
+    return _record(HOLDER + value.id, {"series": series, "incarnation": value.incarnation, "url": value.url, **until})
+
+
+def holder_removed(value: Holder) -> Encoded:
+    return _record(HOLDER + value.id, None)
+
+
+def placement(connector: str, value: Placement, series: int) -> Encoded:
+    return _record(PLACEMENT + connector, {"series": series, "connector": value.connector, "tasks": value.tasks})
+
+
+def placement_removed(connector: str) -> Encoded:
+    return _record(PLACEMENT + connector, None)
+
+
 def worker_incarnation(url: str, incarnation: str, *, is_ready: bool = True) -> Encoded:
     """Return the record that makes `incarnation` the process at `url`. Its predecessor no longer gets assignments.
 
-    `is_ready`: it has a place to run tasks.
+    `is_ready`: it has a place to run tasks. It also says that the process reads placements, as older ones do not.
     """
-    return _record(WORKER + url, {"incarnation": incarnation, "ready": is_ready})
+    return _record(WORKER + url, {"incarnation": incarnation, "ready": is_ready, "placements": True})
 
 
 def worker_left(url: str, incarnation: str) -> Encoded:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fencepost.config.raw import RawConfig
+from fencepost.storage.assigned import AssignmentBuilder
 from fencepost.storage.change import (
     Assignment,
     Change,
@@ -18,11 +19,15 @@ from fencepost.storage.change import (
     SessionKey,
     TaskConfigsUpdated,
     TopicRetention,
+    WorkerAbilities,
     WorkerAssignment,
 )
 from fencepost.storage.ids import TargetState, TaskId
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
+
+
+_ABLE = WorkerAbilities()
 
 
 def _empty() -> Any:
@@ -46,7 +51,7 @@ class ClusterSnapshot:
         pending_fencing: connectors whose commit record is newer than their task-count record.
         incarnations: the newest process at each worker's URL, except for workers that have left.
         left: the last process at each worker's URL that announced its leaving; it never comes back.
-        ready_workers: the URLs of workers that have a place to run tasks.
+        abilities: what the process at each worker's URL has said of itself.
         inconsistent: connectors whose newest task configs are incomplete; they must be reconfigured.
         retention: the stored facts about each topic whose committed records are deleted.
     """
@@ -66,7 +71,7 @@ class ClusterSnapshot:
     logger_levels: Mapping[str, str] = field(default_factory=_empty)
     incarnations: Mapping[str, str] = field(default_factory=_empty)
     left: Mapping[str, str] = field(default_factory=_empty)
-    ready_workers: frozenset[str] = frozenset()
+    abilities: Mapping[str, WorkerAbilities] = field(default_factory=_empty)
     retention: Mapping[str, TopicRetention] = field(default_factory=_empty)
     session_key: SessionKey | None = None
     assignment: Assignment | None = None
@@ -111,7 +116,7 @@ class SnapshotBuilder:
         self._last = last or ClusterSnapshot()
         self.offset = self._last.offset
         self.session_key = self._last.session_key
-        self.assignment = self._last.assignment
+        self.assigned = AssignmentBuilder(self._last.assignment)
         self._changed: dict[str, Any] = {}  # the parts that have changed since `_last`, by field
         self._deferred: dict[str, dict[int, RawConfig]] = {}
         self._task_numbers: dict[str, set[int]] = {}
@@ -184,12 +189,11 @@ class SnapshotBuilder:
     def set_logger_level(self, namespace: str, level: str) -> None:
         self._edit("logger_levels")[namespace] = level
 
-    def set_incarnation(self, url: str, incarnation: str | None, *, is_ready: bool = True) -> None:
+    def set_incarnation(self, url: str, incarnation: str | None, abilities: WorkerAbilities = _ABLE) -> None:
         if incarnation is not None and self._part("left").get(url) == incarnation:
             return  # written before it left, delivered after
         self._put("incarnations", url, incarnation)
-        ready = self._edit("ready_workers")
-        ready.add(url) if is_ready and incarnation is not None else ready.discard(url)
+        self._put("abilities", url, None if incarnation is None else abilities)
 
     def leave(self, url: str, incarnation: str) -> None:
         self._edit("left")[url] = incarnation
@@ -206,7 +210,7 @@ class SnapshotBuilder:
         }
         self._changed = {}
         self._last = replace(
-            self._last, offset=self.offset, session_key=self.session_key, assignment=self.assignment, **parts
+            self._last, offset=self.offset, session_key=self.session_key, assignment=self.assigned.freeze(), **parts
         )
         return self._last
 
@@ -229,5 +233,5 @@ class SnapshotBuilder:
         """Return a part of the next snapshot, to change it."""
         if name not in self._changed:
             part = getattr(self._last, name)
-            self._changed[name] = set(part) if isinstance(part, frozenset) else dict(part)
+            self._changed[name] = set(part) if isinstance(part, frozenset) else part.copy()
         return self._changed[name]

@@ -26,7 +26,7 @@ from fencepost.worker.membership.late_client import LateClient
 from fencepost.worker.membership.lifeline import Lifeline
 from fencepost.worker.membership.membership import Membership
 from fencepost.worker.membership.questions import Questions
-from fencepost.worker.operation.cluster.probes import Probes
+from fencepost.worker.operation.cluster.probes import HealthCheck, Probes
 from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
 from fencepost.worker.operation.metric.exporter_names import ExporterFigures
 from fencepost.worker.operation.observation.figures import Figures
@@ -92,7 +92,8 @@ class WorkerProcess:
         questions = Questions(membership.peers, config.signature_algorithm, http)
         figures = Figures(url, lambda: topics.snapshot, supervision.totals, hosts.slots.figures, questions)
         logs = Logs(url, lambda: topics.snapshot, event_ring.ring, questions, life.stopping)
-        probes = Probes(topics.config, life.progress, hosts.spark, metrics.text, figures, logs)
+        health = HealthCheck(topics.config, life.progress, hosts.spark, membership.leader)
+        probes = Probes(health, metrics.text, figures, logs)
         self.operations = worker_operations(
             settings, topics, life, membership, supervision, departures, self._retention, probes
         )
@@ -147,7 +148,7 @@ def _metrics(
     retention: Retention,
 ) -> WorkerMetrics:
     figures = WorkerFigures(
-        is_leader=lambda: membership.leader.is_leading,
+        leader=membership.leader,
         connectors=supervision.connectors.count,
         tasks=supervision.supervisor.count,
         connector_startups=lambda: supervision.connectors.services.startups,

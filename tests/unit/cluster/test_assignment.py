@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.cluster.assignment import Member, assign, kept_back, lost_tasks, same_work, wanted
-from fencepost.storage.change import Assignment, WorkerAssignment
+from fencepost.storage.change import Assignment, WorkerAbilities, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import SnapshotBuilder
 
@@ -124,8 +124,8 @@ def _snapshot_of_two() -> SnapshotBuilder:
     builder.commit_tasks("c", 2, 7)
     for name in ("a", "b"):
         builder.set_incarnation(f"http://{name}:1/", name)
-    builder.assignment = Assignment(
-        1, tuple(WorkerAssignment(n, f"http://{n}:1/", (), (TaskId("c", i),)) for i, n in enumerate("ab"))
+    builder.assigned.put(
+        Assignment(1, tuple(WorkerAssignment(n, f"http://{n}:1/", (), (TaskId("c", i),)) for i, n in enumerate("ab")))
     )
     return builder
 
@@ -150,8 +150,13 @@ def _lost_b() -> tuple[SnapshotBuilder, Assignment]:
     builder = _snapshot_of_two()
     builder.put_connector("d", {})
     workers = (("c", TaskId("c", 0)), ("d", TaskId("c", 1)))
-    builder.assignment = Assignment(
-        1, tuple(WorkerAssignment(m.incarnation, m.url, (c,), (t,)) for m, (c, t) in zip((A, B), workers, strict=True))
+    builder.assigned.put(
+        Assignment(
+            1,
+            tuple(
+                WorkerAssignment(m.incarnation, m.url, (c,), (t,)) for m, (c, t) in zip((A, B), workers, strict=True)
+            ),
+        )
     )
     return builder, _decided(builder, [A], now_ms=1000)
 
@@ -168,7 +173,7 @@ def test_what_a_lost_worker_had_waits_for_it() -> None:
         (("d",), (TaskId("c", 1),), 6000)
     ]
     assert [(w.connectors, w.tasks) for w in then.workers] == [(("c",), (TaskId("c", 0),))]
-    builder.assignment = then
+    builder.assigned.put(then)
     assert _decided(builder, [A], now_ms=5999).waiting == then.waiting, "whoever leads by then"
     assert same_work(then, _decided(builder, [A], now_ms=5999))
     builder.set_incarnation(C.url, C.incarnation)
@@ -177,7 +182,7 @@ def test_what_a_lost_worker_had_waits_for_it() -> None:
 
 def test_what_waited_moves_when_the_delay_is_over_or_there_is_none() -> None:
     builder, then = _lost_b()
-    builder.assignment = then
+    builder.assigned.put(then)
     moved = _decided(builder, [A], now_ms=6000)
     assert (moved.waiting, moved.workers[0].connectors, len(moved.workers[0].tasks)) == ((), ("c", "d"), 2)
     assert _decided(builder, [A], now_ms=1000, delay_ms=0).waiting == ()
@@ -185,14 +190,14 @@ def test_what_waited_moves_when_the_delay_is_over_or_there_is_none() -> None:
 
 def test_a_worker_that_is_back_has_what_waited_for_it() -> None:
     builder, then = _lost_b()
-    builder.assignment = then
-    builder.set_incarnation(B.url, "reborn", is_ready=False)
+    builder.assigned.put(then)
+    builder.set_incarnation(B.url, "reborn", WorkerAbilities(is_ready=False))
     starting = _decided(builder, [A, Member(B.url, "reborn", is_ready=False)], now_ms=2000)
     mine = starting.of("reborn")
     assert mine is not None
     assert (mine.connectors, mine.tasks) == (("d",), ())
     assert [w.worker.tasks for w in starting.waiting] == [(TaskId("c", 1),)], "until it can run tasks"
-    builder.assignment = starting
+    builder.assigned.put(starting)
     back = _decided(builder, [A, Member(B.url, "reborn")], now_ms=2000)
     assert back.waiting == ()
     mine = back.of("reborn")
@@ -202,7 +207,7 @@ def test_a_worker_that_is_back_has_what_waited_for_it() -> None:
 
 def test_nothing_waits_for_a_worker_that_has_left_and_nothing_deleted_waits() -> None:
     builder, then = _lost_b()
-    builder.assignment = then
+    builder.assigned.put(then)
     builder.remove_connector("c")
     assert [(w.worker.connectors, w.worker.tasks) for w in _decided(builder, [A], 2000).waiting] == [(("d",), ())]
     builder.set_incarnation(B.url, None)

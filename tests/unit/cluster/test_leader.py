@@ -1,12 +1,12 @@
 """How the leader's commands become transactions. What is written is applied to a topic in memory."""
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from fencepost.cluster.command import PutConnector, PutTaskConfigs, RemoveConnector
+from fencepost.cluster.command import PutConnector, PutTaskConfigs, Reassign, RemoveConnector
 from fencepost.cluster.command_queue import CommandQueue
 from fencepost.cluster.errors import (
     AlreadyExistsError,
@@ -26,6 +26,7 @@ from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.testing import eventually
 from fencepost.transaction import ProduceError, StaleMemberError, WriterFencedError
 
+TOO_LARGE = ProduceError("Message size too large", is_refused=True, is_batch_too_large=True)
 URL, OTHER = "http://a:8083", "http://b:8083"
 Lead = Callable[..., Leader]
 
@@ -39,6 +40,7 @@ class Topic:
     def __init__(self) -> None:
         self.builder = SnapshotBuilder()
         self.transactions: list[list[bytes]] = []
+        self.sizes: list[int] = []
         self.gate = threading.Event()
         self.gate.set()
         self.failures: list[Exception | None] = []
@@ -78,6 +80,7 @@ class Topic:
             raise failure
         self.put(*self._sent)
         self.transactions.append([key for key, _ in self._sent])
+        self.sizes.append(sum(len(key) + len(value or b"") for key, value in self._sent))
         self._sent.clear()
 
 
@@ -132,10 +135,11 @@ def lead(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lead]:
         abandoned: Callable[..., set[TaskId]] = nothing,
         roster: Roster | None = None,
         queue: CommandQueue | None = None,
+        conf: Mapping[str, Any] | None = None,
     ) -> Leader:
         monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
         lost = LostTasks(ended or Ended(), abandoned)
-        leader = Leader("g", topic, {}, roster or Roster(lambda: list(urls)), lost, queue or CommandQueue())
+        leader = Leader("g", topic, conf or {}, roster or Roster(lambda: list(urls)), lost, queue or CommandQueue())
         leader.start()
         leader.on_term(Term(1, "proof"))
         started.append(leader)
@@ -183,7 +187,9 @@ def test_what_waits_for_different_connectors_is_one_transaction_with_its_assignm
     assert "first" in first.result(60).connectors
     assert all({f"c{n}" for n in range(5)} <= set(each.result(60).connectors) for each in others)
     together = topic.transactions[before + 1]
-    assert together == [*(f"connector-c{n}".encode() for n in range(5)), together[-1]]
+    configs = [f"connector-c{n}".encode() for n in range(5)]
+    placements = [f"fencepost-placement-c{n}".encode() for n in range(5)]
+    assert together == [*configs, *placements, b"fencepost-assignment"]
     snapshot = others[0].result()
     assert snapshot.assignment is not None
     assert {f"c{n}" for n in range(5)} <= set(snapshot.assignment.workers[0].connectors)
@@ -464,6 +470,112 @@ def test_a_config_that_no_record_can_hold_is_refused_and_those_beside_it_are_wri
 
 
 def test_a_config_that_the_topic_refuses_is_no_error_that_passes(leader: Leader, topic: Topic) -> None:
-    topic.failures = [ProduceError("Message size too large", is_refused=True, is_batch_too_large=True)]
+    topic.failures = [TOO_LARGE, TOO_LARGE]  # with the new assignment and without it
     with pytest.raises(BadRequestError, match=r"The topic configs refuses.*max\.message\.bytes"):
         leader.submit(put("c")).result(60)
+
+
+def test_a_connector_is_deleted_although_the_assignment_is_refused(leader: Leader, topic: Topic) -> None:
+    leader.submit(put("c")).result(60)
+    topic.failures = [TOO_LARGE]
+    assert "c" not in leader.submit(RemoveConnector("c")).result(60).connectors
+    assert [b"connector-c", b"target-state-c"] in topic.transactions
+
+
+def test_an_assignment_that_no_record_can_hold_is_shown_and_a_deletion_mends_it(
+    lead: Lead, topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker of an older version reads one record; no other can take over what this connector has."""
+    leader = lead(topic, conf={"message.max.bytes": 30_000})
+    leader.submit(put("large")).result(60)
+    leader.submit(put("small")).result(60)
+    assert leader.refusal is None
+    configured = leader.submit(PutTaskConfigs("large", [{}] * 9000)).result(60)
+    assert len(configured.tasks("large")) == 9000, "the command is carried out"
+    assert leader.refusal is not None
+    assert "fencepost-placement-large takes" in leader.refusal
+    assert "30,000" in leader.refusal
+    assert "delete it" in leader.refusal
+    said = [each for each in caplog.records if "nothing moves" in each.getMessage()]
+    assert [each.levelname for each in said] == ["ERROR"], "and it is not said at each look"
+    leader.submit(PutTaskConfigs("small", [{}])).result(60)
+    assert leader.refusal is not None
+    leader.submit(RemoveConnector("large")).result(60)
+    assert leader.refusal is None
+    assert _tasks(topic, "i") == (TaskId("small", 0),)
+
+
+def test_tasks_of_a_lost_worker_move_however_many_there_are(lead: Lead, topic: Topic) -> None:
+    """One record with 9,000 connectors of two tasks has more bytes than Kafka takes by default."""
+    name = "connector-with-a-usual-name-{:05}"
+    for number in range(9000):
+        connector = name.format(number)
+        topic.put(
+            records.connector_config(connector, {}),
+            *(records.task_config(TaskId(connector, task), {}) for task in range(2)),
+            records.tasks_commit(connector, 2),
+        )
+    roster = [URL, OTHER]
+    topic.put(records.worker_incarnation(OTHER, "j"))
+    leader = lead(topic, roster)
+    eventually(lambda: len(_tasks(topic, "j")) == 9000, within_s=60)
+    roster.remove(OTHER)
+    leader.reassign(60)
+    assert len(_tasks(topic, "i")) == 18000
+    assert leader.refusal is None
+    written = topic.sizes[-1]
+    leader.submit(RemoveConnector(name.format(7))).result(60)
+    assert topic.sizes[-1] < 1000 < written, "as much is written as has changed"
+
+
+OLDER = (b"fencepost-worker-" + OTHER.encode(), b'{"incarnation":"j","ready":true}')
+
+
+def test_a_worker_of_an_older_version_gets_its_work_in_one_record(lead: Lead, topic: Topic) -> None:
+    topic.put(OLDER)
+    roster = [URL, OTHER]
+    leader = lead(topic, roster)
+    configure_two_tasks(leader)
+    eventually(lambda: _tasks(topic, "j"), within_s=60)
+    assert not any(key.startswith(b"fencepost-placement-") for keys in topic.transactions for key in keys)
+    topic.put(records.worker_left(OTHER, "j"))
+    leader.reassign(10)
+    assert len(_tasks(topic, "i")) == 2
+    assert b"fencepost-placement-c" in topic.transactions[-1], "all workers read several records now"
+    topic.put((OLDER[0], OLDER[1].replace(b'"j"', b'"k"')))
+    leader.reassign(10)
+    assert len(_tasks(topic, "k")) == 1, "so the way back is possible, too"
+    assert topic.transactions[-1] == [b"fencepost-assignment"]
+
+
+def test_a_worker_of_an_older_version_gets_nothing_where_one_record_cannot_hold_everything(
+    lead: Lead, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fencepost.cluster.command._MOST_IN_ONE", 100)
+    topic.put(OLDER)
+    leader = lead(topic, [URL, OTHER])
+    configure_two_tasks(leader)
+    eventually(lambda: len(_tasks(topic, "i")) == 2, within_s=60)
+    assert _is_assigned(topic, "j"), "it is waited for where it still has something to end"
+    assert _tasks(topic, "j") == ()
+
+
+def test_a_leader_at_rest_decides_only_once(lead: Lead, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = []
+    decide = Reassign.decide
+
+    def counted(self: Reassign, snapshot: ClusterSnapshot) -> Sequence[records.Encoded]:
+        decided.append(snapshot.offset)
+        return decide(self, snapshot)
+
+    monkeypatch.setattr(Reassign, "decide", counted)
+    leader = lead(topic)
+    configure_two_tasks(leader)
+    leader.reassign(10)
+    count = len(decided)
+    for _ in range(5):
+        leader.reassign(10)
+    assert len(decided) == count
+    topic.put(records.worker_incarnation(URL, "later"))
+    leader.reassign(10)
+    assert len(_tasks(topic, "later")) == 2

@@ -231,13 +231,13 @@ def test_assignment_survives_the_round_trip(log: Log):
     value = Assignment(
         7, (WorkerAssignment("i1", "http://h:1", ("a",), (A0, TaskId("b-c", 3))), WorkerAssignment("i2", ""))
     )
-    assert log.put(records.assignment(value)) == [AssignmentChanged(value)]
+    assert log.put(records.assignment(value)) == [AssignmentChanged(7)]
     assert log.snapshot.assignment == value
     assert value.of("i1") is value.workers[0]
     assert value.of("i3") is None
     waiting = (HeldBackWork(WorkerAssignment("i3", "http://l:1", ("d",), (TaskId("d", 0),)), 1_700_000_000_000),)
     absent = replace(value, generation=8, waiting=waiting)
-    assert log.put(records.assignment(absent)) == [AssignmentChanged(absent)]
+    assert log.put(records.assignment(absent)) == [AssignmentChanged(absent.generation)]
 
 
 @pytest.mark.parametrize(
@@ -301,11 +301,11 @@ def test_freezing_shares_what_has_not_changed(log: Log):
 
 def test_a_leave_takes_away_the_incarnation_that_it_names_and_no_other(log: Log):
     log.put(records.worker_incarnation("u", "first"), records.worker_left("u", "first"))
-    assert (dict(log.snapshot.incarnations), log.snapshot.ready_workers) == ({}, frozenset())
+    assert (dict(log.snapshot.incarnations), dict(log.snapshot.abilities)) == ({}, {})
     log.put(records.worker_incarnation("u", "second"))
     log.put(records.worker_left("u", "first"))  # delivered late
     assert dict(log.snapshot.incarnations) == {"u": "second"}
-    assert log.snapshot.ready_workers == {"u"}
+    assert log.snapshot.abilities["u"].is_ready
 
 
 def test_who_has_left_is_not_brought_back_by_an_announcement_that_is_delivered_late(log: Log):

@@ -7,20 +7,28 @@ import pytest
 
 from fencepost.cluster.info import HealthStatus
 from fencepost.telemetry.secret import hold
-from fencepost.worker.operation.cluster.probes import Probes
+from fencepost.worker.operation.cluster.probes import HealthCheck, Probes
 from fencepost.worker.progress import Progress
 
 
-def probes(absence: str | None, *, topic: Any = None) -> Probes:
+def probes(absence: str | None, *, topic: Any = None, refusal: str | None = None) -> Probes:
     progress = Progress()
     progress.is_started = True
     readable = SimpleNamespace(read_to_end=lambda timeout_s: None)
     other: Any = SimpleNamespace(read=None, here=None)
-    return Probes(topic or readable, progress, SimpleNamespace(absence=absence), lambda: b"", other, other)
+    spark, leader = SimpleNamespace(absence=absence), SimpleNamespace(is_leading=True, refusal=refusal)
+    return Probes(HealthCheck(topic or readable, progress, spark, leader), lambda: b"", other, other)
 
 
 def test_a_worker_whose_spark_runs_is_healthy() -> None:
     assert probes(None).health().status is HealthStatus.HEALTHY
+
+
+def test_a_leader_that_cannot_write_an_assignment_says_why() -> None:
+    health = probes(None, refusal="the assignment cannot be written: too large").health()
+    assert health.status is HealthStatus.HEALTHY
+    assert "It leads" in health.message
+    assert "too large" in health.message
 
 
 def test_a_worker_without_spark_is_not_ready_and_says_why_without_secrets() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from fencepost.cluster.info import Health, HealthStatus
+from fencepost.cluster.leadership import LeaderState
 from fencepost.storage.config_topic import ConfigTopic
 from fencepost.telemetry.secret import hide
 from fencepost.worker.operation.observation.figures import Figures
@@ -14,6 +15,7 @@ _READ_S = 10.0
 _HEALTHY = "Worker has completed startup and is ready to handle requests."
 _STARTING = "Worker is still starting up."
 _WITHOUT_SPARK = "Worker answers requests, but cannot run tasks: Spark is not running, and is started again."
+_REFUSED = "It leads, and fails to write what it decides:"
 _UNHEALTHY = "Worker was unable to handle this request and may be unable to handle other requests."
 
 
@@ -29,22 +31,24 @@ class Probes:
     """The `ProbeOperations` of a worker."""
 
     def __init__(
-        self,
-        topic: ConfigTopic,
-        progress: Progress,
-        spark: KeptSpark,
-        metrics: Callable[[], bytes],
-        figures: Figures,
-        logs: Logs,
+        self, health: Callable[[], Health], metrics: Callable[[], bytes], figures: Figures, logs: Logs
     ) -> None:
-        self._topic = topic
-        self._progress = progress
-        self._spark = spark
+        self.health = health
         self.metrics = metrics
         self.figures, self.figures_here = figures.read, figures.here
         self.logs, self.logs_here = logs.read, logs.here
 
-    def health(self) -> Health:
+
+class HealthCheck:
+    """Whether this worker can work, and what it fails to do."""
+
+    def __init__(self, topic: ConfigTopic, progress: Progress, spark: KeptSpark, leader: LeaderState) -> None:
+        self._topic = topic
+        self._progress = progress
+        self._spark = spark
+        self._leader = leader
+
+    def __call__(self) -> Health:
         if not self._progress.is_started:
             return Health(HealthStatus.STARTING, f"{_STARTING} {self._progress.described()}")
         try:
@@ -54,4 +58,7 @@ class Probes:
         absence = self._spark.absence
         if absence is not None:
             return Health(HealthStatus.STARTING, f"{_WITHOUT_SPARK} {hide(absence)}")
+        refusal = self._leader.refusal
+        if refusal is not None:  # a restart would not mend it, so the worker stays healthy
+            return Health(HealthStatus.HEALTHY, f"{_HEALTHY} {_REFUSED} {hide(refusal)}")
         return Health(HealthStatus.HEALTHY, _HEALTHY)

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from fencepost.api.hosted_task import PLUGIN_FIGURES
 from fencepost.cluster.info import RetentionInfo
+from fencepost.cluster.leadership import LeaderState
 from fencepost.mirror.metric.kinds import KINDS, FigureKind
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, StatusTable
@@ -53,7 +54,7 @@ _WORKER = "kafka_connect_connect_worker_metrics"
 class WorkerFigures:
     """Values that only the worker process knows, read at every scrape."""
 
-    is_leader: Callable[[], bool]
+    leader: LeaderState
     connectors: Callable[[], int]
     tasks: Callable[[], int]
     connector_startups: Callable[[], dict[str, int]]
@@ -167,7 +168,12 @@ class WorkerMetrics(Collector):
         yield _single(
             "kafka_connect_connect_worker_rebalance_metrics_is_leader",
             "1 if this worker leads, else 0.",
-            float(self._figures.is_leader()),
+            float(self._figures.leader.is_leading),
+        )
+        yield _single(
+            "fencepost_leader_refused",
+            "1 if this worker leads and cannot write an assignment, so that nothing moves: GET /health says why.",
+            float(self._figures.leader.refusal is not None),
         )
         yield _restarts({"connector": self._figures.connector_startups()["restarts"], "task": self._totals.restarts})
         ended = _metric(

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -34,8 +35,9 @@ def page(member: MemberMeter, jvm: JvmFigures | None) -> str:
     for name, counters in (("in", Counters()), ("out", SinkCounters())):
         totals.reported(TaskReport(name, 0, "i", RunState.RUNNING, counters=counters.to_json()))
     startups = dict.fromkeys(("attempts", "successes", "failures", "restarts"), 0)
+    leader = SimpleNamespace(is_leading=True, refusal=None)
     figures = WorkerFigures(
-        lambda: True, lambda: 2, lambda: 2, lambda: startups, lambda: None, dict, lambda: RetentionInfo(False),
+        leader, lambda: 2, lambda: 2, lambda: startups, lambda: None, dict, lambda: RetentionInfo(False),
     )  # fmt: skip
     exporter = ExporterFigures(
         "http://w:8083", 1_700_000_000_000, lambda _: ("source", "1.2"), member.figures, lambda: jvm

@@ -5,6 +5,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -35,8 +36,9 @@ class Page:
         self.totals = totals or TaskTotals()
         self.counters = Counters()
         startups = {"attempts": 3, "successes": 2, "failures": 1, "restarts": 4}
+        self.leader = SimpleNamespace(is_leading=True, refusal=None)
         figures = WorkerFigures(
-            lambda: True, lambda: 1, lambda: 1, lambda: startups, lambda: jvm_pid, lambda: {"SIGSEGV": 2},
+            self.leader, lambda: 1, lambda: 1, lambda: startups, lambda: jvm_pid, lambda: {"SIGSEGV": 2},
             lambda: RetentionInfo(True, 1_700_000_000_000, topics=EMPTIED),
             lambda: {"c": [["starts", "", 3.0], ["damaged"]]},
         )  # fmt: skip
@@ -69,6 +71,12 @@ def test_totals_are_counters_and_everything_else_is_a_gauge(page: Page) -> None:
     assert {name for name, kind in types.items() if kind not in ("counter", "gauge")} == {"jvm_gc_collection_seconds"}
     of_jmx = r"task_error_metrics_total_"  # attributes that begin with it; their counters are beside them
     assert not [name for name in types if re.search(r"_total_(?!task_count)", name) and not re.search(of_jmx, name)]
+
+
+def test_a_leader_that_cannot_write_an_assignment_is_measured(page: Page) -> None:
+    assert page.samples["fencepost_leader_refused"] == 0
+    page.leader.refusal = "too large"
+    assert page.samples["fencepost_leader_refused"] == 1
 
 
 def test_every_help_text_is_a_sentence_that_says_the_unit_of_a_time_or_share(page: Page) -> None:

@@ -206,7 +206,7 @@ class Stage:
         self.is_store_away = False
         self.host = ConnectorHost("me", services)
         self.config = MemoryTopic()
-        self.config.builder.assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c", "slow")),))
+        self.config.builder.assigned.put(Assignment(1, (WorkerAssignment("me", "http://w:1", ("c", "slow")),)))
 
     def _put(self, connector: str, configs: Sequence[Any]) -> "Future[Any]":
         answer: Future[None] = Future()

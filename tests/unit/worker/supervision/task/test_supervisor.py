@@ -770,7 +770,7 @@ def test_starts_of_one_connector_that_take_long_hold_up_no_other_s(monkeypatch: 
     for name, count in (("c", 64), ("d", 1)):
         configs = [records.task_config(TaskId(name, n), {}) for n in range(count)]
         config.write(records.connector_config(name, {}), *configs, records.tasks_commit(name, count))
-    config.builder.assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c", "d"), tuple(tasks)),))
+    config.builder.assigned.put(Assignment(1, (WorkerAssignment("me", "http://w:1", ("c", "d"), tuple(tasks)),)))
     supervisor.start()
     try:
         supervisor.changed(config.snapshot)

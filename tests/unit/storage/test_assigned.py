@@ -1,0 +1,150 @@
+"""The records of an assignment: what they say, also after compaction, half read, and beside those of older workers."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.storage import records
+from fencepost.storage.assigned import changes, in_order
+from fencepost.storage.change import Assignment, HeldBackWork, WorkerAssignment
+from fencepost.storage.fold import after, apply
+from fencepost.storage.ids import TaskId
+from fencepost.storage.records import Encoded
+from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+
+IDS = ["i0", "i1", "i2", "i3"]
+CONNECTORS = "abcd"
+ITEMS = [(name, number) for name in CONNECTORS for number in (None, 0, 1, 2)]
+
+
+@st.composite
+def assignments(draw: st.DrawFn, generation: int) -> Assignment:
+    """Each connector and task is with one holder, or none. The last two ids wait."""
+    present = draw(st.lists(st.sampled_from(IDS), unique=True, min_size=1))
+    held: dict[str, list[tuple[str, int | None]]] = {id_: [] for id_ in present}
+    for item in ITEMS:
+        owner = draw(st.sampled_from([*present, None]))
+        if owner is not None:
+            held[owner].append(item)
+    shares = [_share(id_, items) for id_, items in sorted(held.items())]
+    working = tuple(share for share in shares if share.incarnation in IDS[:2])
+    waiting = in_order([HeldBackWork(share, 1000) for share in shares if share.incarnation in IDS[2:]])
+    return Assignment(generation, working, waiting, 1)
+
+
+def _share(id_: str, items: Iterable[tuple[str, int | None]]) -> WorkerAssignment:
+    connectors = tuple(sorted(name for name, number in items if number is None))
+    tasks = tuple(sorted(TaskId(name, number) for name, number in items if number is not None))
+    return WorkerAssignment(id_, f"http://{id_}:1", connectors, tasks)
+
+
+def several() -> st.SearchStrategy[list[Assignment]]:
+    return st.tuples(*(assignments(generation) for generation in range(1, 5))).map(list)
+
+
+def written(found: Iterable[Assignment]) -> list[list[Encoded]]:
+    """Return the records of each change."""
+    before: Assignment | None = None
+    transactions = []
+    for each in found:
+        transactions.append(changes(before, each))
+        before = each
+    return transactions
+
+
+def folded(log: Iterable[Encoded]) -> Assignment | None:
+    return after(ClusterSnapshot(), log).assignment
+
+
+@settings(max_examples=60, deadline=None)
+@given(several())
+def test_records_of_changes_say_each_assignment(found: list[Assignment]) -> None:
+    builder, offset = SnapshotBuilder(), 0
+    for each, transaction in zip(found, written(found), strict=True):
+        for key, value in transaction:
+            apply(builder, offset := offset + 1, key, value)
+        assert builder.freeze().assignment == each
+
+
+@settings(max_examples=60, deadline=None)
+@given(several())
+def test_each_change_continues_from_a_snapshot(found: list[Assignment]) -> None:
+    snapshot = ClusterSnapshot()
+    for each, transaction in zip(found, written(found), strict=True):
+        snapshot = after(snapshot, transaction)
+        assert snapshot.assignment == each
+
+
+@settings(max_examples=60, deadline=None)
+@given(several(), st.integers(0, 200), st.booleans())
+def test_a_compacted_log_says_the_same(found: list[Assignment], clean_to: int, has_tombstones: bool) -> None:
+    log = [record for transaction in written(found) for record in transaction]
+    last = {key: offset for offset, (key, _) in enumerate(log)}
+    kept = [
+        (key, value)
+        for offset, (key, value) in enumerate(log)
+        if offset >= clean_to or (last[key] == offset and (value is not None or has_tombstones))
+    ]
+    assert folded(kept) == found[-1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(several(), st.data())
+def test_half_of_a_change_changes_nothing(found: list[Assignment], data: st.DataObject) -> None:
+    """A transaction may come in several answers of the broker, and what was read so far is published each time."""
+    *before, last = written(found)
+    builder, offset = SnapshotBuilder(), 0
+    for key, value in (record for transaction in before for record in transaction):
+        apply(builder, offset := offset + 1, key, value)
+    frozen = builder.freeze().assignment
+    for key, value in last[: data.draw(st.integers(0, len(last) - 1))]:
+        apply(builder, offset := offset + 1, key, value)
+        assert builder.freeze().assignment is frozen
+
+
+def test_what_did_not_change_is_the_same_object() -> None:
+    first = Assignment(1, (_share("i0", [("a", None), ("a", 0)]), _share("i1", [("b", None), ("b", 0)])), (), 1)
+    second = replace(first, generation=2, workers=(first.workers[0], _share("i1", [("b", None)])))
+    before = after(ClusterSnapshot(), changes(None, first))
+    then = after(before, changes(before.assignment, second))
+    assert before.assignment is not None
+    assert then.assignment is not None
+    assert then.assignment.workers[0] is before.assignment.workers[0]
+    assert then.assignment.workers[1].tasks == ()
+
+
+def test_records_grow_with_the_connectors_that_move_and_not_with_those_that_are_there() -> None:
+    many = [(f"c{n}", None) for n in range(5000)]
+    first = Assignment(1, (_share("i0", many), _share("i1", [])), (), 1)
+    second = Assignment(2, (_share("i0", many[1:]), _share("i1", many[:1])), (), 1)
+    moved = changes(first, second)
+    assert [key.decode() for key, _ in moved] == ["fencepost-placement-c0", "fencepost-assignment"]
+    assert sum(len(key) + len(value or b"") for key, value in moved) < 300
+
+
+OLD = Assignment(5, (_share("i0", [("a", None), ("a", 0)]),))
+NEW = Assignment(6, (_share("i0", [("a", None)]), _share("i1", [("a", 0)])), (), 6)
+
+
+def test_a_worker_that_reads_one_record_reads_no_work_from_the_head() -> None:
+    key, value = changes(OLD, NEW)[-1]
+    assert key == b"fencepost-assignment"
+    read = orjson.loads(value or b"")
+    assert (read["generation"], read["workers"]) == (6, [])
+
+
+def test_records_of_an_earlier_series_do_not_count_when_another_begins() -> None:
+    """A leader of the older version has written one record in between, which was compacted away since."""
+    earlier = changes(None, Assignment(3, (_share("i9", [("gone", None), ("a", 1)]),), (), 3))
+    assert folded([*earlier, records.assignment(OLD)]) == OLD
+    later = changes(OLD, NEW)
+    assert folded([*earlier, records.assignment(OLD), *later]) == NEW
+    assert folded([*(each for each in earlier if each[0] != b"fencepost-assignment"), *later]) == NEW
+
+
+def test_an_assignment_in_one_record_replaces_those_of_several() -> None:
+    one = records.assignment(replace(OLD, generation=7))
+    assert folded([*changes(OLD, NEW), one]) == replace(OLD, generation=7)
