@@ -13,6 +13,7 @@ from fencepost.transaction.errors import (
     is_refusal,
 )
 from fencepost.transaction.fencing import ConfOf, fence
+from fencepost.transaction.group_transactions import GroupTransactions
 from fencepost.transaction.lane import lane_ids, lock_out, open_lanes
 from fencepost.transaction.state import WriterState
 from fencepost.transaction.writer import TransactionalWriter, WriterTimeouts, produce_error
@@ -20,6 +21,7 @@ from fencepost.transaction.writer import TransactionalWriter, WriterTimeouts, pr
 __all__ = [
     "CommitUnknownError",
     "ConfOf",
+    "GroupTransactions",
     "ProduceError",
     "StaleMemberError",
     "TransactionalWriter",

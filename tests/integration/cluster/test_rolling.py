@@ -39,11 +39,12 @@ def cluster(kafka: EmbeddedKafka, tmp_path: Path, request: pytest.FixtureRequest
         yield made
 
 
-def roll(cluster: Cluster, mode: str) -> None:
+def roll(cluster: Cluster, mode: str, key: str = MODE) -> None:
     """Restart one worker after the other with another mode; each is back, and has tasks, before the next one goes."""
     for worker in cluster.workers:
         assert worker.stop() == 0
-        worker.properties[MODE] = mode
+        worker.properties.pop(MODE, None)
+        worker.properties[key] = mode
         ready(worker)
         cluster.await_leader()
 
@@ -59,14 +60,18 @@ def doubles(verdict: Verdict) -> list[int]:
 
 
 @pytest.mark.parametrize("cluster", [(3 if IS_LONG else 2, "disabled")], indirect=True)
-def test_two_rolling_upgrades_lose_nothing_and_end_exactly_once(cluster: Cluster, topic_name: str) -> None:
+@pytest.mark.parametrize(
+    "rolls", [[(MODE, "preparing"), (MODE, "enabled")], [("exactly.once.source.enabled", "true")]], ids=["two", "one"]
+)
+def test_rolling_upgrades_lose_nothing_and_end_exactly_once(
+    cluster: Cluster, topic_name: str, rolls: list[tuple[str, str]]
+) -> None:
     count, via = 30_000, cluster.workers[0]
     ok(via.create(topic_name, rows(topic_name, count, TASKS, PER_S)), 201)
     cluster.await_owners(topic_name, TASKS, cluster.workers, via)
-    roll(cluster, "preparing")
-    cluster.await_owners(topic_name, TASKS, cluster.workers, via)
-    roll(cluster, "enabled")
-    cluster.await_owners(topic_name, TASKS, cluster.workers, via)
+    for key, value in rolls:
+        roll(cluster, value, key)
+        cluster.await_owners(topic_name, TASKS, cluster.workers, via)
     once_from = max(committed(cluster, topic_name))
     assert once_from < count - PER_S, "the load ended before the upgrade did"
     killed = cluster.followers()[0]

@@ -12,8 +12,8 @@ def check_exactly_once(findings: Findings, instance: SourceConnector, worker: Wo
     if demanding is not None and worker.exactly_once is not ExactlyOnceSource.ENABLED:
         findings.fault(
             demanding,
-            "This worker does not have exactly-once source support enabled: set exactly.once.source.support=enabled in "
-            "the workers' files, or remove this setting.",
+            f"{demanding} needs exactly-once source support, which this worker does not have enabled: set "
+            "exactly.once.source.support=enabled in the workers' files, or remove this setting.",
         )
     key = SourceConnectorConfig.key_of("exactly_once_support")
     if not findings.is_valid(key) or _chosen(findings, key) != ExactlyOnceDemand.REQUIRED.value:
