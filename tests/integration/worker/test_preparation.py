@@ -282,3 +282,16 @@ def test_step_7_the_own_topic_comes_first_and_the_worker_s_fills_in(scene: Prepa
     writer.close()
     stored = {p["filename"]: o["position"] for p, o in scene.admit(admissions).offsets}
     assert stored == {"a": 9, "b": 2}
+    of_connector = admissions.view(scene.topic.read_to_end(20), "c", may_be_missing=True)  # of its context (KIP-618)
+    assert {(p or {})["filename"]: o["position"] for p, o in of_connector.offsets} == stored
+
+
+def test_connector_reads_the_worker_s_offsets_while_its_own_topic_is_missing(scene: PreparationStage) -> None:
+    scene.write(records.connector_config("c", {**scene.config, "offsets.storage.topic": f"{scene.offsets_topic}-own"}))
+    admissions, writer = scene.hosted(), scene.task_producer()
+    key, value = encode("c", {"filename": "a"}, {"position": 1})
+    writer.send(scene.offsets_topic, value, key=key)
+    writer.commit()
+    writer.close()
+    view = admissions.view(scene.topic.read_to_end(20), "c", may_be_missing=True)
+    assert [(p, o) for p, o in view.offsets] == [({"filename": "a"}, {"position": 1})]
