@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from fencepost.config.credentials import combined
 from fencepost.config.properties import read_properties
 from fencepost.config.raw import names_in
 from fencepost.config.reference import has_references
@@ -15,9 +16,14 @@ _LOCAL = "127.0.0.1:9092"
 
 
 def client_properties(properties: Path | None, bootstrap: str | None, own: str | None = None) -> dict[str, str]:
-    """Return a file's settings, such as a worker's, and the brokers: as given, else `own`, else the file's."""
+    """Return a file's settings, such as a worker's, and the brokers: as given, else `own`, else the file's.
+
+    `own` are those of a connector's config. The credentials of the file do not go there, unless they are the file's.
+    """
     given = {} if properties is None else read_worker_file(properties)
-    return {**given, BOOTSTRAP: bootstrap or own or given.get(BOOTSTRAP) or _LOCAL}
+    if own and not bootstrap:
+        return combined({BOOTSTRAP: _LOCAL, **given}, {BOOTSTRAP: own})
+    return {**given, BOOTSTRAP: bootstrap or given.get(BOOTSTRAP) or _LOCAL}
 
 
 def read_worker_file(path: Path) -> dict[str, str]:

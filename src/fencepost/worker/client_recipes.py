@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fencepost.config.connector import RuntimeChoice
+from fencepost.config.credentials import combined
 from fencepost.config.raw import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.task.channel.client_recipe import ClientRecipe
@@ -38,13 +39,13 @@ class ClientRecipes:
 
     def task_admin(self, connector_config: RawConfig) -> ClientRecipe:
         """Return the admin client for the cluster that the connector's producers write to."""
-        worker = {**self._worker(_ADMIN), **self.target(connector_config)}
-        return ClientRecipe("admin", worker, overrides(connector_config, _ADMIN))
+        own = {**_servers(connector_config), **overrides(connector_config, _ADMIN)}
+        return ClientRecipe("admin", self._with_target(_ADMIN), own)
 
     def task_reader(self, connector_config: RawConfig) -> ClientRecipe:
         """Return the reader of the connector's own offsets topic, which is in that cluster, too."""
-        worker = {**self._worker(_CONSUMER), **self.target(connector_config)}
-        return ClientRecipe("reader", worker, overrides(connector_config, _CONSUMER))
+        own = {**_servers(connector_config), **overrides(connector_config, _CONSUMER)}
+        return ClientRecipe("reader", self._with_target(_CONSUMER), own)
 
     def sink(self, connector_config: RawConfig, group: str, client_id: str) -> ClientRecipe:
         """Return the consumer of a sink's task; `group` and `client_id` unless the config has others."""
@@ -58,12 +59,11 @@ class ClientRecipes:
 
     def dead_letter_reader(self, connector_config: RawConfig, group: str) -> ClientRecipe:
         """Return the consumer that reads a connector's dead letters, where its producers write; only committed ones."""
-        worker = {**self._worker(_CONSUMER), **self.target(connector_config)}
-        own = {
-            key: v for key, v in overrides(connector_config, _CONSUMER).items() if key not in (BOOTSTRAP, "group.id")
-        }
+        given = overrides(connector_config, _CONSUMER)
+        own = {key: value for key, value in given.items() if key not in (BOOTSTRAP, "group.id")}
         committed = {"isolation.level": "read_committed"}
-        return ClientRecipe("range", {**worker, **committed}, {**own, **committed}, (group,))
+        worker = {**self._with_target(_CONSUMER), **committed}
+        return ClientRecipe("range", worker, {**own, **_servers(connector_config), **committed}, (group,))
 
     def sink_admin(self, connector_config: RawConfig) -> ClientRecipe:
         """Return the admin client for the cluster that a sink reads, with the admin's settings.
@@ -78,6 +78,10 @@ class ClientRecipes:
     def target(self, connector_config: RawConfig) -> dict[str, str]:
         """Return the bootstrap setting of the cluster that a connector's producers write to."""
         return {BOOTSTRAP: str({**self._worker(_PRODUCER), **producer_overrides(connector_config)}[BOOTSTRAP])}
+
+    def _with_target(self, prefix: str) -> dict[str, object]:
+        """Return a kind of client's properties for the brokers that the worker's file gives to producers."""
+        return {**self._worker(prefix), BOOTSTRAP: self._worker(_PRODUCER)[BOOTSTRAP]}
 
     def _producer(self, kind: str, connector_config: RawConfig) -> ClientRecipe:
         return ClientRecipe(kind, self._worker(_PRODUCER), producer_overrides(connector_config))
@@ -103,6 +107,11 @@ def producer_overrides(connector_config: RawConfig) -> dict[str, str]:
     return {**overrides(connector_config, _PRODUCER), **({} if own is None else {_CLIENT: own})}
 
 
+def _servers(connector_config: RawConfig) -> dict[str, str]:
+    """Return the bootstrap setting of a connector's producers; empty if it has none of its own."""
+    return {key: value for key, value in overrides(connector_config, _PRODUCER).items() if key == BOOTSTRAP}
+
+
 def producer_properties(config: WorkerConfig, connector_config: Mapping[str, str | None]) -> dict[str, object]:
     """Return Java's properties of a connector's producers, of a config whose references are looked up."""
-    return {**shared_properties(config, _PRODUCER), **producer_overrides(connector_config)}
+    return combined(shared_properties(config, _PRODUCER), producer_overrides(connector_config))

@@ -7,6 +7,7 @@ from typing import Any
 
 from fencepost.api import OffsetsInGroup, RetriableError
 from fencepost.config.connector import PLUGIN_VERSION
+from fencepost.config.credentials import combined
 from fencepost.config.raw import RawConfig, names_in
 from fencepost.config.reference import has_references
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
@@ -162,7 +163,7 @@ class WorkerSettings:
 
     def consumer_properties(self, connector_config: RawConfig) -> dict[str, object]:
         """Return Java's properties of a sink's consumers."""
-        return {**shared_properties(self.config, _CONSUMER), **overrides(self._known(connector_config), _CONSUMER)}
+        return combined(shared_properties(self.config, _CONSUMER), overrides(self._known(connector_config), _CONSUMER))
 
     def sink_group(self, connector: str, connector_config: RawConfig) -> str:
         """Return the consumer group of a sink."""

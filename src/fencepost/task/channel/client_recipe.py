@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fencepost.config.credentials import combined
 from fencepost.kafka.setting.client_settings import (
     admin_conf,
     producer_conf,
@@ -32,7 +33,8 @@ class ClientRecipe(Message):
     Attributes:
         kind: the kind of client, a key of `_MAKERS`.
         worker: the properties that the worker's file gives it.
-        own: those of the connector, which replace the worker's; they may have references.
+        own: those of the connector, which replace the worker's; they may have references. If they name other brokers,
+            nothing that identifies the worker goes there.
         names: the group that it has by default, and its client id, if its kind has them.
         fixed: settings of librdkafka that nobody can change.
         place: the part of a task's spec that has the result.
@@ -48,7 +50,7 @@ class ClientRecipe(Message):
     def translated(self, look_up: LookUp) -> Translated:
         """Return librdkafka's settings. Raises ConfigError, and what `look_up` raises."""
         own = look_up(self.own)
-        made = _MAKERS[self.kind]({**self.worker, **own}, _names(self.names, own))
+        made = _MAKERS[self.kind](combined(self.worker, own), _names(self.names, own))
         return Translated({**made.conf, **self.fixed}, made.warnings)
 
 

@@ -2,19 +2,22 @@
 
 from collections.abc import Mapping
 
-from fencepost.api import Connector
+from fencepost.api import Connector, SinkConnector
 from fencepost.cluster.info import KeyReport, KeyValue
+from fencepost.config.client import SecurityConfig
 from fencepost.config.connector import RuntimeChoice
+from fencepost.config.credentials import PROTOCOL, combined, is_weaker, lacks_credentials
 from fencepost.config.override import check_overrides
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.setting.client_settings import check_sink_settings, client_faults, transaction_timeout_ms
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import SettingsError, translate
 from fencepost.redaction import HIDDEN
-from fencepost.worker.client_recipes import producer_properties, shared_properties
+from fencepost.worker.client_recipes import BOOTSTRAP, producer_properties, shared_properties
 from fencepost.worker.validation.findings import below
 
 _OVERRIDE = "override."
+_JAAS = SecurityConfig.key_of("sasl_jaas_config")
 
 
 def override_reports(given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:
@@ -28,6 +31,34 @@ def own_client_faults(connector: type[Connector], given: Mapping[str, str], work
         own = {key: value for key, value in below(prefix, given).items() if not key.startswith(_OVERRIDE)}
         refused = check_overrides("All", own, allowed_paths=worker.override_allowed_paths)
         faults |= {prefix + key: f"{prefix}{key}: {reason}" for key, reason in refused.items()}
+    return faults
+
+
+def credential_faults(connector: type[Connector], given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
+    """Return, by key, why clients would need the worker's credentials in another cluster, or would send them in clear.
+
+    Admin clients go where the connector reads and where it writes, and readers of a source's offsets where it writes.
+    """
+    own = {kind: below(f"{kind.value}.{_OVERRIDE}", given) for kind in ClientKind}
+    is_sink = issubclass(connector, SinkConnector)
+    followed = {
+        ClientKind.ADMIN: (ClientKind.PRODUCER, *([ClientKind.CONSUMER] if is_sink else [])),
+        ClientKind.CONSUMER: () if is_sink else (ClientKind.PRODUCER,),
+    }
+    faults: dict[str, str] = {}
+    for kind, settings in own.items():
+        prefix, shared = f"{kind.value}.{_OVERRIDE}", shared_properties(worker, f"{kind.value}.")
+        if is_weaker(shared, settings) and _JAAS not in settings:
+            faults[prefix + PROTOCOL] = (
+                f"{prefix}{PROTOCOL}: the worker's credentials, which this client would use, are sent through TLS "
+                f"only. Remove it, or give the client credentials of its own ({prefix}{_JAAS})"
+            )
+        for named in (kind, *followed.get(kind, ())):
+            servers = own[named].get(BOOTSTRAP)
+            if servers is not None and lacks_credentials(shared, {**settings, BOOTSTRAP: servers}):
+                key = f"{named.value}.{_OVERRIDE}{BOOTSTRAP}"
+                text = f"{key}: the worker's credentials do not go to other brokers than the worker's. Set {prefix}"
+                faults.setdefault(key, f"{text}{PROTOCOL}, and with it what these ask for; PLAINTEXT if it is nothing")
     return faults
 
 
@@ -77,9 +108,10 @@ def _untranslatable(kind: ClientKind, overrides: Mapping[str, str], worker: Work
     """Check overrides together with the worker's settings, as the client uses them; only faults of overrides count."""
     try:
         shared = shared_properties(worker, f"{kind.value}.")
-        translate(kind, {**shared, **overrides})
+        properties = combined(shared, overrides)
+        translate(kind, properties)
         if kind is ClientKind.CONSUMER:
-            check_sink_settings({**shared, **overrides})
+            check_sink_settings(properties)
     except SettingsError as error:
         prefix = f"{kind.value}.{_OVERRIDE}"
         return {

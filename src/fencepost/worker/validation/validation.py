@@ -48,6 +48,7 @@ from fencepost.worker.validation.chain import check_converters, converter_report
 from fencepost.worker.validation.choice import CLASS, VERSION, with_choices, without_choices
 from fencepost.worker.validation.client_settings import (
     client_choice_fault,
+    credential_faults,
     override_reports,
     own_client_faults,
     transaction_limit_ms,
@@ -319,9 +320,13 @@ def _check_dead_letters_topic(findings: Findings, given: Mapping[str, str]) -> N
 def _check_reach(
     findings: Findings, connector: type[Connector], given: Mapping[str, str], worker: WorkerConfig
 ) -> None:
-    """Refuse what no connector may reach, by topics or by settings of clients of its own."""
-    closed = closed_by_name(worker, given).faults(connector, given)
-    for key, text in (*closed.items(), *own_client_faults(connector, given, worker).items()):
+    """Refuse what no connector may reach: topics of the workers, and other hosts as the workers."""
+    found = (
+        closed_by_name(worker, given).faults(connector, given),
+        own_client_faults(connector, given, worker),
+        credential_faults(connector, given, worker),
+    )
+    for key, text in (pair for faults in found for pair in faults.items()):
         findings.fault(key, text)
 
 
