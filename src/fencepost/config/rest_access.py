@@ -1,5 +1,6 @@
 """The settings that protect a worker's REST API."""
 
+import ipaddress
 import os
 import re
 import shlex
@@ -24,6 +25,13 @@ _JAVA_OPTIONS, _LOGIN_FILE = "KAFKA_OPTS", "-Djava.security.auth.login.config="
 def _host_name(text: str) -> None:
     if _HOST_NAME.fullmatch(text) is None:
         raise ValueError("must be names such as connect.example, without http:// and port, or *")
+
+
+def _network(text: str) -> None:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        raise ValueError("must be an address or a network, such as 10.0.0.7 or 10.0.0.0/24") from None
 
 
 class RestAccessConfig(RestConfig, RestLimitConfig, RestOidcConfig, RestUiConfig):
@@ -53,6 +61,14 @@ class RestAccessConfig(RestConfig, RestLimitConfig, RestOidcConfig, RestUiConfig
         doc="What may be read without authentication: `health`, `metrics`, or both.",
     )
 
+    trusted_proxies: list[str] = setting(
+        "rest.trusted.proxies",
+        default=[],
+        check=each(parsed_by(_network, "addresses or networks")),
+        importance=LOW,
+        doc="Addresses or networks, such as `10.0.0.0/24`, of proxies before this worker: the address of a caller is "
+        "then the one that they say in `X-Forwarded-For`, in logs and where wrong passwords and requests are counted.",
+    )
     host_names: list[str] = setting(
         "rest.host.names",
         default=[],

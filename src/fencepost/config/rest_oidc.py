@@ -8,7 +8,8 @@ from fencepost.config.listener import is_loopback
 from fencepost.config.setting import LOW, MEDIUM, Config, setting
 
 
-def _secure_url(text: str) -> None:
+def ensure_secure_url(text: str) -> None:
+    """Raise ValueError unless a URL is https, or on this machine."""
     parts = urlsplit(text)
     if parts.scheme == "https" and parts.hostname:
         return
@@ -16,7 +17,7 @@ def _secure_url(text: str) -> None:
         raise ValueError("must be an https URL: whoever can change its answers can issue tokens")
 
 
-_URL = parsed_by(_secure_url, "an https URL")
+_URL = parsed_by(ensure_secure_url, "an https URL")
 
 
 class RestOidcConfig(Config):

@@ -13,6 +13,7 @@ from fencepost.rest import document
 from fencepost.rest.access.access import UNPROTECTED, Access
 from fencepost.rest.access.caller import authorize
 from fencepost.rest.access.guard import Guard
+from fencepost.rest.access.proxy import Network, TrustedProxies
 from fencepost.rest.access_log import AccessLog
 from fencepost.rest.describe import ERRORS
 from fencepost.rest.errors import install_error_handlers
@@ -64,6 +65,7 @@ class RestOptions:
     access: Access = UNPROTECTED
     peer_tls: ssl.SSLContext | None = None
     limits: Limits = NO_LIMITS
+    trusted_proxies: Sequence[Network] = ()
 
 
 def create_app(
@@ -114,3 +116,5 @@ def _wrap(app: FastAPI, options: RestOptions, gateway: Gateway, now_s: Callable[
         app.add_middleware(allow_origins, origins, options.allow_methods)
     app.add_middleware(ResponseHeaders, rules=(NO_SNIFF, *options.header_rules), now_s=now_s)
     app.add_middleware(AccessLog)
+    if options.trusted_proxies:
+        app.add_middleware(TrustedProxies, networks=options.trusted_proxies)

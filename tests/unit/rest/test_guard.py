@@ -31,6 +31,9 @@ class Passwords:
     scheme: str = "basic"
     challenge: str = 'Basic realm="x"'
 
+    def guessed_name(self, credentials: str) -> str | None:
+        return credentials.partition(":")[0]
+
     def authenticate(self, credentials: str) -> Checked | None:
         self.asked.append(credentials)
         if self.is_away:
@@ -95,6 +98,20 @@ def test_who_guesses_has_to_wait_and_who_is_known_has_not(
     assert int(guarded.get("/", headers=WRONG).headers["retry-after"]) > 0
     assert len(passwords.asked) < 30
     assert guarded.get("/", headers=RIGHT).status_code == 200
+
+
+def test_guesses_at_one_name_do_not_keep_others_out_behind_a_proxy(
+    guarded: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "Attempts", lambda **_: Attempts(now_s=lambda: 1_000.0))
+    guesses = [{"authorization": f"Basic bob:{number}"} for number in range(30)]
+    assert [guarded.get("/", headers=each).status_code for each in guesses][-1] == 429
+    assert guarded.get("/", headers=RIGHT).status_code == 200
+
+
+def test_tokens_that_are_refused_do_not_count_as_guesses(guarded: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Passwords, "guessed_name", lambda *_: None)
+    assert {guarded.get("/", headers=WRONG).status_code for _ in range(40)} == {401}
 
 
 def test_an_identity_provider_that_is_away_is_no_wrong_password(guarded: TestClient, passwords: Passwords) -> None:
@@ -211,7 +228,8 @@ def test_a_caller_that_asks_too_often_has_to_wait_and_others_have_not(worker: Fa
 
 def test_requests_of_workers_do_not_count_without_authentication(worker: FakeWorker) -> None:
     client = TestClient(create_app(worker.operations, options=RestOptions(limits=Limits(requests_per_s=1))))
-    assert [client.put("/connectors/file/fence", headers=SIGNATURE).status_code for _ in range(5)] == [204] * 5
+    signed = {SIGNATURE: "PUT /connectors/file/fence 0"}
+    assert [client.put("/connectors/file/fence", headers=signed).status_code for _ in range(5)] == [204] * 5
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_understood(worker: FakeWorker) -> None:

@@ -140,6 +140,9 @@ class Anybody:
 
     scheme, challenge = "name", "Name"
 
+    def guessed_name(self, credentials: str) -> str | None:
+        return credentials.partition(":")[0]
+
     def authenticate(self, credentials: str) -> Checked | None:
         return Checked(Principal(credentials), float("inf"))
 

@@ -1,6 +1,7 @@
 """A worker in the foreground: signals, REST, and a clean end."""
 
 import faulthandler
+import ipaddress
 import logging
 import signal
 import socket
@@ -104,6 +105,7 @@ def _endpoints(config: WorkerConfig, access: Access, operations: ConnectOperatio
         access=access,
         peer_tls=peer_context(config),
         limits=Limits(config.request_max_bytes, config.requests_per_second_max),
+        trusted_proxies=[ipaddress.ip_network(each) for each in config.trusted_proxies],
     )
     main = create_app(operations, options=options)
     found = _served(config, main, config.rest_listeners, LISTENERS_HTTPS)

@@ -4,6 +4,7 @@ A token is taken if a current key of the issuer has signed it with an asymmetric
 times are right. Its claims say the caller's name and groups.
 """
 
+import json
 import logging
 import threading
 import time
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fencepost.config.rest_oidc import RestOidcConfig
+from fencepost.config.rest_oidc import RestOidcConfig, ensure_secure_url
 from fencepost.rest.access.principal import Checked, Principal, UncheckedError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _LOOK_AGAIN_S = 10.0
 _TRY_AGAIN_S = 2.0
 _ANSWER_S = 5.0
 _LONGEST = 16_384
+_LARGEST_ANSWER = 1 << 20
 _DISCOVERY = "/.well-known/openid-configuration"
 
 Fetch = Callable[[str], Any]
@@ -38,8 +40,14 @@ def fetch_json(url: str) -> Any:
     """Return the JSON at a URL. Raises UncheckedError. SSL_CERT_FILE names other authorities than the system's."""
     import httpx
 
+    body = bytearray()
     try:
-        return httpx.get(url, timeout=_ANSWER_S).raise_for_status().json()
+        with httpx.stream("GET", url, timeout=_ANSWER_S, headers={"accept-encoding": "identity"}) as answer:
+            for chunk in answer.raise_for_status().iter_bytes():
+                body += chunk
+                if len(body) > _LARGEST_ANSWER:
+                    raise ValueError(f"its answer has more than {_LARGEST_ANSWER} bytes")
+        return json.loads(body)
     except (httpx.HTTPError, ValueError) as error:
         raise UncheckedError(f"Tokens cannot be checked: {url} does not answer as it should ({error})") from None
 
@@ -92,21 +100,27 @@ class IssuerKeys:
             return self._held
 
     def _fetched(self) -> "KeySet":
-        from joserfc.errors import JoseError
         from joserfc.jwk import KeySet
 
         url = self._url or self._discovered()
-        try:
-            return KeySet.import_key_set(self._fetch(url))
-        except (JoseError, ValueError, KeyError, TypeError) as error:
-            raise UncheckedError(f"Tokens cannot be checked: the keys at {url} cannot be read ({error})") from None
+        found = self._fetch(url)
+        given = found.get("keys") if isinstance(found, dict) else None
+        keys = [key for key in map(_key_of, given if isinstance(given, list) else []) if key is not None]
+        if not keys:
+            raise UncheckedError(f"Tokens cannot be checked: {url} has no keys that this worker can read")
+        return KeySet(keys)
 
     def _discovered(self) -> str:
         url = self._issuer.rstrip("/") + _DISCOVERY
         found = self._fetch(url)
         if not isinstance(found, dict) or found.get("issuer") != self._issuer or "jwks_uri" not in found:
             raise UncheckedError(f"Tokens cannot be checked: {url} does not describe the issuer {self._issuer}")
-        return str(found["jwks_uri"])
+        keys = str(found["jwks_uri"])
+        try:
+            ensure_secure_url(keys)
+        except ValueError as error:
+            raise UncheckedError(f"Tokens cannot be checked: the jwks_uri {keys} of {url} {error}") from None
+        return keys
 
 
 class BearerTokens:
@@ -127,6 +141,9 @@ class BearerTokens:
         self._keys = IssuerKeys(config, fetch, now_s)
         self._wall_s = wall_s
         self._now_s = now_s
+
+    def guessed_name(self, credentials: str) -> None:
+        """Return None: nobody can guess a signature, and tokens that have expired are sent by mistake."""
 
     def authenticate(self, credentials: str) -> Checked | None:
         from joserfc.errors import JoseError
@@ -165,6 +182,19 @@ class BearerTokens:
             exp={"essential": True},
         ).validate(claims)
         return claims
+
+
+def _key_of(fields: Any) -> "Key | None":
+    """Return a key of a set; None for one of a kind that is not known here, which RFC 7517 (section 5) says to skip."""
+    from joserfc.jwk import import_key
+
+    if not isinstance(fields, dict):
+        return None
+    try:
+        return import_key(fields)
+    except Exception as error:  # joserfc and cryptography have many for what they do not understand
+        log.debug("a key of the issuer is skipped: %r", error)
+        return None
 
 
 def _find(keys: "KeySet", kid: str | None) -> "Key | None":

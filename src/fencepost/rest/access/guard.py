@@ -1,6 +1,7 @@
 """The layer that finds out who sends a request, before anything else is done for it."""
 
 import asyncio
+import hashlib
 import re
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from fencepost.rest.access.certificate import PEER
 from fencepost.rest.access.known import KnownCredentials
 from fencepost.rest.access.need import READING, is_between_workers, is_change
 from fencepost.rest.access.principal import Authenticator, Checked, Principal, UncheckedError
+from fencepost.rest.access.proxy import network_of
 from fencepost.rest.access.rules import Rules
 from fencepost.rest.access.site import is_of_own_site
 from fencepost.rest.body import read_body
@@ -30,7 +32,7 @@ from fencepost.rest.gateway import Gateway
 from fencepost.rest.limits import NO_LIMITS, Limits
 from fencepost.rest.path import signed_target
 
-_MOST_CHECKED = 4  # of a scheme at the same time: a hash takes a core for 40 ms, and an issuer may not answer
+_MOST_CHECKED = 4  # of a scheme at the same time: a hash takes a core for 0.2 s, and an issuer may not answer
 _NOBODY = Caller(rules=Rules(()))
 
 
@@ -43,7 +45,8 @@ class Guard:
     """Identifies callers, keeps them for handlers, and logs changes with who made them.
 
     Correct credentials are remembered for as long as their authenticator says, under a keyed hash. An address that has
-    sent many wrong ones has to wait with others; correct ones are answered in the meantime if they are remembered.
+    sent many wrong passwords of a name has to wait with others of that name; correct ones are answered in the meantime
+    if they are remembered. Other names are not concerned: a proxy has one address for all of its users.
     `allowed_origins` are those whose pages may use the API as well (CORS).
     """
 
@@ -152,16 +155,18 @@ class Guard:
         return known.principal
 
     async def _checked(self, request: Request, authenticator: Authenticator, credentials: str) -> Checked:
-        address = _address(request)
-        if wait_s := self._attempts.wait_s(address):
-            text = f"Too many wrong credentials from this address; wait {wait_s} s"
+        name = authenticator.guessed_name(credentials)
+        guess = None if name is None else f"{_address(request)} {hashlib.sha256(name.encode()).hexdigest()}"
+        if guess is not None and (wait_s := self._attempts.wait_s(guess)):
+            text = f"Too many wrong passwords for this name from this address; wait {wait_s} s"
             raise _RefusedError(error_answer(429, text, {"retry-after": str(wait_s)}))
         try:
             checked = await anyio.to_thread.run_sync(authenticator.authenticate, credentials)
         except UncheckedError as error:
             raise _RefusedError(error_answer(503, str(error))) from None
         if checked is None:
-            self._attempts.count(address)
+            if guess is not None:
+                self._attempts.count(guess)
             raise self._unauthorized("User cannot access the resource: the credentials are wrong")
         return checked
 
@@ -172,7 +177,7 @@ class Guard:
 
 
 def _address(request: Request) -> str:
-    return request.client.host if request.client is not None else ""
+    return network_of(request.client.host) if request.client is not None else ""
 
 
 def _of_rate(per_s: int, now_s: Callable[[], float]) -> Attempts | None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 _PREFIX = "{scrypt}"
 _HASH = re.compile(r"\{scrypt\}(\d+)\$(\d+)\$(\d+)\$([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+)")
-_N, _R, _P = 16_384, 8, 1
+# One of the costs that OWASP names as enough: 16 MiB of memory for each check.
+_N, _R, _P = 16_384, 8, 5
 _MOST_BYTES = 256 * 1024 * 1024
 _SALT_BYTES = 16
 

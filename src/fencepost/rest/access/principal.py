@@ -51,6 +51,9 @@ class Authenticator(Protocol):
     def challenge(self) -> str:
         """Return what an answer 401 says in its header WWW-Authenticate."""
 
+    def guessed_name(self, credentials: str) -> str | None:
+        """Return whose password the credentials may be a guess of; None if they cannot be guessed, as a signature."""
+
     def authenticate(self, credentials: str) -> Checked | None:
         """Return whose credentials they are; None if they are wrong.
 

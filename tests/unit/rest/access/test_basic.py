@@ -5,7 +5,7 @@ import pytest
 
 from fencepost.config import ConfigError
 from fencepost.rest.access.basic import KNOWN_FOR_S, UserFile, read_users
-from fencepost.rest.access.password import hashed
+from fencepost.rest.access.password import KeptPassword, hashed
 from fencepost.rest.access.principal import Checked, Principal
 
 
@@ -70,3 +70,20 @@ def test_a_file_without_users_or_with_damaged_ones_is_refused(tmp_path: Path, te
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nowhere"):
         UserFile(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("name", ["alice", "bob", "c d", "unknown", ""])
+def test_every_name_costs_as_many_hashes_of_each_kind(path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    users, checked = UserFile(str(path)), []
+    monkeypatch.setattr(KeptPassword, "is_same", lambda self, _: checked.append(self.costs))
+    users.authenticate(pair(name, "x"))
+    assert sorted(map(str, checked)) == ["(16384, 8, 5)", "None"]
+
+
+def test_hash_of_a_lower_cost_is_still_read(path: Path) -> None:
+    old = "{scrypt}16384$8$1$c2FsdHNhbHRzYWx0c2FsdA==$oKpXgUiIy3e6naSmSaLNDIZ4HzqGvPf/kZ22S7Gt5Ws="
+    path.write_text(f"old={old}\nnew={hashed('new one')}\n")
+    users = UserFile(str(path))
+    assert users.authenticate(pair("old", "old one")) is not None
+    assert users.authenticate(pair("new", "new one")) is not None
+    assert users.authenticate(pair("old", "new one")) is None

@@ -28,6 +28,8 @@ class Issuer:
         self.keys = list(keys)
         self.is_away = False
         self.named: str | None = None
+        self.keys_at: str | None = None
+        self.others: list[Any] = []
         self._server = HttpAnswers(self._answer)
         self.url = f"{self._server.url}/realms/data"
 
@@ -45,8 +47,8 @@ class Issuer:
         if self.is_away:
             return Answer({}, 500)
         if asked.path == "/realms/data/.well-known/openid-configuration":
-            return Answer({"issuer": self.named or self.url, "jwks_uri": f"{self.url}/certs"})
-        return Answer({"keys": [key.as_dict(private=False) for key in self.keys]})
+            return Answer({"issuer": self.named or self.url, "jwks_uri": self.keys_at or f"{self.url}/certs"})
+        return Answer({"keys": [*self.others, *(key.as_dict(private=False) for key in self.keys)]})
 
     def token(self, key: Key = RSA, alg: str = "RS256", header: dict[str, Any] | None = None, **more: Any) -> str:
         claims = {"iss": self.url, "aud": ["fencepost", "other"], "sub": "alice", "exp": NOW_S + 300, **more}
@@ -195,6 +197,34 @@ def test_a_discovery_document_of_another_issuer_is_not_believed() -> None:
     with Issuer(RSA) as issuer:
         issuer.named = "https://evil.example"
         with pytest.raises(UncheckedError, match="does not describe"):
+            tokens_of(issuer).authenticate(issuer.token())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"kty": "OKP", "crv": "X999", "x": "AAAA", "kid": "new"}, {"kty": "FUTURE", "kid": "new"}, {"kid": "new"}, "key",
+     {"kty": "RSA", "use": "enc", "n": "!", "e": "AQAB", "kid": "damaged"}, {"kty": "EC", "crv": "P-256", "kid": "x"}],
+)  # fmt: skip
+def test_key_that_is_not_understood_is_skipped(other: Any) -> None:
+    with Issuer(RSA) as issuer:
+        issuer.others = [other]
+        assert tokens_of(issuer).authenticate(issuer.token()) is not None
+        issuer.keys = []
+        with pytest.raises(UncheckedError, match="no keys that this worker can read"):
+            tokens_of(issuer).authenticate(issuer.token())
+
+
+def test_keys_are_not_read_where_others_can_change_them() -> None:
+    with Issuer(RSA) as issuer:
+        issuer.keys_at = "http://issuer.example/certs"
+        with pytest.raises(UncheckedError, match=r"jwks_uri http://issuer.example/certs .* must be an https URL"):
+            tokens_of(issuer).authenticate(issuer.token())
+
+
+def test_answer_of_an_issuer_has_a_largest_size() -> None:
+    with Issuer(RSA) as issuer:
+        issuer.others = ["x" * 2_000_000]
+        with pytest.raises(UncheckedError, match="more than 1048576 bytes"):
             tokens_of(issuer).authenticate(issuer.token())
 
 
