@@ -39,6 +39,13 @@ class UnavailableError(RetriableError):
     """
 
 
+class LaggingError(UnavailableError):
+    """What is asked says that something is not there, and may only not know of it yet: it is asked again for seconds.
+
+    Whoever raises this raises another error once that is over, so no `errors.retry.timeout` limits it.
+    """
+
+
 class RecordError(ConnectError):
     """This record cannot be processed. It is skipped if `errors.tolerance` is `all`; otherwise the task fails.
 

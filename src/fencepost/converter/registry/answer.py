@@ -12,6 +12,10 @@ _WAIT = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST = 600  # characters of an answer in a message
 
 
+class NotFoundError(RecordError):
+    """The registry knows of no such subject, version or schema, or not yet: one of several nodes may be behind."""
+
+
 class Request:
     """One request to the registry: `what` it is for, such as "registering the schema of orders-value".
 
@@ -75,8 +79,10 @@ class Request:
             )
         if status == 409:
             return RecordError(f"{self._began} failed: {self._incompatible()}; {says}")
-        if status == 422 or code // 100 == 404:
-            return RecordError(f"{self._began} failed; {says}{self._advice}")
+        if status == 422:
+            return RecordError(f"{self._began} failed; {says}")
+        if code // 100 == 404:
+            return NotFoundError(f"{self._began} failed; {says}{self._advice}")
         return self.rubbish(f"HTTP {status}, {str(error.error_message)[:_LONGEST]!r}")
 
     def _incompatible(self) -> str:

@@ -4,6 +4,7 @@ That client knows addresses, credentials and TLS. What it remembers has no bound
 itself, and tells apart what a refusal means (`answer`).
 """
 
+import time
 from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
@@ -12,7 +13,8 @@ from uuid import UUID
 from weakref import WeakValueDictionary
 
 from fencepost.api import FatalError, RecordError, Secret
-from fencepost.converter.registry.answer import Request
+from fencepost.api.errors import LaggingError
+from fencepost.converter.registry.answer import NotFoundError, Request
 from fencepost.converter.registry.cache import Cache
 from fencepost.converter.registry.settings import RegistrySettings
 from fencepost.converter.registry.wire import SchemaKey
@@ -20,6 +22,8 @@ from fencepost.converter.registry.wire import SchemaKey
 T = TypeVar("T")
 
 _REFUSED_FOR_S = 10.0  # a refusal is remembered, so that each record of a batch is not asked for again
+_BEHIND_FOR_S = 4.0  # a node of the registry may not know for so long what another one has registered
+_ASKED_ANEW_S = 30.0  # after the first time; then it may be behind with something else of this name
 _DEEPEST = 100  # references within references
 
 
@@ -42,16 +46,26 @@ class WrittenSchema(NamedTuple):
 class Registry:
     """One schema registry. Thread-safe; each answer is asked for once, as long as the cache has room.
 
-    Methods raise what `answer.Request` says.
+    Methods raise what `answer.Request` says. What the registry does not know raises LaggingError at first, and
+    RecordError once it was asked again for some seconds.
     """
 
-    def __init__(self, settings: RegistrySettings, *, size: int = 1000, latest_ttl_s: float | None = None) -> None:
+    def __init__(
+        self,
+        settings: RegistrySettings,
+        *,
+        size: int = 1000,
+        latest_ttl_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._conf, self._urls = _configuration(settings)
         self._client: Any = None
         self._lock = Lock()
         self._answers: Cache[Any] = Cache(size)
         self._latest: Cache[Any] = Cache(size, latest_ttl_s)
-        self._refusals: Cache[RecordError] = Cache(size, _REFUSED_FOR_S)
+        self._refusals: Cache[RecordError] = Cache(size, _REFUSED_FOR_S, clock)
+        self._clock = clock
+        self._missing: Cache[float] = Cache(size, _ASKED_ANEW_S, clock)  # when it was found to be missing
 
     @classmethod
     def shared(cls, settings: RegistrySettings, *, size: int = 1000, latest_ttl_s: float | None = None) -> "Registry":
@@ -85,8 +99,9 @@ class Registry:
             return _number(self._asked().lookup_schema(subject, _unwritten(schema)).version, "version", request)
 
         try:
-            return self._remembered(("version", subject, schema), request, ask)
-        except RecordError:  # it has no such subject, or no such schema in it
+            found: int = self._answers.get_or(("version", subject, schema), lambda: request.answer(ask))
+            return found
+        except RecordError:  # it has no such subject, or no such schema in it: so it is if the topic has another name
             return None
 
     def register(self, subject: str, schema: WrittenSchema, *, normalize: bool = False) -> SchemaKey:
@@ -156,6 +171,11 @@ class Registry:
         try:
             found: T = (self._answers if answers is None else answers).get_or(key, lambda: request.answer(ask))
             return found
+        except NotFoundError as error:  # not remembered: the next record may have been read after it was registered
+            since_s = self._missing.get_or(key, self._clock)
+            if self._clock() - since_s < _BEHIND_FOR_S:
+                raise LaggingError(f"{error} (or it does not know it yet: it is asked again)") from error
+            raise
         except RecordError as error:
             self._refusals.put(key, error)
             raise

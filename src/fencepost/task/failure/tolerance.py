@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fencepost.api import ConnectRecord, FatalError, RetriableError, UnavailableError
+from fencepost.api.errors import LaggingError
 from fencepost.api.hosted_task import HostLostError
 from fencepost.task.control import Control
 from fencepost.transform.chain import RunStep
@@ -113,6 +114,8 @@ class Tolerance:
 
     def _is_over(self, error: RetriableError, spent_ms: float) -> bool:
         """Say whether an operation is not tried again. 0 means no retries, but for what is none of the record's."""
+        if isinstance(error, LaggingError):
+            return False
         if self.retry_timeout_ms == 0 and isinstance(error, UnavailableError):
             return False
         return 0 <= self.retry_timeout_ms <= spent_ms
