@@ -346,7 +346,7 @@ class HostedSourceTask(HostedTask, Protocol):
 
 
 class Errant(NamedTuple):
-    """What a sink task has reported: the record as it was read, of bytes; with `passes_records`, as it was put."""
+    """What a sink task has reported. The record has `as_read`, of bytes, unless the task has made it itself."""
 
     record: SinkRecord
     class_name: str

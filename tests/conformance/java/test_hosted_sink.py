@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -453,6 +454,7 @@ def test_a_record_that_the_task_has_made_is_reported_as_the_converters_write_it(
 ) -> None:
     (errant,) = scripted(JSON_VALUES, has_reporter=True).put(batch(' "!report a new one"', first=4)).errant
     assert (errant.record.at, errant.record.kafka_offset, errant.record.value) == (P0, 4, b'"made"')
+    assert errant.record.as_read is None
 
 
 def test_a_record_that_python_has_converted_is_reported_as_it_was_put(
@@ -464,6 +466,47 @@ def test_a_record_that_python_has_converted_is_reported_as_it_was_put(
     last = SinkRecord("t", 0, 5, "!report the first", STRING, at=P0)
     (errant,) = task.put(SinkBatch.of_records([made, last])).errant
     assert errant.record == made
+
+
+def raw(offset: int, value: bytes, *headers: tuple[str, bytes]) -> SinkRecord:
+    own = tuple(Header(*each) for each in headers)
+    return SinkRecord("t", 0, offset, value, key=b"k", timestamp=9, headers=own, at=P0)
+
+
+@pytest.mark.parametrize("transform", [{}, {"type": "tests.Anew"}], ids=["plain", "made anew"])
+def test_a_record_that_python_has_converted_is_reported_late_as_it_was_read(
+    scripted: Callable[..., HostedSinkTask], transform: Mapping[str, str]
+) -> None:
+    config = with_transforms(anew=transform) if transform else {}
+    task = scripted(config, has_reporter=True, passes_records=True)
+    read = [raw(3, b"?"), raw(4, b'{"n": 1.0}', ("h", b"05"))]
+    texts = [SinkRecord("t", 0, each.kafka_offset, "1", STRING, "k", at=P0, as_read=each) for each in read]
+    task.put(SinkBatch.of_records(texts))
+    task.put(SinkBatch.of_records([SinkRecord("t", 0, 5, "1", STRING, at=P0, as_read=raw(5, b"1"))]))
+    (errant,) = task.put(SinkBatch.of_records([SinkRecord("t", 0, 6, "!report the first", STRING, at=P0)])).errant
+    found = errant.record.as_read
+    assert found is not None
+    assert (found.topic, found.kafka_partition, found.at, found.kafka_offset) == ("t", 0, P0, 3)
+    assert (found.key, found.value, found.timestamp) == (b"k", b"?", 9)
+
+
+def test_a_resent_record_is_reported_late_with_the_headers_about_its_origin(
+    scripted: Callable[..., HostedSinkTask],
+) -> None:
+    """Java never sees them. A record before it that is dropped has some, too."""
+    task = scripted(JSON_VALUES | {"errors.tolerance": "all"}, has_reporter=True)
+    own, about = ("h", b"05"), ("__fencepost.resent.partition", b"3")
+    bad, good = raw(3, b"no JSON", about), raw(4, b' "first"', own, about)
+    resent = [good.replace(headers=each.headers[:-1], topic="orders") for each in (bad, good)]
+    columns = [replace(each, value=r.value, as_read=r) for each, r in zip(resent, (bad, good), strict=True)]
+    effects = task.put(SinkBatch.of_records(columns))
+    assert [each.row for each in effects.processing.failures] == [0]
+    task.put(batch("1", first=5))
+    (errant,) = task.put(batch('"!report the first"', first=6)).errant
+    found = errant.record.as_read
+    assert found is not None
+    assert (found.topic, found.at, found.value, found.timestamp) == ("t", P0, b' "first"', 9)
+    assert [(header.key, header.value) for header in found.headers] == [own, about]
 
 
 @pytest.mark.parametrize("act", ["report and wait", "report, and wait for those who wait"])

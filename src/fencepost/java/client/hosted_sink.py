@@ -1,6 +1,7 @@
 """A sink task in a host."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fencepost.java.client.columns import processing_of
@@ -59,9 +60,24 @@ class SinkTaskClient(TaskClient):
         return self._put_effects(self._line.ask(head, buffers, meanwhile=meanwhile))
 
     def _written(self, batch: SinkBatch) -> tuple[dict[str, Any], Buffers]:
-        if not self._passes_records:
-            return columns_of(batch)
-        return {"rows": len(batch)}, [*self._crossing.written(list(batch))]
+        if self._passes_records:
+            head, buffers = {"rows": len(batch)}, [*self._crossing.written(list(batch))]
+        else:
+            head, buffers = columns_of(batch)
+        read = self._read(batch)
+        if read is not None:
+            read_head, read_buffers = columns_of(SinkBatch.of_records(read))
+            head["read.header_names"] = read_head.get("header_names", [])
+            buffers += [(f"read.{name}", buffer) for name, buffer in read_buffers]
+        return head, buffers
+
+    def _read(self, batch: SinkBatch) -> Sequence[SinkRecord] | None:
+        """Return records as they were read; None if nothing else crosses anyway, or no dead letter needs it."""
+        if batch.as_read is None:
+            return None
+        found = [each or batch.record(row) for row, each in enumerate(batch.as_read)]
+        is_else = self._passes_records or any(_pairs(each) != _pairs(batch.record(n)) for n, each in enumerate(found))
+        return found if is_else else None
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> tuple[Mapping[TopicPartition, int], Effects]:
         answer = self._asked("pre_commit", offsets=_listed(offsets))
@@ -92,7 +108,14 @@ def _errant(listed: Sequence[Any], message: Message, crossing: Crossing) -> tupl
     places = [(TopicPartition(topic, partition), offset) for topic, partition, offset, *_ in listed]
     given = [SinkRecord(*place, offset, at=place) for place, offset in places]
     records: Sequence[Any] = crossing.read(message.buffers["schemas"], message.buffers["records"], given)
-    return tuple(Errant(record, *error) for record, (_, _, _, *error) in zip(records, listed, strict=True))
+    return tuple(
+        Errant(replace(record, as_read=record if is_as_read else None), *error)
+        for record, (_, _, _, *error, is_as_read) in zip(records, listed, strict=True)
+    )
+
+
+def _pairs(record: SinkRecord) -> list[tuple[str, Any]]:
+    return [(header.key, header.value) for header in record.headers]
 
 
 def _requests(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ final class ReadRecord extends SinkRecord {
         this.asRead = asRead;
     }
 
-    /** Return what was read: key, value and headers are bytes, or what Python has made of them. */
+    /** Return what was read: key, value and headers are bytes. */
     SinkRecord asRead() {
         return asRead;
     }

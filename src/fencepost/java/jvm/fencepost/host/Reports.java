@@ -36,7 +36,8 @@ final class Reports {
         form.write(List.of(read));
         records.add(read);
         facts.add(Arrays.asList(read.originalTopic(), read.originalKafkaPartition(), read.originalKafkaOffset(),
-                error.getClass().getName(), Thrown.message(error), conversion.tolerance.trace(error)));
+                error.getClass().getName(), Thrown.message(error), conversion.tolerance.trace(error),
+                record instanceof ReadRecord));
         return acknowledgements.of(++count);
     }
 

@@ -18,16 +18,25 @@ final class SinkColumns {
     private final List<?> headerNames;
     private int nextHeader;
 
+    /** The rows as they were read, if anything in a request differs from that. */
+    static SinkColumns asRead(Request request) {
+        return request.buffer("read.offsets") == null ? null : new SinkColumns(request, "read.");
+    }
+
     SinkColumns(Request request) {
+        this(request, "");
+    }
+
+    private SinkColumns(Request request, String prefix) {
         rows = (int) request.number("rows", 0);
-        offsets = request.buffer("offsets");
-        timestamps = request.buffer("timestamps");
-        appended = request.buffer("appended");
-        keys = new Bytes(request, "keys");
-        values = new Bytes(request, "values");
-        headers = new Bytes(request, "headers");
-        headerCounts = request.buffer("header_counts");
-        headerNames = request.list("header_names");
+        offsets = request.buffer(prefix + "offsets");
+        timestamps = request.buffer(prefix + "timestamps");
+        appended = request.buffer(prefix + "appended");
+        keys = new Bytes(request, prefix + "keys");
+        values = new Bytes(request, prefix + "values");
+        headers = new Bytes(request, prefix + "headers");
+        headerCounts = request.buffer(prefix + "header_counts");
+        headerNames = request.list(prefix + "header_names");
     }
 
     long offset(int row) {

@@ -15,6 +15,7 @@ final class SinkRows {
     private final Conversion<SinkRecord> conversion;
     private final Membership membership;
     private final SinkColumns columns;
+    private final SinkColumns read;
     private final List<ConnectRecord<?>> handed;
     private final Iterator<?> runs;
     private final int count;
@@ -25,7 +26,10 @@ final class SinkRows {
     private int row;
     private int filtered;
 
-    /** Python has converted the records already if there is a buffer "records". "keepsRead": they may be reported. */
+    /**
+     * Python has converted the records already if there is a buffer "records". "keepsRead": they may be reported. Where
+     * they are not what was read, as Python has converted them or taken headers off, that comes with them.
+     */
     SinkRows(Request request, Conversion<SinkRecord> conversion, Membership membership, Records form, boolean keepsRead) {
         this.keepsRead = keepsRead;
         this.conversion = conversion;
@@ -33,6 +37,7 @@ final class SinkRows {
         boolean isHanded = request.buffer("records") != null;
         handed = isHanded ? form.read(request, false) : null;
         columns = isHanded ? null : new SinkColumns(request);
+        read = keepsRead ? SinkColumns.asRead(request) : null;
         count = isHanded ? handed.size() : columns.rows;
         runs = request.list("places").iterator();
     }
@@ -78,7 +83,7 @@ final class SinkRows {
         SinkRecord record = (SinkRecord) handed.get(row);
         TopicPartition from = new TopicPartition(record.originalTopic(), record.originalKafkaPartition());
         membership.give(from, record.originalKafkaOffset() + 1);
-        return keepsRead ? new ReadRecord(copy(record), record) : record;
+        return read == null ? record : new ReadRecord(copy(record), asRead(from));
     }
 
     /** Return a record with headers of its own, which a transform may change in place. */
@@ -95,6 +100,7 @@ final class SinkRows {
         RecordHeaders headers = columns.headers(row);
         byte[] rawKey = columns.key(row);
         byte[] rawValue = columns.value(row);
+        SinkRecord asRead = asRead(rawKey, rawValue, headers);
         SchemaAndValue key = tolerance.run("KEY_CONVERTER", conversion.key, row,
                 () -> conversion.key.toConnectData(topic, headers, rawKey));
         SchemaAndValue value = tolerance.hasFailed() ? null : tolerance.run("VALUE_CONVERTER", conversion.value, row,
@@ -104,20 +110,27 @@ final class SinkRows {
         if (tolerance.hasFailed()) {
             return null;
         }
-        SinkRecord record = record(key, value, found);
-        if (!keepsRead) {
-            return record;
-        }
-        SchemaAndValue readKey = new SchemaAndValue(Records.RAW, rawKey);
-        SchemaAndValue readValue = new SchemaAndValue(Records.RAW, rawValue);
-        SinkRecord read = record(readKey, readValue, Records.connect(headers));
-        return new ReadRecord(record, read);
+        SinkRecord record = new SinkRecord(topic, place.partition(), key.schema(), key.value(), value.schema(), value.value(),
+                columns.offset(row), columns.timestamp(row), columns.timestampType(row), found, place.topic(),
+                place.partition(), columns.offset(row));
+        return asRead == null ? record : new ReadRecord(record, asRead);
     }
 
-    private SinkRecord record(SchemaAndValue key, SchemaAndValue value, ConnectHeaders headers) {
-        return new SinkRecord(topic, place.partition(), key.schema(), key.value(), value.schema(), value.value(),
-                columns.offset(row), columns.timestamp(row), columns.timestampType(row), headers, place.topic(),
-                place.partition(), columns.offset(row));
+    private SinkRecord asRead(byte[] key, byte[] value, RecordHeaders headers) {
+        if (!keepsRead) {
+            return null;
+        }
+        return read == null ? raw(place, columns, key, value, headers) : asRead(place);
+    }
+
+    private SinkRecord asRead(TopicPartition from) {
+        return raw(from, read, read.key(row), read.value(row), read.headers(row));
+    }
+
+    private SinkRecord raw(TopicPartition from, SinkColumns given, byte[] key, byte[] value, RecordHeaders headers) {
+        return new SinkRecord(from.topic(), from.partition(), Records.RAW, key, Records.RAW, value, given.offset(row),
+                given.timestamp(row), given.timestampType(row), Records.connect(headers), from.topic(), from.partition(),
+                given.offset(row));
     }
 
     /**
