@@ -64,8 +64,7 @@ class Registry:
         self._answers: Cache[Any] = Cache(size)
         self._latest: Cache[Any] = Cache(size, latest_ttl_s)
         self._refusals: Cache[RecordError] = Cache(size, _REFUSED_FOR_S, clock)
-        self._clock = clock
-        self._missing: Cache[float] = Cache(size, _ASKED_ANEW_S, clock)  # when it was found to be missing
+        self._missing = _Missing(size, clock)
 
     @classmethod
     def shared(cls, settings: RegistrySettings, *, size: int = 1000, latest_ttl_s: float | None = None) -> "Registry":
@@ -172,8 +171,7 @@ class Registry:
             found: T = (self._answers if answers is None else answers).get_or(key, lambda: request.answer(ask))
             return found
         except NotFoundError as error:  # not remembered: the next record may have been read after it was registered
-            since_s = self._missing.get_or(key, self._clock)
-            if self._clock() - since_s < _BEHIND_FOR_S:
+            if self._missing.may_come(key):
                 raise LaggingError(f"{error} (or it does not know it yet: it is asked again)") from error
             raise
         except RecordError as error:
@@ -204,6 +202,18 @@ class Registry:
             except Exception:  # the error that it would explain is reported anyhow
                 continue
         return None
+
+
+class _Missing:
+    """What the registry did not know, and since when."""
+
+    def __init__(self, size: int, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since_s: Cache[float] = Cache(size, _ASKED_ANEW_S, clock)
+
+    def may_come(self, key: tuple[Any, ...]) -> bool:
+        """Say whether the registry may only be behind."""
+        return self._clock() - self._since_s.get_or(key, self._clock) < _BEHIND_FOR_S
 
 
 _shared: "WeakValueDictionary[Any, Registry]" = WeakValueDictionary()
