@@ -292,4 +292,5 @@ def crash(task: EpochTask) -> None:
     input_ = task.membership.input
     task.membership.input = None
     if input_ is not None:
+        input_._assignment.abandon()
         input_._client.consumer.close()

@@ -57,7 +57,6 @@ def test_e16_an_epoch_that_was_begun_is_written_by_the_schema_that_it_was_planne
     registry.newest = 2
     stage.produce(7)
     crash(first)
-    first.thread.join(60)
     stage.start()
     eventually(lambda: stage.offsets().get(0) == 12, within_s=60)
     held.release()
@@ -117,7 +116,6 @@ def test_an_epoch_that_was_planned_without_a_schema_gets_one_for_good(
     held.await_met()
     assert stage.note().schema is None
     crash(first)
-    first.thread.join(60)
     monkeypatch.setattr(EpochReader, "registry_conf", {"schema.registry.url": "http://localhost:1"})
     noted: list[int | None] = []
     stage.store.before["write"] = lambda _: noted.append(stage.note().schema)

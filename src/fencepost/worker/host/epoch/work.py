@@ -1,7 +1,9 @@
 """The work of an epoch: it uses Spark in a thread of its own, while the member takes part in rebalances."""
 
 import contextvars
+import logging
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from typing import TypeVar
@@ -17,6 +19,8 @@ from fencepost.task.control import Control
 from fencepost.worker.host.epoch.membership import CutShortError, EpochMembership
 from fencepost.worker.host.frame.jobs import FrameJobs
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 _WAIT_FOR_WORK_S = 0.02
@@ -28,6 +32,7 @@ _LATER = (
     UnavailableError,
 )  # passing errors that end an executor's work
 _LAST_WORK_S = 3.0  # the time that running work has to finish when it is asked to end
+_WARN_EVERY_S = 30.0
 
 
 class EpochWork:
@@ -39,12 +44,14 @@ class EpochWork:
         self._control = control
         self._ends = ends
         self._thread: threading.Thread | None = None
+        self._is_cut = False  # whether it was cancelled
 
     def run(self, what: str, work: Callable[[], T]) -> T:
         """Run work in a thread of its own, and take part in rebalances in the meantime.
 
         Returns what the work returns, and raises what it raises. Raises CutShortError if the partitions or the task are
-        lost first; the work's Spark jobs are cancelled then.
+        lost first, and what a poll of the member raises; the work's Spark jobs are cancelled then. The work is always
+        over when this returns or raises.
         """
         jobs = self._jobs
         group = f"epoch-{jobs.task}-{uuid.uuid4().hex}"
@@ -61,23 +68,22 @@ class EpochWork:
 
         held = self._membership.held
         before = held.changes
-        jobs.group = group
+        jobs.group, self._is_cut = group, False
         self._control.move()
         context = contextvars.copy_context()  # has the span of this step
         self._thread = threading.Thread(target=context.run, args=(run,), name=f"{what}-{jobs.task}", daemon=True)
         self._thread.start()
         try:
-            while self._thread is not None and self._thread.is_alive():
-                if self._control.is_stopping:
-                    self.end()
-                elif self._membership.input is not None:
-                    self._thread.join(_WAIT_FOR_WORK_S)  # returns at once when the work ends
-                    self._membership.input.poll(0, 1)
-            if held.changes != before or (self._thread is None and not raised):
-                raise CutShortError(f"{what} was cut short: another member has the partitions, or the task ends")
+            self._attend(self._thread)
+        except Exception:
+            self.end()
+            self._membership.leave()  # it may have missed changes of its partitions
+            raise
         finally:
             self._thread = jobs.group = None
             self._control.move()
+        if held.changes != before or self._is_cut:
+            raise CutShortError(f"{what} was cut short: another member has the partitions, or the task ends")
         for error in raised:
             translated = self._translate(error)
             if translated is error:
@@ -91,15 +97,33 @@ class EpochWork:
         return self._thread
 
     def end(self) -> None:
-        """Wait for the running work, and cancel it if it takes too long."""
+        """Wait for the running work, and cancel it if it takes too long.
+
+        Once this returns, nothing is written any more. Work that does not heed its cancellation is waited for, because
+        its output would come after that of the next owner.
+        """
         thread, group = self._thread, self._jobs.group
         if thread is None or group is None:
             return
         thread.join(_LAST_WORK_S)
-        if thread.is_alive():
+        since_s = time.monotonic()
+        while thread.is_alive():
+            self._is_cut = True
             self._jobs.cancel(group)
             thread.join(_LAST_WORK_S)
-            self._thread = None
+            if thread.is_alive() and time.monotonic() - since_s > _WARN_EVERY_S:
+                since_s = time.monotonic()
+                log.warning("task %s waits for work on an epoch that does not heed its cancellation", self._jobs.task)
+
+    def _attend(self, thread: threading.Thread) -> None:
+        """Take part in rebalances until the work is over."""
+        while thread.is_alive():
+            if self._control.is_stopping:
+                self.end()
+            else:
+                thread.join(_WAIT_FOR_WORK_S)  # returns at once when the work ends
+                if self._membership.input is not None:
+                    self._membership.input.poll(0, 1)
 
     def _translate(self, error: BaseException) -> BaseException:
         """Return the error that the work's thread raised; one of Spark's is translated to its cause."""
