@@ -54,7 +54,7 @@ class PlanInput:
         self._waiting = WaitingPartitions(positions)
         self._positions = PlanPositions()
         self._topics = PlanTopics(admin, begins_at)
-        self._losses = PlanLosses(self._topics)
+        self._losses = PlanLosses(self._topics, is_repeated=not isinstance(self._reader, ClientReader))
         self._taken: Fetched | None = None  # from the reader; their topic ids are not checked yet
         self._absence = _BrokerAbsence(str(conf.get("bootstrap.servers", "")))
 

@@ -86,8 +86,13 @@ class PlanTopics:
 class PlanLosses:
     """The partitions for which the reader reports nothing at the position."""
 
-    def __init__(self, topics: PlanTopics) -> None:
+    def __init__(self, topics: PlanTopics, *, is_repeated: bool) -> None:
+        """`is_repeated`: a partition that was cut is reported again if it is assigned again at the same position.
+
+        librdkafka reports it only once, so that once has to do.
+        """
         self._topics = topics
+        self._is_repeated = is_repeated
         self.lost: set[TopicPartition] = set()
         self._cut: dict[TopicPartition, int] = {}  # those whose read records no longer exist, from which offset on
         self.doubts: Doubts[TopicPartition] = Doubts()
@@ -115,7 +120,8 @@ class PlanLosses:
     ) -> tuple[dict[TopicPartition, LogGap], set[TopicPartition]]:
         """Return gaps at positions of lost partitions, and the partitions for which it is not certain yet."""
         gaps = self.gaps({place: at for place, at in positions.items() if place.topic in topics}, topics)
-        in_doubt = {place for place, gap in gaps.items() if gap.is_of_cut_log}
+        doubtful = {GapKind.CUT, GapKind.DIVERGED} if self._is_repeated else {GapKind.CUT}
+        in_doubt = {place for place, gap in gaps.items() if gap.kind in doubtful}
         in_doubt -= self.doubts.confirmed(positions, in_doubt, self._looked_s, SURE_S)
         return {place: gap for place, gap in gaps.items() if place not in in_doubt}, in_doubt
 

@@ -30,7 +30,7 @@ class Topics:
 
 def found(start: int, end: int, *, common: int | None = None) -> LogGap | None:
     """Return the gap of a mirror at offset 1000, if the log has these offsets; its reader may say up to where it is."""
-    losses = PlanLosses(Topics(start, end))  # type: ignore[arg-type]
+    losses = PlanLosses(Topics(start, end), is_repeated=True)  # type: ignore[arg-type]
     topic: Any = SimpleNamespace(partitions=1, id="id")
     losses.add(Read(lost={PLACE}, cut={} if common is None else {PLACE: LogPosition(common, epoch=5)}))
     losses.take_turn()
