@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError
 from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.contribution import contribution_of
-from fencepost.kafka.wire.errors import AnswerError, ensure
+from fencepost.kafka.wire.errors import AnswerError, LostError, ensure
 from fencepost.kafka.wire.requests import RequestClient
 from fencepost.record import TopicPartition
 
@@ -156,6 +156,8 @@ def _fetched(client: RequestClient, where: OffsetsPartition, start: int) -> Any:
         return None
     if answer.error_code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         raise denied()
+    if answer.error_code == KafkaError.UNKNOWN:
+        raise LostError(f"the broker failed to read {_name(where)}", is_sent=False)
     ensure(answer.error_code, f"reading {_name(where)}")
     return answer
 

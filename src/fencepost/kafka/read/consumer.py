@@ -1,6 +1,7 @@
 """What all readers do with librdkafka's consumer."""
 
 import contextlib
+import logging
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -8,18 +9,23 @@ from confluent_kafka import KafkaError, KafkaException
 from fencepost.kafka.errors import is_unavailable
 from fencepost.record import TopicPartition
 
+log = logging.getLogger(__name__)
+
 UNKNOWN_PARTITION = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
 """Codes of a partition that does not exist, or that the client or a broker does not know yet."""
+_PASSING = UNKNOWN_PARTITION | {KafkaError.UNKNOWN}  # the last is a fault of a broker's, as of tiered storage
 
 
 def is_passing(error: Any, *, has_group: bool = True) -> bool:
-    """Return whether the client can continue to read after this error.
+    """Return whether the client can continue to read after this error. A fault of a broker's is logged.
 
     Without a group, this includes a missing permission for the one that the client must name.
     """
-    codes = UNKNOWN_PARTITION if has_group else UNKNOWN_PARTITION | {KafkaError.GROUP_AUTHORIZATION_FAILED}
+    if error.code() == KafkaError.UNKNOWN:
+        log.warning("a broker failed to read a log, and is asked again: %s", error.str())
+    codes = _PASSING if has_group else _PASSING | {KafkaError.GROUP_AUTHORIZATION_FAILED}
     return is_unavailable(error) or error.code() in codes
 
 

@@ -1,5 +1,6 @@
 """The positions from which partitions are fetched next, and what errors of brokers mean for them."""
 
+import logging
 import time
 from collections.abc import Collection, Iterable
 
@@ -13,9 +14,11 @@ from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.errors import AnswerError
 from fencepost.kafka.wire.experience import QUIET_S
-from fencepost.record import TopicPartition
+from fencepost.record import TopicPartition, place_names
 
-REST_S, _REFUSED_REST_S = 0.1, 5.0
+log = logging.getLogger(__name__)
+
+REST_S, _FAULT_REST_S, _REFUSED_REST_S = 0.1, 1.0, 5.0
 _ELSEWHERE = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -107,6 +110,9 @@ class FetchFailures:
             raise KafkaAuthorizationError(f"{why.rstrip()}. Correct the credentials of the consumer")
         elif error.code in _ELSEWHERE:
             self.look_again(places)
+        elif error.code == KafkaError.UNKNOWN:  # as of tiered storage
+            log.warning("a broker failed to read %s, and is asked again", place_names(places))
+            self.look_again(places, _FAULT_REST_S)
         elif error.code == KafkaError.INVALID_MSG:
             at = self._positions.at
             named = ", ".join(f"{place.topic}-{place.partition} at offset {at[place].offset}" for place in places)

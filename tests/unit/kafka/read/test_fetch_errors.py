@@ -1,13 +1,15 @@
-"""Where a member of a group continues in a log that was cut, or that is another one."""
+"""Where a member of a group continues after errors of a fetch, such as in a log that was cut, or is another one."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaRequestError
-from fencepost.kafka.read import position_resets
+from fencepost.kafka.read import fetch_positions, position_resets
 from fencepost.kafka.read.batch_reader import BatchReader
+from fencepost.kafka.read.consumer import is_passing
 from fencepost.kafka.read.group_batches import BatchFetcher
 from fencepost.kafka.read.start_positions import StartPositions
 from fencepost.kafka.read.unread import Unread
@@ -104,3 +106,18 @@ def test_auto_offset_reset_decides_when_a_topic_was_created_again(
     member = Member(monkeypatch, resets_to, error_code=UNKNOWN_TOPIC_ID)
     member.poll()
     assert member.poll() == LogPosition(goes_on)
+
+
+def test_a_fetch_that_fails_with_an_unknown_error_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of a broker's, as of tiered storage, passes."""
+    monkeypatch.setattr(fetch_positions, "_FAULT_REST_S", 0.0)
+    member = Member(monkeypatch, "earliest", error_code=KafkaError.UNKNOWN)
+    for _ in range(3):
+        assert member.poll() == READ
+    assert set(member.asked) == {(READ.offset, READ.epoch)}
+    assert PLACE in member.reader._positions.at
+
+
+@pytest.mark.parametrize("has_group", [True, False])
+def test_a_client_reads_on_after_an_unknown_error(has_group: bool) -> None:
+    assert is_passing(KafkaError(KafkaError.UNKNOWN), has_group=has_group)
