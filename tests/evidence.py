@@ -30,6 +30,7 @@ _MIRROR = "mirror"
 _STREAM = "stream"
 _BROKERS = "brokers"
 _MIRROR_BROKERS = "mirror-brokers"
+_CUT_BROKER = "cut-broker"
 
 Cells = Sequence[Mapping[str, Any]]
 
@@ -176,6 +177,25 @@ for the faults of a mirror.
 `python -m pytest tests/chaos/test_mirror_brokers.py`
 
 | what | at | faults | new records, median | longest |
+|---|---|---|---|---|
+"""
+
+_CUT_BROKER_TEXT = """\
+## Faults of a broker that the others do not reach
+
+A controller and three brokers, three replicas of every topic, `min.insync.replicas=2`. Nodes talk to each other through
+proxies, and clients reach all brokers directly. A broker is cut off from the other nodes and goes on to answer clients
+by what it last knew, or it stands still, or both; then one worker or one slot is killed and starts again. Before, the
+broker led inputs and outputs, or was the coordinator of groups and transactions, or led the worker's own topics, or all
+of it. Everything runs that Fencepost has: sinks and sources in Python and Java, streams, both types of mirrors with the
+broker at either end, files, SQL, `spark.readStream`, direct writes.
+
+*New records* is the time from the fault until records that were written after it have come through the slowest of
+these. At the end each is compared with what was written, for each partition in order.
+
+`python -m pytest tests/chaos/test_cut_broker.py`
+
+| the broker | started again | faults | new records, median | longest |
 |---|---|---|---|---|
 """
 
@@ -327,6 +347,7 @@ _SECTIONS: Sequence[tuple[str, str, Callable[[Cells], Iterable[str]]]] = (
     (_STREAM, _STREAM_TEXT, partial(_rows, _connector_row)),
     (_BROKERS, _BROKERS_TEXT, partial(_rows, _connector_row)),
     (_MIRROR_BROKERS, _MIRROR_BROKERS_TEXT, partial(_rows, _connector_row)),
+    (_CUT_BROKER, _CUT_BROKER_TEXT, partial(_rows, _connector_row)),
 )
 """The sections of the page in their order: the test, the text, and the lines that are made of the test's cells."""
 
