@@ -128,8 +128,9 @@ class _Call:
 class JavaConnector(_Java, Connector):
     """A connector. An instance that was not started answers questions; a started one lives in the host of connectors.
 
-    If that host ends, the connector is started again in a new one and is asked for task configs; the third loss within
-    a minute fails it.
+    If that host ends, the connector is started again in a new one and is asked for task configs. One that was starting
+    then, or loses its host twice within a minute, may have ended it, and gets a host of its own; the third loss fails
+    it.
     """
 
     context: ConnectorContext
@@ -143,6 +144,7 @@ class JavaConnector(_Java, Connector):
         self._lost: list[float] = []
         self._under_way: _Call | None = None
         self._is_to_stop = False
+        self._is_suspect = False
 
     @classmethod
     def validate(cls, properties: Mapping[str, object]) -> list[SettingValue]:
@@ -176,6 +178,7 @@ class JavaConnector(_Java, Connector):
         self.end_calls()  # a start in another host may be under way
         with self._lock:
             hosted, lease, self._hosted, self._lease = self._hosted, self._lease, None, None
+            self._is_suspect = False
             self._is_to_stop = False  # `stop` itself may take longer than the call that it waited for
         if hosted is None or lease is None:
             return
@@ -224,17 +227,21 @@ class JavaConnector(_Java, Connector):
         return hosted
 
     def _begin(self) -> None:
-        """Start in the host of connectors; in another one if that is killed because another connector hangs in it."""
+        """Start in the host of connectors; in another one if it ends, and that may be another connector's doing."""
         left = _MOST_LOST
         while True:
             left -= 1
-            lease = self.plugins.hosts.connectors.take(f"connector {self._name}")
+            hosts = self.plugins.hosts.connectors
+            lease = (hosts.take_apart if self._is_suspect else hosts.take)(f"connector {self._name}")
             try:
                 self._begin_in(lease)
                 return
+            except ConnectionLostError:
+                raise
             except HostEndedError as error:
-                if not left or not lease.was_killed or self._is_to_stop:
+                if not left or self._is_to_stop or not (lease.was_killed or lease.is_shared):
                     raise
+                self._is_suspect = self._is_suspect or not lease.was_killed
                 log.warning("connector %s is started in another host: %s", self._name, error)
 
     def _begin_in(self, lease: Lease) -> None:
@@ -268,9 +275,10 @@ class JavaConnector(_Java, Connector):
             lease.end()
             now = time.monotonic()
             self._lost = [at for at in self._lost if now - at < _LOST_WITHIN_S] + [now] * (not lease.was_killed)
+            self._is_suspect = self._is_suspect or len(self._lost) == _MOST_LOST - 1
             try:
                 if len(self._lost) >= _MOST_LOST:
-                    raise HostEndedError(f"the host of connectors ended {_MOST_LOST} times in a minute: {how}")
+                    raise HostEndedError(f"its host (a JVM) ended {_MOST_LOST} times in a minute: {how}")
                 self._begin()
             except Exception as error:
                 self.context.raise_error(error)

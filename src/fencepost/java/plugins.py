@@ -91,9 +91,8 @@ class JavaHosts:
         return host
 
     def _levels_changed(self) -> None:
-        for shared in (self.inspection, self.connectors, self.tasks):
-            if (host := shared.running) is not None:
-                threading.Thread(target=self._set_levels, args=(host,), name="java-levels", daemon=True).start()
+        for host in (*self.inspection.running, *self.connectors.running, *self.tasks.running):
+            threading.Thread(target=self._set_levels, args=(host,), name="java-levels", daemon=True).start()
 
     def _set_levels(self, host: JavaHost) -> None:
         """Let Java's loggers have the levels that were set here. A host that ends meanwhile needs none.

@@ -101,12 +101,14 @@ class SharedHost:
         self._running: _Running | None = None
         self._timer: threading.Timer | None = None
         self._alone = threading.Semaphore(_MOST_ALONE)
+        self._apart: list[JavaHost] = []  # each has one user
 
     @property
-    def running(self) -> JavaHost | None:
-        """Return the host, if one runs."""
-        running = self._running
-        return None if running is None or running.host.end is not None else running.host
+    def running(self) -> list[JavaHost]:
+        """Return the host, if one runs, and those that have one user each."""
+        shared = self._running
+        found = [*([] if shared is None else [shared.host]), *self._apart]
+        return [host for host in found if host.end is None]
 
     def take(self, user: str) -> Lease:
         """Return the running host, or a new one. Raises JavaUnavailableError."""
@@ -120,9 +122,24 @@ class SharedHost:
                 self._running = None
             if self._running is None:
                 self._running = _Running(self._start(self._options))
-            self._running.count += 1
-            self._running.users.append(user)
-            return Lease(self._running, user, self._give_back)
+            return self._leased(self._running, user, self._give_back)
+
+    def take_apart(self, user: str) -> Lease:
+        """Return a new host, which nobody else gets, and which ends with the lease. Raises JavaUnavailableError."""
+        running = _Running(self._start(self._options))
+        self._apart.append(running.host)
+
+        def close(*_: object) -> None:
+            self._apart.remove(running.host)
+            running.host.close()
+
+        return self._leased(running, user, close)
+
+    @staticmethod
+    def _leased(running: _Running, user: str, give_back: Callable[[_Running, str], None]) -> Lease:
+        running.count += 1
+        running.users.append(user)
+        return Lease(running, user, give_back)
 
     def answer(self, what: str, ask: Callable[[JavaHost], T]) -> T:
         """Return what `ask`, a few questions, returns. The host is killed if they take longer than somebody would wait.
@@ -160,8 +177,7 @@ class SharedHost:
         if wait_s < 0 or not self._alone.acquire(timeout=wait_s):
             raise _no_time(what)
         try:
-            running = _Running(self._start(self._options))
-            with Lease(running, what, lambda *_: running.host.close()) as lease:
+            with self.take_apart(what) as lease:
                 left_s = until_s - time.monotonic()
                 if left_s < _LEAST_S:
                     raise _no_time(what)

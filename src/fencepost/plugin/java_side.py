@@ -10,7 +10,7 @@ from fencepost.config import ConfigError
 from fencepost.config.class_name import answers_to
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.java.connector import class_for, java_class_of
-from fencepost.java.error import JavaError, JavaPluginError
+from fencepost.java.error import HostEndedError, HostKilledError, JavaError, JavaPluginError
 from fencepost.java.index import Found, JavaIndex, JavaKind
 from fencepost.java.plugins import Divided, JavaHosts, JavaPlugins
 from fencepost.java.port import Classes, HostOptions, JavaClass, JavaHost, Location
@@ -112,7 +112,10 @@ class JavaSide:
         return kind in _KINDS
 
     def version(self, kind: JavaKind, java_class: JavaClass) -> str | None:
-        """Return a class's version; None if it is broken or throws. Raises VersionUnknownError if no host can say."""
+        """Return a class's version; None if it is broken, throws, hangs or ends its host.
+
+        Raises VersionUnknownError if no host can say, for which the class is not to blame.
+        """
         try:
             return self.plugins.questions.facts.version(java_class)
         except JavaPluginError as error:
@@ -121,6 +124,10 @@ class JavaSide:
             log.warning("the version of %s is not known: %s", java_class.name, error)
         except Exception as error:
             place = "" if java_class.location is None else f" in {java_class.location.path}"
+            is_own_doing = isinstance(error, HostEndedError) and not isinstance(error, HostKilledError)
+            if is_own_doing:  # its other versions, in other places, can be used
+                log.warning("the version of %s%s is not known: %s", java_class.name, place, error)
+                return None
             text = f"the version of {java_class.name}{place} is not known now, so try again later: {error}"
             raise VersionUnknownError(text, self.plugins.made(kind, java_class)) from error
         return None

@@ -1,16 +1,30 @@
 """Calls of authors' code that may never return: each has a limited time."""
 
 import threading
+import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
+AGAIN_S = 180.0
+"""How long a key whose call hangs is not called again; after each call more that hangs, so much longer."""
+
+
 class HangingError(Exception):
     """A call has not returned in time, or an earlier one of the same key has not and still runs."""
+
+
+@dataclass
+class _Hanging:
+    """The calls of a key that hang."""
+
+    calls: set[object] = field(default_factory=set)
+    again_at: float = 0.0
 
 
 def look_up_name(waiting: int | None) -> str:
@@ -21,19 +35,27 @@ def look_up_name(waiting: int | None) -> str:
 class LimitedCalls:
     """Runs each call in a thread of its own, and leaves that alone when the time is over. Thread-safe.
 
-    While a call hangs, others of its key are refused at once, so that no more threads are lost to it.
+    While a call hangs, others of its key are refused at once, so that few threads are lost to it. As it may hang for
+    ever, on a connection that is dead for one, the call is made once more after a while, and rarer each time.
     """
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, again_s: float = AGAIN_S) -> None:
         self._limit_s = limit_s
+        self._again_s = again_s
         self._lock = threading.Lock()
-        self._hanging: dict[Hashable, object] = {}
+        self._hanging: dict[Hashable, _Hanging] = {}
 
     def call(self, key: Hashable, act: Callable[[], T]) -> T:
         """Return what `act` returns. Raises HangingError, and what `act` raises."""
         with self._lock:
-            if key in self._hanging:
-                raise HangingError(f"an earlier look-up has not returned for more than {self._limit_s:g} s")
+            if (hanging := self._hanging.get(key)) is not None:
+                left_s = hanging.again_at - time.monotonic()
+                if left_s > 0:
+                    raise HangingError(
+                        f"an earlier look-up has not returned for more than {self._limit_s:g} s; the next one is made "
+                        f"in {left_s:.0f} s"
+                    )
+                hanging.again_at = time.monotonic() + self._limit_s  # by this call
         done: Future[T] = Future()
         name = look_up_name(threading.get_ident())
         threading.Thread(target=self._run, args=(key, act, done), name=name, daemon=True).start()
@@ -42,7 +64,9 @@ class LimitedCalls:
         except TimeoutError:
             with self._lock:
                 if not done.done():
-                    self._hanging[key] = done
+                    hanging = self._hanging.setdefault(key, _Hanging())
+                    hanging.calls.add(done)
+                    hanging.again_at = time.monotonic() + len(hanging.calls) * self._again_s
                     raise HangingError(f"the look-up has not returned within {self._limit_s:g} s") from None
             return done.result()
 
@@ -53,5 +77,4 @@ class LimitedCalls:
             finish = partial(done.set_exception, error)
         with self._lock:
             finish()
-            if self._hanging.get(key) is done:
-                del self._hanging[key]
+            self._hanging.pop(key, None)  # the others may hang for ever

@@ -16,7 +16,7 @@ from fencepost.config.raw import names_in
 from fencepost.config.reference import Reference, has_references, references, replaced
 from fencepost.config.worker import WorkerConfig, nearest
 from fencepost.plugin import PluginKind, find
-from fencepost.reference.limited import HangingError, LimitedCalls
+from fencepost.reference.limited import AGAIN_S, HangingError, LimitedCalls
 from fencepost.secret_name import is_secret_name
 from fencepost.telemetry.secret import hide, hold, remember
 
@@ -99,12 +99,17 @@ class Providers:
         settings: Mapping[str, str],
         find_plugin: Callable[[str, str], type[Any]] = find,
         longest_s: float = _LONGEST_S,
+        again_s: float = AGAIN_S,
     ) -> None:
-        """`settings`: the properties of a worker's file, or only those of providers. `longest_s` limits each call."""
+        """`settings`: the properties of a worker's file, or only those of providers.
+
+        `longest_s` limits each call; one that hangs is made once more after `again_s`.
+        """
         self.settings = {k: str(v) for k, v in settings.items() if is_of_providers(k)}
         self.names = tuple(names_in(self.settings.get(_PROVIDERS)))
         self._find = find_plugin
-        self._calls = LimitedCalls(longest_s)
+        self._calls = LimitedCalls(longest_s, again_s)
+        self._creation_s = longest_s / 2
         self._locks = {name: threading.Lock() for name in self.names}  # while a provider is created
         self._made: dict[str, ConfigProvider] = {}
         self._recent: dict[str, _Recent] = {}  # by the texts of references
@@ -196,10 +201,18 @@ class Providers:
 
     def _provider(self, name: str) -> ConfigProvider:
         """Return a provider. Raises ConfigError or RetriableError."""
-        with self._locks[name]:
+        if name in self._made:
+            return self._made[name]
+        lock = self._locks[name]
+        if not lock.acquire(timeout=self._creation_s):  # what creates it may hang for ever
+            lock = self._locks[name] = threading.Lock()
+            lock.acquire()
+        try:
             if name not in self._made:
                 self._made[name] = self._create(name)
             return self._made[name]
+        finally:
+            lock.release()
 
     def _create(self, name: str) -> ConfigProvider:
         key = f"{_PROVIDERS}.{name}.class"

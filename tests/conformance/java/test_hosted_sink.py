@@ -449,6 +449,17 @@ def test_a_record_is_reported_with_its_bytes_long_after_it_was_committed(
     assert (errant.record.kafka_offset, errant.record.key, errant.record.value) == (0, b"k", b' "first" ')
 
 
+def test_a_record_that_is_reported_in_stop_is_in_the_log(
+    scripted: Callable[..., HostedSinkTask], caplog: pytest.LogCaptureFixture
+) -> None:
+    task = scripted(has_reporter=True)
+    task.put(batch("a", "!report the first in stop", first=77))
+    task.stop(60)
+    (line,) = eventually(lambda: [r for r in caplog.records if "no dead letter" in r.getMessage()], within_s=60)
+    assert "the task has reported t-0@77 in stop() or later" in line.getMessage()
+    assert line.levelno == logging.WARNING
+
+
 def test_a_record_that_the_task_has_made_is_reported_as_the_converters_write_it(
     scripted: Callable[..., HostedSinkTask],
 ) -> None:

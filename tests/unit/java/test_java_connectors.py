@@ -389,6 +389,66 @@ def test_a_connector_that_ends_its_host_in_its_start_is_not_started_in_another(t
     assert len(machine.hosts) == 1
 
 
+def test_a_connector_that_starts_outlives_the_crash_of_another(tmp_path: Path) -> None:
+    """Either may have ended the host, so both are started once more, each alone."""
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    other = type(made)({**CONFIG, "name": "orders"})
+    other.context = Context()
+    is_reached = threading.Event()
+
+    def start(hosted: ScriptedConnector) -> None:
+        if hosted.context is made.context:
+            assert is_reached.wait(60)
+            hosted.host.end = "exit code 1"
+        elif hosted.host is machine.hosts[0]:
+            is_reached.set()
+            eventually(lambda: hosted.host.end is not None, within_s=60)
+        hosted.host.ensure_alive()
+
+    machine.in_start = start
+    with ThreadPoolExecutor(2) as pool:
+        others = pool.submit(other.start)
+        assert is_reached.wait(60)
+        mine = pool.submit(made.start)
+        with pytest.raises(HostEndedError, match="exit code 1"):
+            mine.result(120)
+        others.result(120)
+    assert other.task_configs(1) == [{"n": "0"}]
+    assert len(machine.hosts) == 3
+    other.stop()
+    assert [host for host in machine.hosts if host.end is None] == []
+    assert other.plugins.hosts.connectors.running == []
+
+
+def test_a_connector_that_crashes_again_and_again_fails_alone(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    others = [type(made)({**CONFIG, "name": name}) for name in ("orders", "stocks")]
+    for each in others:
+        each.context = Context()
+        each.start()
+    made.start()
+    for _ in range(3):
+        host = eventually(lambda: host_of(made), within_s=60)
+        host.end = "exit code 1"
+        eventually(lambda host=host: made.context.errors or host_of(made) not in (None, host), within_s=60)
+    eventually(lambda: made.context.errors, within_s=60)
+    assert "ended 3 times in a minute" in str(made.context.errors[0])
+    for each in others:
+        assert eventually(lambda each=each: host_of(each), within_s=60).end is None
+        assert each.task_configs(1) == [{"n": "0"}]
+        assert each.context.errors == []
+        each.stop()
+    made.stop()
+
+
+def host_of(made: Any) -> ScriptedHost | None:
+    """Return the host in which a connector runs; None while it is between two."""
+    running = [host for host in made.plugins.hosts.connectors.running if made._lease and made._lease.host is host]
+    return running[0] if running else None
+
+
 def test_offsets_are_changed_where_no_other_question_ends_the_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

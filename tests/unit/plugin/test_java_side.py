@@ -10,9 +10,11 @@ from fencepost import __version__
 from fencepost.api import FatalError, SinkConnector, SinkRecord, SourceConnector, Transform
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
+from fencepost.java import shared_host
 from fencepost.java.error import JavaPluginError
 from fencepost.java.port import JavaClass
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, VersionUnknownError
+from fencepost.testing import eventually
 from fencepost.worker.connector_classes import ConnectorClasses, type_of_config
 from fencepost.worker.connector_classes import version_of as version_of_config
 from support.jars import CONVERTER, SINK, SOURCE, TRANSFORM, class_bytes, write_jar
@@ -243,6 +245,36 @@ def test_of_two_versions_none_is_found_while_no_host_says_which_is_the_newer_one
     assert found is not None
     assert found.location is not None
     assert found.location.path == str(tmp_path / "2.10")
+
+
+@pytest.mark.parametrize("how", ["hangs", "crashes"])
+def test_a_version_that_no_host_survives_hides_no_other_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    for version in ("2.9", "2.10"):
+        write_jar(tmp_path / version / "prices.jar", {SOURCE: [PRICES]})
+    machine = ScriptedJava()
+    monkeypatch.setattr(shared_host, "_ANSWER_S", 0.1)
+
+    def version_of(java_class: JavaClass) -> str:
+        version = Path(java_class.location.path if java_class.location else "").name
+        host = machine.hosts[-1]
+        if version == "2.10" and how == "crashes":
+            host.end = "exit code 1"
+        if version == "2.10":
+            eventually(lambda: host.end is not None, within_s=60)
+        host.ensure_alive()
+        return version
+
+    machine.version_of = version_of
+    registry = ScriptedPlugins(tmp_path, machine)
+    found = registry.find(PluginKind.CONNECTOR, PRICES)
+    assert registry.java is not None
+    java_class = registry.java.class_of(found)
+    assert java_class is not None
+    assert java_class.location is not None
+    assert java_class.location.path == str(tmp_path / "2.9")
+    assert registry.find(PluginKind.CONNECTOR, PRICES, "2.9") is found
 
 
 def test_a_class_outside_of_services_files_is_found_by_its_full_name(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Values that a config refers to, as Kafka's providers find them."""
 
+import contextlib
 import threading
+import time
 from collections.abc import Set
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +13,7 @@ import pytest
 from fencepost.api import ConfigData, ConfigError, ConfigProvider, RetriableError, Secret, setting
 from fencepost.plugin import PluginRegistry
 from fencepost.reference import Providers
+from fencepost.reference.limited import HangingError, LimitedCalls
 from fencepost.telemetry.secret import hide, remember
 from fencepost.testing import eventually
 from support.no_exception import no_exceptions
@@ -297,6 +300,58 @@ def test_a_provider_that_hangs_while_it_is_created_delays_no_other(secrets: Path
     assert providers.look_up({"y": "${env:FENCEPOST_SECRET}"}).values == {"y": "from outside"}
     Own.wait.set()
     thread.join(30)
+
+
+class Stuck(Own):
+    """Hangs for ever in its first call, or when the first one is created."""
+
+    hangs_in: ClassVar[str] = "get"
+    made: ClassVar[list[str]] = []
+    is_over: ClassVar[threading.Event]
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.hang("creation")
+
+    def get(self, path: str, keys: Set[str]) -> ConfigData:
+        self.hang("get")
+        return ConfigData(dict.fromkeys(keys, "value"))
+
+    def hang(self, where: str) -> None:
+        if self.hangs_in == where:
+            self.made.append(where)
+            if len(self.made) == 1:
+                self.is_over.wait()
+
+
+@pytest.mark.parametrize("hangs_in", ["get", "creation"])
+def test_a_provider_that_hung_for_ever_once_is_asked_again_after_a_time(
+    monkeypatch: pytest.MonkeyPatch, hangs_in: str
+) -> None:
+    for name, value in (("hangs_in", hangs_in), ("made", []), ("is_over", threading.Event())):
+        monkeypatch.setattr(Stuck, name, value, raising=False)
+    providers = Providers(OWN, lambda kind, name: Stuck, longest_s=0.2, again_s=0.01)
+    assert "the provider hangs" in providers.look_up({"x": "${own:a}"}).faults["x"]
+    eventually(lambda: providers.look_up({"x": "${own:a}"}).values["x"] == "value", within_s=60)
+    Stuck.is_over.set()
+
+
+def test_each_call_that_hangs_makes_the_next_one_rarer() -> None:
+    calls, is_over, began = LimitedCalls(0.001, again_s=0.1), threading.Event(), time.monotonic()
+    made: list[object] = []
+
+    def hang() -> None:
+        made.append(None)
+        is_over.wait()
+
+    def is_made(count: int) -> bool:
+        with contextlib.suppress(HangingError):
+            calls.call("key", hang)
+        return len(made) == count
+
+    eventually(lambda: is_made(4), within_s=60)
+    assert time.monotonic() - began >= 0.1 + 0.2 + 0.3
+    is_over.set()
 
 
 def test_values_are_hidden_as_long_as_they_are_held() -> None:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from fencepost.api import RetriableError
+from fencepost.api import FatalError, RetriableError
 from fencepost.api.hosted_task import HostLostError
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.storage.ids import TargetState
@@ -34,6 +34,20 @@ _MOST_FIGURES_FAILED = 5  # in a row, a second apart: a single failure may be a 
 
 
 Report = Callable[[TaskReport | LostTask], None]
+
+
+def start_task(task: Any) -> None:
+    """Call an author's `start`. An error fails the task, as in Kafka Connect: also one after which others are repeated.
+
+    Raises FatalError instead of RetriableError.
+    """
+    try:
+        task.start()
+    except RetriableError as error:
+        raise FatalError(
+            f"start() raised {type(error).__name__}, and only poll, put and process are repeated after that: try again "
+            f"within start(), or connect in one of those: {error}"
+        ) from error
 
 
 class TaskLife(ABC):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import FatalError
+from fencepost.api import FatalError, RetriableError, SinkTask, SourceTask, StreamTask
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import DeadLetterSpec, OutputSpec, TaskSpec
 from fencepost.task.sink import runner as sink
@@ -17,6 +17,7 @@ from fencepost.task.stream import runner as stream
 from fencepost.task.stream.runner import StreamRunner
 
 REFUSED = "Topic authorization failed: letters"
+CONFIG = {"name": "c", "connector.class": "Own", "topics": "t"}
 
 
 class Processor:
@@ -27,6 +28,7 @@ class Processor:
         self.letters = self.tolerance = SimpleNamespace(logs=False)
         self.has_dead_letters = True
         self.report = None
+        self.keeps = SimpleNamespace()
 
     def open(self) -> None: ...
 
@@ -51,7 +53,7 @@ def run(monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any], module: Any, 
     for name, how in {"connector_of": no_task, "ensure_topics": lambda _: None, **refused}.items():
         monkeypatch.setattr(module, name, how)
     spec = TaskSpec(
-        "c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets"), dead_letters=DeadLetterSpec(topic="letters")
+        "c", 0, 1, "i", CONFIG, {}, output=OutputSpec({}, "offsets"), dead_letters=DeadLetterSpec(topic="letters")
     )
     life = kind(spec, lambda *_, **__: Admission(True), reports.append)
     monkeypatch.setattr(life, "_open_delivery", lambda: None, raising=False)
@@ -75,3 +77,28 @@ def test_transforms_are_closed_where_dead_letters_are_refused_before_the_task_st
     closed, trace = run(monkeypatch, kind, module, **{what: refuse})
     assert REFUSED in trace
     assert closed == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "base"),
+    [(TaskRunner, source, SourceTask), (StreamRunner, stream, StreamTask), (SinkRunner, sink, SinkTask)],
+)
+def test_a_task_fails_when_its_start_raises_a_retriable_error(
+    monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any], module: Any, base: Any
+) -> None:
+    """As in Kafka Connect. It would start again and again, and its status would say nothing of it."""
+    starts: list[str] = []
+
+    def start(_: object) -> None:
+        starts.append("start")
+        if len(starts) > 1:
+            raise ValueError("started again")
+        raise RetriableError("the feed is away")
+
+    methods = dict.fromkeys(base.__abstractmethods__, lambda *_: None)
+    task = type("Own", (base,), {**methods, "start": start, "stop": lambda _: None})()
+    monkeypatch.setattr(module, "DeadLetters", lambda *_: SimpleNamespace(close=lambda: None), raising=False)
+    closed, trace = run(monkeypatch, kind, module, connector_of=lambda _: (SimpleNamespace(), task))
+    assert "start() raised RetriableError" in trace
+    assert "the feed is away" in trace
+    assert (closed, starts) == (1, ["start"])

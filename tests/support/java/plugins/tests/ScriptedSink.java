@@ -33,6 +33,7 @@ public final class ScriptedSink extends SinkTask {
 
     private Path diary;
     private boolean hasRefused;
+    private boolean reportsInStop;
     private Collection<SinkRecord> given = List.of();
     private Future<Void> reported;
     private List<String> times = List.of();
@@ -88,6 +89,7 @@ public final class ScriptedSink extends SinkTask {
             case "report, and wait for those who wait" -> elsewhere(() -> reportAndWait(record));
             case "report and look later" -> reported = report(record);
             case "is it written" -> write("written " + reported.isDone());
+            case "report the first in stop" -> reportsInStop = true;
             case "report the first" -> report(all.get(0));
             case "report a new one" -> report(new SinkRecord(record.topic(), record.kafkaPartition(), null, null,
                     Schema.STRING_SCHEMA, "made", record.kafkaOffset()));
@@ -188,6 +190,9 @@ public final class ScriptedSink extends SinkTask {
     @Override
     public void stop() {
         write("stop");
+        if (reportsInStop) {
+            report(all.get(0));
+        }
     }
 
     private void write(String line) {

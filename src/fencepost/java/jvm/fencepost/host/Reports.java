@@ -19,6 +19,7 @@ final class Reports {
     private final List<List<Object>> facts = new ArrayList<>();
     private final Acknowledgements acknowledgements;
     private long count;
+    private boolean isOver;
 
     /** "isHanded": Python converts records, so they cross with their values. Created in the thread of the session. */
     Reports(Conversion<SinkRecord> conversion, boolean isHanded) {
@@ -38,7 +39,25 @@ final class Reports {
         facts.add(Arrays.asList(read.originalTopic(), read.originalKafkaPartition(), read.originalKafkaOffset(),
                 error.getClass().getName(), Thrown.message(error), conversion.tolerance.trace(error),
                 record instanceof ReadRecord));
+        if (isOver) {
+            warnOfTheRest();
+        }
         return acknowledgements.of(++count);
+    }
+
+    /** The task has stopped: dead letters are written no more, so the log says which ones there are not. */
+    synchronized void end() {
+        isOver = true;
+        warnOfTheRest();
+    }
+
+    private void warnOfTheRest() {
+        for (List<Object> each : facts) {
+            Log.warn(Reports.class, "the task has reported " + each.get(0) + "-" + each.get(1) + "@" + each.get(2)
+                    + " in stop() or later, so there is no dead letter of it: " + each.get(3) + ": " + each.get(4));
+        }
+        records.clear();
+        facts.clear();
     }
 
     private SinkRecord converted(SinkRecord record) {

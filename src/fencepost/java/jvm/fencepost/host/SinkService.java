@@ -32,6 +32,13 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
     }
 
     @Override
+    void afterStop() {
+        if (reports != null) {
+            reports.end();
+        }
+    }
+
+    @Override
     public Map<String, Object> facts() {
         return Map.of("version", Questions.version(task));
     }

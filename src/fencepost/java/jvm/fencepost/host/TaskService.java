@@ -37,6 +37,10 @@ abstract class TaskService<T extends Task, R extends ConnectRecord<R>> implement
         }
     }
 
+    /** What follows the task's stop, while its converters are open. */
+    void afterStop() {
+    }
+
     @Override
     public final List<Object> figures() {
         return conversion.figures().rows();
@@ -58,6 +62,7 @@ abstract class TaskService<T extends Task, R extends ConnectRecord<R>> implement
         } catch (Throwable error) {
             Log.error(task.getClass(), "stop() failed", error);
         }
+        afterStop();
         conversion.close();
     }
 }
