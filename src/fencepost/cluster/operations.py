@@ -209,11 +209,13 @@ class ClusterOperations(Protocol):
 class InternalOperations(Protocol):
     """Requests of other workers. They raise NotLeadingError on a worker that is not the leader."""
 
-    def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+    def verify(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bool:
         """Verify the signature of a request from another worker (KIP-507), before anything else is checked.
 
         `path` is the raw, percent-encoded path; header names are lower case. BadRequestError without a signature,
         ForbiddenError with a wrong one, NotReadyError before the session key is known. On any worker.
+
+        With None for the body, it is verified by its head; False if that is not enough and the body is needed.
         """
 
     def sign_caller(self, url: str, caller: str, method: str, path: str, body: bytes) -> Mapping[str, str]:
@@ -222,7 +224,9 @@ class InternalOperations(Protocol):
         On any worker, which has identified the caller. NotReadyError if that worker, or the key, is not known yet.
         """
 
-    def verify_caller(self, caller: str, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+    def verify_caller(
+        self, caller: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> bool:
         """Verify that another worker has identified `caller` and sends this request for it. Errors as in `verify`."""
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:

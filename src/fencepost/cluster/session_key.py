@@ -8,6 +8,7 @@ accepted only if the worker's file allows that (docs/decisions).
 import base64
 import hashlib
 import hmac
+import re
 import threading
 from collections.abc import Callable, Mapping
 
@@ -18,9 +19,12 @@ SIGNATURE = "x-connect-authorization"
 ALGORITHM = "x-connect-request-signature-algorithm"
 TIME = "x-fencepost-request-time"
 NONCE = "x-fencepost-request-nonce"
+BODY = "x-fencepost-request-body-sha256"
+"""The hash of the body: with it, a signature is verified before the body is read."""
 
 WINDOW_MS = 30_000
 _MOST_NONCE = 64
+_KAFKAS = re.compile(r"(POST /connectors/[^/?]+/tasks|PUT /connectors/[^/?]+/fence)(\?.*)?")
 
 _HASHES = {"HmacSHA256": hashlib.sha256, "HmacSHA384": hashlib.sha384, "HmacSHA512": hashlib.sha512}
 INVALID_SIGNATURE = "Internal request contained invalid signature."
@@ -33,8 +37,9 @@ def signed_headers(
 
     `path` is the raw path with its query. `nonce` must not have been used before.
     """
-    signature = _mac(key, algorithm, _signed(method, path, body, audience, str(time_ms), nonce))
-    return {SIGNATURE: signature, ALGORITHM: algorithm, TIME: str(time_ms), NONCE: nonce}
+    body_hash = hashlib.sha256(body).hexdigest()
+    signature = _mac(key, algorithm, _signed(method, path, body_hash, audience, str(time_ms), nonce))
+    return {SIGNATURE: signature, ALGORITHM: algorithm, TIME: str(time_ms), NONCE: nonce, BODY: body_hash}
 
 
 def for_caller(method: str, caller: str | None) -> str:
@@ -51,7 +56,7 @@ class RequestVerifier:
     """Verifies the requests to one process. Thread-safe.
 
     `audience` is this incarnation, and `algorithms` are those that it accepts. With `accepts_body_only` it also accepts
-    requests with Kafka Connect's signatures, which can be replayed.
+    Kafka Connect's signatures, which can be replayed, for the two requests that Kafka Connect's workers send.
     """
 
     def __init__(
@@ -69,12 +74,15 @@ class RequestVerifier:
         key: SessionKey | None,
         method: str,
         path: str,
-        body: bytes,
+        body: bytes | None,
         headers: Mapping[str, str],
         *,
         caller: str | None = None,
-    ) -> None:
-        """Verify a request. Header names are lower case.
+    ) -> bool:
+        """Verify a request: by its head, if `body` is None, and else as a whole. Header names are lower case.
+
+        Returns False if the head does not have the body's hash, as those of older workers and of Kafka Connect; then it
+        has to be verified with its body. A request that was verified by its head must have the body of that hash.
 
         `caller` is whom the other worker has identified. A signature of only the body, which does not contain that, is
         then never accepted.
@@ -94,14 +102,22 @@ class RequestVerifier:
         if key is None:
             raise NotReadyError("This worker is still reading the session key; try again.")
         time_text, nonce = headers.get(TIME, ""), headers.get(NONCE, "")
-        if not time_text and not nonce and self._accepts_body_only and caller is None:
-            _ensure_equal(body_signature(key, algorithm, body), signature)
-            return
-        signed = _signed(for_caller(method, caller), path, body, self._audience, time_text, nonce)
+        if not time_text and not nonce and caller is None and self._accepts_body_only:
+            if _KAFKAS.fullmatch(f"{method} {path}") is None:
+                raise ForbiddenError(INVALID_SIGNATURE)
+            if body is not None:
+                _ensure_equal(body_signature(key, algorithm, body), signature)
+            return body is not None
+        now = self._ensure_current(time_text, nonce)
+        if body is None and BODY not in headers:
+            return False
+        body_hash = headers[BODY] if body is None else hashlib.sha256(body).hexdigest()
+        signed = _signed(for_caller(method, caller), path, body_hash, self._audience, time_text, nonce)
         _ensure_equal(_mac(key, algorithm, signed), signature)
-        self._ensure_fresh(time_text, nonce)  # only now, so that unsigned requests use no memory
+        self._ensure_new(nonce, now)  # only now, so that unsigned requests use no memory
+        return True
 
-    def _ensure_fresh(self, time_text: str, nonce: str) -> None:
+    def _ensure_current(self, time_text: str, nonce: str) -> int:
         now = self._now_ms()
         if not time_text.isascii() or not time_text.isdigit() or not 0 < len(nonce) <= _MOST_NONCE:
             raise ForbiddenError(INVALID_SIGNATURE)
@@ -110,6 +126,9 @@ class RequestVerifier:
                 "Internal request is too old, or the clocks of the workers differ by more than "
                 f"{WINDOW_MS // 1000} seconds; set them right."
             )
+        return now
+
+    def _ensure_new(self, nonce: str, now: int) -> None:
         with self._lock:
             self._forget_before(now)
             if nonce in self._seen:
@@ -121,9 +140,14 @@ class RequestVerifier:
             del self._seen[oldest]
 
 
-def _signed(method: str, path: str, body: bytes, audience: str, time_text: str, nonce: str) -> bytes:
+def ensure_body(headers: Mapping[str, str], body: bytes) -> None:
+    """Raise ForbiddenError unless it is the body of a request that was verified by its head."""
+    _ensure_equal(hashlib.sha256(body).hexdigest(), headers[BODY])
+
+
+def _signed(method: str, path: str, body_hash: str, audience: str, time_text: str, nonce: str) -> bytes:
     """Return the bytes to sign: a line for each field. Line ends in a field are removed, to keep fields apart."""
-    fields = (method, path, audience, time_text, nonce, hashlib.sha256(body).hexdigest())
+    fields = (method, path, audience, time_text, nonce, body_hash)
     return "\n".join(field.replace("\n", "") for field in fields).encode("utf-8", "surrogateescape")
 
 

@@ -311,7 +311,7 @@ class WorkerConfig(
         return key in cls.settings() or key.startswith(_PREFIXES) or key in _IGNORED
 
     def warnings(self) -> list[str]:
-        """Return one text for each setting of the file that is known and has no effect."""
+        """Return one text for each setting of the file that is known and has no effect, or one that is a risk."""
         found = [f"Ignoring '{key}': {why}" for key, why in _IGNORED.items() if key in self.originals]
         found += [
             f"Ignoring '{key}': {declared.without_effect}"
@@ -321,7 +321,13 @@ class WorkerConfig(
         found += [f"Ignoring '{key}': {why}" for key, why in self._without_effect_here() if key in self.originals]
         if any(key.startswith(_METRICS_CONTEXT) for key in self.originals):
             found.append(f"Ignoring '{_METRICS_CONTEXT}*': metrics are handed to no reporter")
-        return [*found, *(f"Ignoring '{key}': {why}" for key, why in self.unprotected().items())]
+        found += (f"Ignoring '{key}': {why}" for key, why in self.unprotected().items())
+        if self.accepts_body_signatures:
+            key = WorkerConfig.key_of("connect_protocol")
+            found.append(
+                f"'{key}=sessioned' accepts requests that can be replayed; remove it once no worker is Kafka's"
+            )
+        return found
 
     def _without_effect_here(self) -> Iterator[tuple[str, str]]:
         """Yield the settings that have no effect together with the other settings of this file, and why."""

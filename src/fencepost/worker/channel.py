@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _MOST_LOGGED = 1_000
+_MOST_UNVERIFIED = 65_536  # bytes
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -119,17 +120,21 @@ class _Request(BaseHTTPRequestHandler):
     refusals: _Refusals
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        length = self._length()
         try:
-            self.signatures.verify("POST", self.path, body, self.headers)  # type: ignore[arg-type]
+            self.signatures.verify_head("POST", self.path, self.headers)  # type: ignore[arg-type]
+            body, length = self.rfile.read(length), 0
+            self.signatures.ensure_body(body, self.headers)  # type: ignore[arg-type]
             handler = self.routes.get(self.path)
             if handler is None:
                 raise RefusedError("no such path")
             self._answer(200, handler(orjson.loads(body)))
         except StaleError as error:
+            self.rfile.read(length)  # the caller is one of ours
             self._answer(403, {"message": str(error)}, error.headers)
         except SignatureError as error:
             self.refusals.log(self.client_address[0], str(error))
+            self._leave_unread(length)
             self._answer(403, {"message": str(error)})
         except RefusedError as error:
             self._answer(409, {"message": str(error)})
@@ -138,6 +143,16 @@ class _Request(BaseHTTPRequestHandler):
         except BaseException as error:  # an author's code, such as is_unchanged(), may raise more than Exception
             log.exception("channel: %s failed", self.path)
             self._answer(500, {"message": repr(error)})
+
+    def _length(self) -> int:
+        text = self.headers.get("Content-Length") or "0"
+        return int(text) if text.isascii() and text.isdigit() else 0
+
+    def _leave_unread(self, length: int) -> None:
+        """Read no large body of a stranger: its connection is closed after the answer, which a short one awaits."""
+        self.close_connection = True
+        if length <= _MOST_UNVERIFIED:
+            self.rfile.read(length)
 
     def _answer(self, status: int, body: dict[str, Any], headers: Mapping[str, str] = _NO_HEADERS) -> None:
         data = orjson.dumps(body)

@@ -213,3 +213,9 @@ def test_advertises_what_others_can_reach():
 
 def test_secrets_of_the_file_are_masked():
     assert "hunter2" not in repr(worker(sasl_jaas_config="hunter2").sasl_jaas_config)
+
+
+def test_signatures_over_the_body_alone_come_with_a_warning():
+    [warning] = worker(**{"connect.protocol": "sessioned"}).warnings()
+    assert "connect.protocol=sessioned" in warning
+    assert worker().warnings() == []

@@ -352,19 +352,23 @@ class FakeWorker:
         ends = [LineageEnd("external", "/f")], [LineageEnd("topic", "t")]
         return [Lineage(name, self.connectors[name].type.value, *ends) for name in known]
 
-    def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+    def verify(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bool:
         self.wait()
         if SIGNATURE not in headers:
             raise BadRequestError("Internal request missing required headers")
-        if headers[SIGNATURE] != f"{method} {path} {len(body)}":
+        if body is not None and headers[SIGNATURE] != f"{method} {path} {len(body)}":
             raise ForbiddenError("Internal request contained invalid signature.")
+        return body is not None
 
     def sign_caller(self, url: str, caller: str, method: str, path: str, body: bytes) -> Mapping[str, str]:
         return {SIGNATURE: f"{method} {path} {len(body)} for {caller}"}
 
-    def verify_caller(self, caller: str, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        if headers.get(SIGNATURE) != f"{method} {path} {len(body)} for {caller}":
+    def verify_caller(
+        self, caller: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> bool:
+        if body is not None and headers.get(SIGNATURE) != f"{method} {path} {len(body)} for {caller}":
             raise ForbiddenError("Internal request contained invalid signature.")
+        return body is not None
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
         self.existing(name)

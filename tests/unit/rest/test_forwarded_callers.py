@@ -101,11 +101,13 @@ class Node(FakeWorker):
             key, "HmacSHA256", method, path, body, audience=to.incarnation, time_ms=to.now_ms, nonce=nonce
         )
 
-    def verify_caller(self, caller: str, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        self.verifier.verify(self.key, method, path, body, headers, caller=caller)
+    def verify_caller(
+        self, caller: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> bool:
+        return self.verifier.verify(self.key, method, path, body, headers, caller=caller)
 
-    def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        self.verifier.verify(self.key, method, path, body, headers)
+    def verify(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bool:
+        return self.verifier.verify(self.key, method, path, body, headers)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Requests between workers, over HTTP: those that are not signed for this worker, now and once, do nothing."""
 
+import asyncio
 import random
 import time
 import uuid
@@ -8,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 from fencepost.cluster.session_key import (
     ALGORITHM,
@@ -42,8 +44,8 @@ class Leader(FakeWorker):
         )
         self.connectors["file"] = FakeConnector({"connector.class": "FileStreamSource"})
 
-    def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        self.verifier.verify(self.key, method, path, body, headers)
+    def verify(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bool:
+        return self.verifier.verify(self.key, method, path, body, headers)
 
     def fence(self, name: str) -> None:
         super().fence(name)
@@ -150,6 +152,53 @@ def test_a_signature_as_kafka_connect_makes_it_is_taken_only_where_it_is_asked_f
     assert (wide.sent(there), wide.sent(there)) == (204, 403)
     bare = {name: value for name, value in wide.headers.items() if name not in (TIME, NONCE)}
     assert wide._replace(headers=bare).sent(there) == 403
+
+
+def test_signature_over_the_body_alone_counts_for_two_requests_only() -> None:
+    """Over an empty body it is the same for all paths: whoever has seen one could read logs with it."""
+    other = Leader(accepts_body_only=True)
+    there = TestClient(create_app(other.operations), base_url="http://localhost:8083")
+    headers = {SIGNATURE: body_signature(KEY, "HmacSHA256", b""), ALGORITHM: "HmacSHA256"}
+    assert Call(headers=headers).sent(there) == 204
+    assert Call("GET", "/internal/logs?connector=file", headers=headers).sent(there) == 403
+    assert Call("GET", "/internal/figures", headers=headers).sent(there) == 403
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [({SIGNATURE: ""}, 400), ({SIGNATURE: "x"}, 403), ({TIME: "1"}, 403), ({NONCE: ""}, 403), ({ALGORITHM: "x"}, 400)],
+)
+def test_body_is_not_read_before_its_signature_is_verified(
+    leader: Leader, changed: dict[str, str], status: int
+) -> None:
+    right = PUT_TASKS.signed(leader)
+    wrong = right._replace(headers={**right.headers, **changed})
+    assert status_and_reads(leader, wrong) == (status, 0)
+    assert status_and_reads(leader, right) == (204, 1)
+
+
+def status_and_reads(leader: Leader, call: Call) -> tuple[int, int]:
+    """Send a call without a server; return its status, and how often its body was asked for."""
+    headers = [(name.encode(), value.encode()) for name, value in {**call.headers, "host": "localhost"}.items()]
+    scope = {
+        "type": "http", "method": call.method, "path": call.path, "raw_path": call.path.encode(), "query_string": b"",
+        "headers": headers, "client": ("127.0.0.1", 1), "server": ("localhost", 8083), "scheme": "http",
+        "http_version": "1.1",
+    }  # fmt: skip
+    statuses: list[int] = []
+    reads = 0
+
+    async def receive() -> Message:
+        nonlocal reads
+        reads += 1
+        return {"type": "http.request", "body": call.body, "more_body": False}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    asyncio.run(create_app(leader.operations)(scope, receive, send))
+    return statuses[0], reads
 
 
 def _wrong(random_: random.Random, leader: Leader, good: Call) -> Iterator[tuple[Call, int]]:

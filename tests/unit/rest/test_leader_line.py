@@ -46,8 +46,8 @@ class Leader(FakeWorker):
         self.verifier = RequestVerifier("the-leader", ("HmacSHA256",), lambda: int(time.time() * 1000))
         self.connectors["a/b"] = FakeConnector({"connector.class": "FileStreamSource"})
 
-    def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        self.verifier.verify(self.key, method, path, body, headers)
+    def verify(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bool:
+        return self.verifier.verify(self.key, method, path, body, headers)
 
     def fence(self, name: str) -> None:
         if self.failures:

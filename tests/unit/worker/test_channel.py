@@ -101,3 +101,14 @@ def test_what_is_no_exception_is_an_answer_to_the_caller(error: BaseException) -
             ChannelClient(server.url, SECRET).call("/fail", {})
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("length", ["100000000000", "-1", "many"])
+def test_body_of_a_stranger_is_not_read(server: ChannelServer, length: str) -> None:
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as stranger:
+        stranger.sendall(f"POST /say HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode())
+        answer = b""
+        while chunk := stranger.recv(4096):  # it ends, as the connection is closed
+            answer += chunk
+    assert answer.startswith(b"HTTP/1.1 403")

@@ -26,11 +26,11 @@ from fencepost.rest.access.principal import Authenticator, Checked, Principal, U
 from fencepost.rest.access.proxy import network_of
 from fencepost.rest.access.rules import Rules
 from fencepost.rest.access.site import is_of_own_site
-from fencepost.rest.body import read_body
 from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.limits import NO_LIMITS, Limits
 from fencepost.rest.path import signed_target
+from fencepost.rest.signed_body import read_signed_body
 
 _MOST_CHECKED = 4  # of a scheme at the same time: a hash takes a core for 0.2 s, and an issuer may not answer
 _NOBODY = Caller(rules=Rules(()))
@@ -126,12 +126,14 @@ class Guard:
 
     async def _forwarded(self, request: Request) -> Principal:
         """Return the caller that another worker has identified, whose signature is verified."""
-        stated = request.headers[CALLER]
+        stated, headers = request.headers[CALLER], dict(request.headers)
+
+        async def verify(body: bytes | None) -> bool:
+            to_verify = self._gateway.operations.internal.verify_caller
+            return await self._gateway.run(to_verify, stated, request.method, signed_target(request), body, headers)
+
         try:
-            body = await read_body(request)
-            verify = self._gateway.operations.internal.verify_caller
-            headers = dict(request.headers)
-            await self._gateway.run(verify, stated, request.method, signed_target(request), body, headers)
+            await read_signed_body(request, verify)
             return decoded(stated)
         except OperationError as error:
             raise _RefusedError(error_answer(status_of(error), error.message)) from None

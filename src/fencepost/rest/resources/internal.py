@@ -7,11 +7,12 @@ from starlette.responses import Response
 
 from fencepost.cluster.figures import ReportedTask
 from fencepost.cluster.log_events import LogQuery, WorkersEvents
-from fencepost.rest.body import parse_json, read_body, string_maps
+from fencepost.rest.body import parse_json, string_maps
 from fencepost.rest.describe import TASK_CONFIGS_SCHEMA, takes
 from fencepost.rest.gateway import Gateway, Worker
 from fencepost.rest.path import ConnectorName, signed_target
 from fencepost.rest.response import empty_response, json_response
+from fencepost.rest.signed_body import read_signed_body
 
 router = APIRouter(tags=["between workers"])
 
@@ -65,7 +66,10 @@ async def get_logs(request: Request, worker: Worker) -> Response:
 
 async def _verified_body(request: Request, worker: Gateway) -> bytes:
     """Return the body after its signature was verified. Otherwise the sender learns nothing, not even a 404."""
-    body = await read_body(request)
     headers = dict(request.headers)
-    await worker.answer_peer(worker.operations.internal.verify, request.method, signed_target(request), body, headers)
-    return body
+
+    async def verify(body: bytes | None) -> bool:
+        to_verify = worker.operations.internal.verify
+        return await worker.answer_peer(to_verify, request.method, signed_target(request), body, headers)
+
+    return await read_signed_body(request, verify)

@@ -16,6 +16,7 @@ SECRET_VARIABLE = "FENCEPOST_CHANNEL_SECRET"
 
 WINDOW_S = 30.0
 _TIME, _NONCE, _SIGNATURE = "X-Fencepost-Time", "X-Fencepost-Nonce", "X-Fencepost-Signature"
+_BODY = "X-Fencepost-Body-SHA256"
 
 
 class SignatureError(Exception):
@@ -34,8 +35,8 @@ def _digest(secret: bytes, *parts: str) -> str:
     return hmac.new(secret, "\n".join(parts).encode(), hashlib.sha256).hexdigest()
 
 
-def _request_digest(secret: bytes, method: str, path: str, body: bytes, stamp: str, nonce: str) -> str:
-    return _digest(secret, method, path, stamp, nonce, hashlib.sha256(body).hexdigest())
+def _hash(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 class Signer:
@@ -47,11 +48,12 @@ class Signer:
 
     def sign(self, method: str, path: str, body: bytes) -> dict[str, str]:
         """Return the headers that sign a request."""
-        stamp, nonce = f"{time.monotonic() + self._ahead_s:.3f}", os.urandom(12).hex()
+        stamp, nonce, body_hash = f"{time.monotonic() + self._ahead_s:.3f}", os.urandom(12).hex(), _hash(body)
         return {
             _TIME: stamp,
             _NONCE: nonce,
-            _SIGNATURE: _request_digest(self._secret, method, path, body, stamp, nonce),
+            _BODY: body_hash,
+            _SIGNATURE: _digest(self._secret, method, path, stamp, nonce, body_hash),
         }
 
     def learns(self, sent: Mapping[str, str], answered: Mapping[str, str | None]) -> bool:
@@ -73,8 +75,18 @@ class SignatureVerifier:
 
     def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         """Raise SignatureError; its subclass StaleError if only the time is wrong."""
+        self.verify_head(method, path, headers)
+        self.ensure_body(body, headers)
+
+    def ensure_body(self, body: bytes, headers: Mapping[str, str]) -> None:
+        """Raise SignatureError unless it is the body of a request whose head was verified."""
+        if not hmac.compare_digest(_hash(body).encode(), (headers.get(_BODY) or "").encode()):
+            raise SignatureError("wrong or missing signature")
+
+    def verify_head(self, method: str, path: str, headers: Mapping[str, str]) -> None:
+        """Verify all but the body, which need not be read yet. Raises as `verify` does."""
         stamp, nonce = headers.get(_TIME) or "", headers.get(_NONCE) or ""
-        expected = _request_digest(self._secret, method, path, body, stamp, nonce)
+        expected = _digest(self._secret, method, path, stamp, nonce, headers.get(_BODY) or "")
         if not hmac.compare_digest(expected.encode(), (headers.get(_SIGNATURE) or "").encode()):
             raise SignatureError("wrong or missing signature")
         now = time.monotonic()

@@ -30,8 +30,8 @@ class InternalRequests:
             accepts_body_only=settings.config.accepts_body_signatures,
         )
 
-    def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        self._verifier.verify(self._requests.snapshot.session_key, method, path, body, headers)
+    def verify(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bool:
+        return self._verifier.verify(self._requests.snapshot.session_key, method, path, body, headers)
 
     def sign_caller(self, url: str, caller: str, method: str, path: str, body: bytes) -> Mapping[str, str]:
         headers = self._peers.signed(url, self._algorithm, for_caller(method, caller), path, body)
@@ -40,8 +40,11 @@ class InternalRequests:
             raise NotReadyError(f"This worker does not know yet how to sign requests to {url}; try again.")
         return headers
 
-    def verify_caller(self, caller: str, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        self._verifier.verify(self._requests.snapshot.session_key, method, path, body, headers, caller=caller)
+    def verify_caller(
+        self, caller: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> bool:
+        key = self._requests.snapshot.session_key
+        return self._verifier.verify(key, method, path, body, headers, caller=caller)
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
         command = PutTaskConfigs(name, configs, self._is_exactly_once)
