@@ -47,6 +47,8 @@ def protocol_of(client: Any) -> Any:
 
 def believe(cluster: Any, topic: str, leaders: list[int], **addresses: int) -> None:
     """Have a client believe that these nodes lead a topic's partitions, and that `nodeN` listens at a local port."""
-    cluster._topics[topic] = (time.monotonic(), leaders)
+    cluster.leaders(topic, time.monotonic() + 30)
+    known = cluster._topics[topic]
+    cluster._topics[topic] = known._replace(asked_s=time.monotonic(), leaders=leaders, epochs=[-1] * len(leaders))
     for node, port in addresses.items():
-        cluster._addresses[int(node.removeprefix("node"))] = ("127.0.0.1", port)
+        cluster._experience.addresses[int(node.removeprefix("node"))] = ("127.0.0.1", port)

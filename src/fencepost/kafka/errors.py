@@ -1,6 +1,5 @@
 """Errors of Kafka requests, grouped by what the caller should do."""
 
-from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -118,14 +117,6 @@ def _comes_up(error: Any) -> bool:
     A cluster whose brokers have not registered in time looks the same.
     """
     return error.code() == KafkaError.INVALID_REPLICATION_FACTOR and "brokers are fenced" in error.str()
-
-
-def new_client(kind: Callable[..., T], conf: Mapping[str, Any], **arguments: Any) -> T:
-    """Create a client of the library. Raises KafkaRequestError for settings that it refuses."""
-    try:
-        return kind(dict(conf), **arguments)
-    except KafkaException as error:
-        raise translate(error, "the settings of a client") from error
 
 
 def is_unavailable(error: Any) -> bool:

@@ -212,7 +212,6 @@ class BusyAndSilent:
         self.reader = BatchReader(conf(log_writer.bootstrap, **more))
         cluster = cluster_of(self.reader)
         believe(cluster, self.silent.topic, [2], node2=proxy.port)
-        cluster._epochs[self.silent.topic] = [-1]
         self.reader.assign({self.silent: LogPosition(0), self._busy: LogPosition(0)})
 
     def read(self) -> None:

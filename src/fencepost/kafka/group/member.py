@@ -4,6 +4,7 @@ The proof is the group metadata captured in the assignment callback (generation,
 transaction that carries it once another member has the assignment (KIP-447, E4).
 """
 
+import json
 import logging
 import threading
 import time
@@ -18,6 +19,8 @@ from fencepost.kafka.errors import KafkaRequestError, translate
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group.member_figures import EVERY_MS, MemberMeter
 from fencepost.kafka.library_log import library_log
+from fencepost.kafka.wire.coordinator_check import coordinator_address
+from fencepost.kafka.wire.library_client import library_conf
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +28,8 @@ _POLL_S = 0.2
 _REJOIN_S = 1.0
 _ANNOUNCED_S = 3.0
 _LOOK_S = 0.1
+_CHECK_S = 5.0
+_COORDINATOR = "GroupCoordinator"  # in the client's statistics
 _REPLACED = "group.instance.id"  # in the client's text when another process has replaced a static member
 _REFUSED = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -47,6 +52,33 @@ class Term:
 
 class ReplacedError(FatalError):
     """Another process has joined under this member's name. Do not join again, that would replace it in turn: end."""
+
+
+class _CoordinatorLine:
+    """Checks now and then whether the client talks to the coordinator on which brokers agree.
+
+    One that is cut off from the others would take its heartbeats for as long as that lasts.
+    """
+
+    def __init__(self, conf: Mapping[str, Any]) -> None:
+        self._conf = conf
+        self._used = ""
+        self._checked_s = time.monotonic()
+        self._wrong = ""  # what was used when the last check found another one
+
+    def take(self, text: str) -> None:
+        """Take a client's statistics, in librdkafka's JSON."""
+        brokers = json.loads(text).get("brokers", {}).values()
+        self._used = next((each["nodename"] for each in brokers if each.get("name") == _COORDINATOR), "")
+
+    def is_wrong(self) -> bool:
+        """Return whether two checks in a row have found that the client uses the same wrong coordinator."""
+        if time.monotonic() - self._checked_s < _CHECK_S or not self._used:
+            return False
+        right = coordinator_address(self._conf, str(self._conf["group.id"]), _CHECK_S / 2)
+        self._checked_s, before = time.monotonic(), self._wrong
+        self._wrong = "" if right is None or f"{right[0]}:{right[1]}" == self._used else self._used
+        return bool(self._wrong) and self._wrong == before
 
 
 class GroupMembership:
@@ -87,14 +119,14 @@ class GroupMembership:
             "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False,
             "statistics.interval.ms": EVERY_MS,
-            "stats_cb": self.meter.take,
+            "stats_cb": self._measured,
         }
-        self._doing = f"joining group {conf.get('group.id')}"
+        self._line = _CoordinatorLine(self._conf)
         self._is_denied = False
         self._stop = threading.Event()
         self._owns = False
         self._number = 0
-        self._consumer = Consumer(self._conf, logger=library_log(__name__))
+        self._consumer = Consumer(library_conf(self._conf), logger=library_log(__name__))
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
 
     def start(self) -> None:
@@ -122,6 +154,8 @@ class GroupMembership:
             try:
                 message = self._consumer.poll(_POLL_S)
                 problem = None if message is None else message.error()
+                if self._line.is_wrong():
+                    self._replace("another broker coordinates its group by now")
                 if problem is not None:
                     self._take(problem)
             except (KafkaException, SystemError) as error:
@@ -152,13 +186,18 @@ class GroupMembership:
                 )
             )
             return
-        log.error("this worker has lost its membership and joins again: %s", problem.str())
+        self._replace(problem.str())
+
+    def _replace(self, why: str) -> None:
+        """Join again with a new client."""
+        self._lose()
+        log.error("this worker has lost its membership and joins again: %s", why)
         try:
             self._consumer.close()
         except KafkaException as error:
             log.info("group membership: %s", error)
         self._stop.wait(_REJOIN_S)
-        self._consumer = Consumer(self._conf, logger=library_log(__name__))
+        self._consumer = Consumer(library_conf(self._conf), logger=library_log(__name__))
         self._join()
 
     def _is_taken_soon(self) -> bool:
@@ -173,7 +212,9 @@ class GroupMembership:
         if self._is_denied:
             return
         self._is_denied = True
-        error = translate(problem, self._doing, str(self._conf.get("bootstrap.servers", "")))
+        error = translate(
+            problem, f"joining group {self._conf.get('group.id')}", str(self._conf.get("bootstrap.servers", ""))
+        )
         if problem.code() == KafkaError.INVALID_SESSION_TIMEOUT:
             error = KafkaRequestError(
                 f"The broker refuses session.timeout.ms={self._conf.get('session.timeout.ms')}: choose one between its "
@@ -183,6 +224,10 @@ class GroupMembership:
         log.error("group membership: %s", error)
         if self._number == 0 and isinstance(error, FatalError):
             self._on_denied(error)
+
+    def _measured(self, text: str) -> None:
+        self.meter.take(text)
+        self._line.take(text)
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         consumer.incremental_assign(partitions)

@@ -14,6 +14,7 @@ from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.produce.strike_log import StrikeLog
 from fencepost.kafka.produce.transactional_client import LET_PASS, Failure, ProducerError, RecordProducer, classify
 from fencepost.kafka.value.placed import DeliveryCallback, PlacedRecords
+from fencepost.kafka.wire.library_client import library_conf
 from fencepost.record import Repeated
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class LibrdkafkaProducer(RecordProducer):
         # thread needs that lock. In a transaction the client itself refuses to commit if a record is missing.
         callback = {} if is_transactional else {"on_delivery": self._delivered}
         try:
-            self._producer = Producer({**conf, **callback}, logger=logger)
+            self._producer = Producer({**library_conf(conf), **callback}, logger=logger)
         except KafkaException as error:
             raise producer_error(error) from None
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from fencepost.kafka.errors import KafkaUnavailableError, new_client, translate
+from fencepost.kafka.errors import KafkaUnavailableError, translate
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.setting.table import JAVAS_PARTITIONER
+from fencepost.kafka.wire.library_client import new_client
 
 LOG = logging.getLogger(__name__)
 _BACKOFF_S = 1.0

@@ -12,10 +12,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from fencepost.api.errors import FatalError
-from fencepost.kafka.errors import new_client, translate
+from fencepost.kafka.errors import translate
 from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.wire.library_client import new_client
 
 _COMMITTED = "read_committed"  # with it, a question for offsets waits for open transactions
 

@@ -18,12 +18,14 @@ from fencepost.kafka.errors import (
     KafkaRequestError,
     MissingTopicError,
     ReadTimeoutError,
-    new_client,
     translate,
 )
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.read.consumer import arrived, is_passing
+from fencepost.kafka.wire.access import addresses_of
+from fencepost.kafka.wire.experience import TopicView, experience_of
+from fencepost.kafka.wire.library_client import new_client
 
 LOG = logging.getLogger(__name__)
 _BATCH = 1_000
@@ -69,7 +71,7 @@ class LogReader:
         self._broker_error: Any = None
         self._throttled_until_s = float("-inf")  # by a broker's quota
         settings = {**_consumer_conf(conf, read_committed, fetch_wait_ms), "throttle_cb": self._throttled}
-        self._consumer: Any = new_client(Consumer, settings, logger=library_log(__name__))
+        self._client = _LogClient(settings, self._partitions)
 
     def start(self, timeout_s: float = 30.0) -> None:
         """Find the partitions and begin to fetch. Idempotent. Raises MissingTopicError if there is no such topic."""
@@ -103,7 +105,7 @@ class LogReader:
         """Stop fetching until the next read, which continues at the same position."""
         self._check_process()
         if self._assigned:
-            self._consumer.unassign()
+            self._client.consumer.unassign()
             self._assigned = False
 
     def look(self, timeout_s: float) -> str | None:
@@ -161,8 +163,10 @@ class LogReader:
         self._check_process()
         if self._assigned and self._has_grown():
             self._take_up(_GROW_S)
+        elif self._assigned and self._client.is_old:
+            self._assign()
         try:
-            messages = arrived(self._consumer, _BATCH, timeout_s)
+            messages = arrived(self._client.consumer, _BATCH, timeout_s)
         except KafkaException as error:
             raise self._partitions.failed(error, f"reading topic {self.topic}") from error
         if not messages:
@@ -188,7 +192,7 @@ class LogReader:
     def close(self) -> None:
         """Close the consumer. Idempotent."""
         self._check_process()
-        self._consumer.close()
+        self._client.close()
 
     def _throttled(self, event: Any) -> None:
         self._throttled_until_s = max(self._throttled_until_s, time.monotonic() + event.throttle_time)
@@ -239,18 +243,19 @@ class LogReader:
     def _learn_of_partitions(self, timeout_s: float) -> None:
         """Make the client look up new partitions now; otherwise it would take minutes."""
         try:
-            self._consumer.list_topics(self.topic, timeout=timeout_s)
+            self._client.renewed().list_topics(self.topic, timeout=timeout_s)
         except KafkaException as error:
             raise self._partitions.failed(error, f"asking for the partitions of topic {self.topic}") from error
 
     def _assign(self) -> None:
-        self._consumer.assign([TopicPartition(self.topic, p, at) for p, at in sorted(self._positions.items())])
+        consumer = self._client.renewed()
+        consumer.assign([TopicPartition(self.topic, p, at) for p, at in sorted(self._positions.items())])
         self._assigned = True
 
     def _ask_positions(self) -> None:
         if not self._assigned:
             return
-        for tp in self._consumer.position([TopicPartition(self.topic, p) for p in self._positions]):
+        for tp in self._client.consumer.position([TopicPartition(self.topic, p) for p in self._positions]):
             if tp.offset >= 0:
                 self._advance(tp.partition, tp.offset)
 
@@ -264,9 +269,15 @@ class _LogPartitions:
     def __init__(self, conf: Mapping[str, Any], topic: str, *, is_single: bool) -> None:
         self._topic = topic
         self._admin = Admin(conf)
+        self._experience = experience_of(addresses_of(str(conf.get("bootstrap.servers", ""))))
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self.is_single = is_single
         self.count = 0
+
+    @property
+    def view(self) -> TopicView | None:
+        """Return who leads the partitions, as any client of this process knows it; another object if that changes."""
+        return self._experience.topics.get(self._topic)
 
     def failed(self, cause: Any, doing: str) -> Exception:
         return translate(cause, doing, self._bootstrap)
@@ -295,6 +306,38 @@ class _LogPartitions:
         places = ((self._topic, p) for p in range(self.count))
         found = self._admin.offsets.ends(places, read_committed=read_committed, timeout_s=timeout_s)
         return {partition: end for (_, partition), end in found.items()}
+
+
+class _LogClient:
+    """The client of a reader. It is made when the topic was looked up, and again when a partition has a new leader.
+
+    Its own metadata are those of the broker that it used last. If that is cut off from the others, it never learns of
+    new leaders.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], partitions: _LogPartitions) -> None:
+        self._settings = settings
+        self._partitions = partitions
+        self._view: TopicView | None = None  # who led the partitions when it was made
+        self.consumer: Any = None
+
+    @property
+    def is_old(self) -> bool:
+        return self._partitions.view is not self._view
+
+    def renewed(self) -> Any:
+        """Return the consumer: another one, to which nothing is assigned, if partitions have new leaders."""
+        if self.is_old:
+            self.close()
+        if self.consumer is None:
+            self._view = self._partitions.view
+            self.consumer = new_client(Consumer, self._settings, logger=library_log(__name__))
+        return self.consumer
+
+    def close(self) -> None:
+        consumer, self.consumer = self.consumer, None
+        if consumer is not None:
+            consumer.close()
 
 
 def _consumer_conf(conf: Mapping[str, Any], read_committed: bool, fetch_wait_ms: int) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from fencepost.kafka.errors import new_client, translate
+from fencepost.kafka.errors import is_unavailable, translate
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION, close_consumer
 from fencepost.kafka.value.group_metadata import MemberGeneration, generation_of
+from fencepost.kafka.wire.coordinator_check import CommitWatch
+from fencepost.kafka.wire.library_client import new_client
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -51,6 +53,7 @@ class MemberClient:
         """Pending seeks of partitions that the client does not fetch yet. It may still return other records of them."""
         self.error: BaseException | None = None
         """The first error of a callback; it cannot be raised inside the client."""
+        self._watch = CommitWatch(conf, self.group)
         self.consumer: Any = new_client(Consumer, {**conf, **_FIXED, **changes}, logger=library_log(__name__))
 
     def failed(self, cause: Any, doing: str) -> Exception:
@@ -73,6 +76,7 @@ class MemberClient:
             raise raised
 
     def membership(self) -> MemberIdentity:
+        self._watch.assigned()
         return MemberIdentity(self.consumer.consumer_group_metadata(), self.consumer.memberid())
 
     def topics(self) -> Any:
@@ -120,6 +124,8 @@ class MemberClient:
             try:
                 return self._committed(offsets, offset_metadata)
             except KafkaException as error:
+                if is_unavailable(error.args[0]):
+                    self._watch.failed()
                 if error.args[0].code() not in UNKNOWN_PARTITION:
                     raise
                 existing = self._existing(offsets)  # the client does not report which one it was
@@ -137,6 +143,7 @@ class MemberClient:
             for each in self.consumer.commit(offsets=asked, asynchronous=False) or ():
                 if each.error is not None:
                     raise KafkaException(each.error)
+            self._watch.committed()
         return dict(offsets)
 
     def _existing(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -8,10 +8,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from fencepost.kafka.errors import new_client, translate
+from fencepost.kafka.errors import translate
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.read.consumer import close_consumer
 from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.wire.library_client import new_client
 
 
 class OffsetCommitter:

@@ -15,7 +15,6 @@ from fencepost.kafka.errors import (
     KafkaRequestError,
     KafkaUnavailableError,
     ReadTimeoutError,
-    new_client,
     translate,
 )
 from fencepost.kafka.library_log import library_log
@@ -25,9 +24,11 @@ from fencepost.kafka.read.read_again import read_again_by
 from fencepost.kafka.read.record_columns import AT_ONCE, MessageCollector
 from fencepost.kafka.value.fetched import is_plain
 from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.wire.library_client import new_client
 
 _LOOK_S = 0.2
 _ASK_EVERY_S, _EDGES_S = 0.5, 2.0
+_PATIENCE_S = 5.0
 _NEW_OBJECTS = 10 * AT_ONCE
 
 
@@ -67,6 +68,11 @@ class RangeSilence:
         """Record that something has arrived."""
         self._moved_s, self.obstacle, self._doubts = time.monotonic(), "", Doubts()
 
+    @property
+    def is_doubting(self) -> bool:
+        """Return whether a loss is being confirmed."""
+        return len(self._doubts) > 0
+
     def throttled(self, event: Any) -> None:
         """Restart `idle_s` at the time when the broker's quota allows the next answer."""
         self._moved_s = max(self._moved_s, time.monotonic() + event.throttle_time)
@@ -98,8 +104,8 @@ class RangeSilence:
                 raise
             self.obstacle = str(error)  # some brokers do not know the topic yet, or no longer
         self._asked_s = time.monotonic()
-        seeming, sure_s = [self._wanted] if missing else [], min(SURE_S, self._idle_s)
-        is_sure = self._doubts.confirmed([self._wanted], seeming, self._asked_s, sure_s)
+        seeming = [self._wanted] if missing else []
+        is_sure = self._doubts.confirmed([self._wanted], seeming, self._asked_s, SURE_S)
         return begin, missing if is_sure else ""
 
     def _edges(self) -> tuple[int, int] | None:
@@ -113,7 +119,7 @@ class RangeSilence:
 
     def check(self, at: int) -> None:
         """Raise ReadTimeoutError if nothing has arrived for `idle_s`, unless a loss is being confirmed."""
-        if not len(self._doubts) and time.monotonic() - self._moved_s > self._idle_s:
+        if not self.is_doubting and time.monotonic() - self._moved_s > self._idle_s:
             raise ReadTimeoutError(
                 f"Nothing came for {self._idle_s:g} s while reading {self._wanted}, at offset {at}: "
                 f"{self._reason()}. Option kafkaConsumer.pollTimeoutMs says how long to wait."
@@ -134,7 +140,12 @@ class RangeClient:
     """Reads a range, or the rest of one, once."""
 
     def __init__(
-        self, conf: Mapping[str, Any], wanted: LogRange, at: int, idle_s: float, lose: Callable[[str], None]
+        self,
+        conf: Mapping[str, Any],
+        wanted: LogRange,
+        at: int,
+        silence: RangeSilence,
+        lose: Callable[[str], None],
     ) -> None:
         """Read from offset `at` on. `lose` is called with what is lost, and may raise an error."""
         self._conf = conf
@@ -143,25 +154,37 @@ class RangeClient:
         self._at = at  # everything before it was read
         self._is_over = at >= wanted.end
         self._has_stopped = False  # the client fetches nothing until it is assigned again
-        self._silence = RangeSilence(conf, wanted, idle_s)
-        settings = {**conf, "throttle_cb": self._silence.throttled}
+        self._silence = silence
+        settings = {**conf, "throttle_cb": silence.throttled}
         self._consumer: Any = new_client(Consumer, settings, logger=library_log(__name__))
 
     def batches(self, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Return the records, as `RangeInput.batches` does."""
+        """Return the records, as `RangeInput.batches` does. Stops if nothing comes for some seconds: see `at`.
+
+        Its own metadata are those of the broker that it used last, which may be cut off from the others: then another
+        client has to go on.
+        """
+        until_s = time.monotonic() + _PATIENCE_S
         collected = MessageCollector(self._wanted.place, columns, read_again_by(self._conf))
         try:
             with _rare_collections():
                 self._go_to(self._at)
-                while not self._is_over:
-                    collected.take(self._fetched())
+                while not self._is_over and (time.monotonic() < until_s or self._silence.is_doubting):
+                    messages = self._fetched()
+                    if messages:
+                        until_s = time.monotonic() + _PATIENCE_S
+                    collected.take(messages)
                     if collected.is_full:
                         yield from collected.batches()
                 if len(collected):
                     yield from collected.batches()
         finally:
             close_consumer(self._consumer)
-            self._silence.close()
+
+    @property
+    def at(self) -> int:
+        """Return the offset before which everything was read, or is known to be lost."""
+        return self._wanted.end if self._is_over else self._at
 
     def _go_to(self, offset: int) -> None:
         self._at, self._has_stopped = offset, False

@@ -6,6 +6,7 @@ log is known to continue after it, or to end there.
 """
 
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.read.loss import report_loss
 from fencepost.kafka.read.range_batches import RangeBatches
-from fencepost.kafka.read.range_client import RangeClient
+from fencepost.kafka.read.range_client import RangeClient, RangeSilence
 from fencepost.kafka.read.record_columns import schema
 from fencepost.kafka.value.log_gap import GapKind
 from fencepost.kafka.value.log_range import LogRange
@@ -64,11 +65,16 @@ class RangeInput:
         if whole.is_cut:
             self._lose(f"at offset {whole.at}, {GapKind.DIVERGED.value}")
         if whole.at < self._wanted.end:
-            yield from self._by_client(whole.at)
+            yield from self._by_clients(whole.at)
         self._check_topic()
 
-    def _by_client(self, offset: int) -> Iterator[pa.RecordBatch]:
-        return RangeClient(self._conf, self._wanted, offset, self._idle_s, self._lose).batches(self._columns)
+    def _by_clients(self, offset: int) -> Iterator[pa.RecordBatch]:
+        """Return the records from an offset on. A client that gets nothing is replaced: see `RangeClient.batches`."""
+        with closing(RangeSilence(self._conf, self._wanted, self._idle_s)) as silence:
+            while offset < self._wanted.end:
+                client = RangeClient(self._conf, self._wanted, offset, silence, self._lose)
+                yield from client.batches(self._columns)
+                offset = client.at
 
     def _check_topic(self) -> None:
         """Check that the topic was not replaced: the client would continue in a new topic of the same name."""

@@ -58,6 +58,11 @@ class Access:
         )
 
 
+def addresses_of(servers: str) -> list[Address]:
+    """Return the addresses in `bootstrap.servers`."""
+    return [_address(each.strip()) for each in servers.split(",") if each.strip()]
+
+
 def _seconds(conf: Mapping[str, Any], key: str, default_s: float) -> float:
     return float(conf[key]) / 1000 if key in conf else default_s
 

@@ -142,15 +142,18 @@ class AnyBroker:
         raise problem
 
 
-def ask_others(asked: AnyBroker, experience: Experience, request: Any, newest: int, deadline_s: float) -> list[Any]:
-    """Return what others answer to a request that one broker has answered: in all, two answer, if there are two.
+def ask_others(
+    asked: AnyBroker, experience: Experience, request: Any, newest: int, deadline_s: float
+) -> list[tuple[Address | None, Any]]:
+    """Return who else answers what to a request that one broker has answered: in all, two answer, if there are two.
 
     Two addresses that brokers report are of two brokers; a bootstrap server may be any of them. Raises LostError,
     AnswerError, UnsupportedError.
     """
     is_one_of_them = asked.address in experience.brokers
-    return [
-        asked.ask_another(request, newest, experience.brokers, deadline_s)
-        for _ in range(1 if is_one_of_them else 2)
-        if len(experience.brokers) > 1
-    ]
+    found = []
+    for _ in range(1 if is_one_of_them else 2):
+        if len(experience.brokers) > 1:
+            answer = asked.ask_another(request, newest, experience.brokers, deadline_s)
+            found.append((asked.address, answer))
+    return found

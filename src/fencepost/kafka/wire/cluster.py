@@ -29,6 +29,7 @@ TOPIC_RESOURCE = 2
 _MAX_MESSAGE_BYTES, _COMPRESSION = "max.message.bytes", "compression.type"
 _AS_SENT = "producer"
 _ASK_AGAIN_S = 0.02
+_CONNECT_S = 10.0  # a broker that stands still takes connections and never answers: another one may be the right one
 _NEW_TOPIC_S = 30.0
 _MOST_IDS = 1024
 _NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
@@ -161,11 +162,16 @@ class Cluster:
         )
         answer = self.ask(request, 12, deadline_s)
         self._experience.learn_nodes(answer.brokers, is_all=True)
+        answers = [(self._any.address, answer)]
         if is_sure:
-            add_newer(answer, ask_others(self._any, self._experience, request, 12, deadline_s))
+            answers += ask_others(self._any, self._experience, request, 12, deadline_s)
+            seen = [(address, {topic.name: led_of(topic) for topic in each.topics}) for address, each in answers]
+            add_newer(answer, [other for _, other in answers[1:]])
         for topic in answer.topics if topics is not None else ():
             if not topic.error_code:
                 self._ensure_fresh(topic)
+        if is_sure:
+            self._experience.judge(seen)
         return answer
 
     def connection(self, node: int, deadline_s: float) -> Connection:
@@ -184,7 +190,8 @@ class Cluster:
         if address is None:
             raise AnswerError(KafkaError.BROKER_NOT_AVAILABLE, f"the address of broker {node}")
         made = self._any.give(address) if known is None else None
-        made = self._connections[node] = made or connect(address, self._access, deadline_s)
+        soon_s = min(deadline_s, time.monotonic() + _CONNECT_S)
+        made = self._connections[node] = made or connect(address, self._access, soon_s)
         if self._is_closed:  # by another thread in the meantime
             made.close()
             raise LostError("the client is closed", is_sent=False)
@@ -259,6 +266,11 @@ def known_partitions(cluster: Cluster, topic: str) -> int:
     """Return how many partitions a topic has, by the same metadata; 0 if there is none yet."""
     known = cluster._topics.get(topic)
     return 0 if known is None else len(known.leaders)
+
+
+def known_address(cluster: Cluster, node: int) -> Address | None:
+    """Return the address of a node, as any client of this process has learned it; None if that is not known."""
+    return cluster._experience.addresses.get(node)
 
 
 def known_leader(cluster: Cluster, place: TopicPartition) -> int:

@@ -61,7 +61,8 @@ class Coordinators:
         if not self._experience.brokers:
             answer = self._any.ask(MetadataRequest(topics=[]), 12, deadline_s)
             self._experience.learn_nodes(answer.brokers, is_all=True)
-        for answer in (first, *ask_others(self._any, self._experience, request, 4, deadline_s)):
+        others = ask_others(self._any, self._experience, request, 4, deadline_s)
+        for answer in (first, *(other for _, other in others)):
             for each in answer.coordinators:
                 if each.error_code:
                     found[each.key] = AnswerError(each.error_code, f"coordinator of {each.key}", each.error_message)

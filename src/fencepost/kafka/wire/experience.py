@@ -8,7 +8,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -50,6 +50,8 @@ class _Turns:
         self._failed_s: dict[Address, float] = {}
         self._asked: dict[Address, float] = {}  # numbers, in the order of the questions; negative before the first one
         self._in_use = threading.Lock()
+        self.sure: tuple[Address, ...] = ()
+        """The brokers that knew the newest leaders when two were asked last."""
 
     def in_order(self, addresses: Iterable[Address]) -> list[Address]:
         """Return these servers: the one that was not asked for longest is the first.
@@ -74,6 +76,27 @@ class _Turns:
             self._failed_s[address] = time.monotonic()
 
 
+class _StaleTopics:
+    """The topics of which only older leaders are reported than are known."""
+
+    def __init__(self) -> None:
+        self._since_s: dict[str, float] = {}
+
+    def drop(self, topic: str) -> None:
+        self._since_s.pop(topic, None)
+
+    def add(self, topic: str) -> None:
+        """Record that older leaders were reported, and warn if that has been so for long."""
+        now_s = time.monotonic()
+        if now_s - self._since_s.setdefault(topic, now_s) > _STALE_S:
+            self._since_s[topic] = now_s
+            log.warning(
+                "for %g s every broker that answers has reported older leaders of topic %s than are known, so nothing "
+                "is read from it or written to it. If the cluster was restored from a copy, restart this worker",
+                _STALE_S, topic,
+            )  # fmt: skip
+
+
 class Experience:
     """One cluster, as all clients of this process know it. Thread-safe."""
 
@@ -87,7 +110,7 @@ class Experience:
         self._brokers: frozenset[Address] = frozenset()  # that are up, as reported last
         self.turns = _Turns()
         self._renewed_s: dict[str, float] = {}
-        self._stale_since_s: dict[str, float] = {}
+        self._stale = _StaleTopics()
         self._in_use = threading.Lock()
 
     @property
@@ -123,22 +146,26 @@ class Experience:
                 if known is None or known.id != id_ or known.led != led:
                     self.topics[topic] = TopicView(id_, led)
             elif any(known.led[each].epoch > led[each].epoch for each in known.led.keys() & led.keys()):
-                self._warn_of_stale(topic)
+                self._stale.add(topic)
                 return False
             elif any(known.led.get(each) != led[each] for each in led):
                 self.topics[topic] = TopicView(id_, {**known.led, **led})
-            self._stale_since_s.pop(topic, None)
+            self._stale.drop(topic)
         return True
 
-    def _warn_of_stale(self, topic: str) -> None:
-        now_s = time.monotonic()
-        if now_s - self._stale_since_s.setdefault(topic, now_s) > _STALE_S:
-            self._stale_since_s[topic] = now_s
-            log.warning(
-                "for %g s every broker that answers has reported older leaders of topic %s than are known, so nothing "
-                "is read from it or written to it. If the cluster was restored from a copy, restart this worker",
-                _STALE_S, topic,
-            )  # fmt: skip
+    def judge(self, seen: Sequence[tuple[Address | None, Mapping[str, Mapping[int, Led]]]]) -> None:
+        """Record which brokers' metadata are as new as what is known by now. The others are asked last for a while."""
+        sure = []
+        for address, topics in seen:
+            if address is not None and all(self._is_newest(topic, led) for topic, led in topics.items()):
+                sure.append(address)
+            elif address is not None:
+                self.turns.failed(address)
+        self.turns.sure = tuple(each for each in sure if each in self._brokers) or self.turns.sure
+
+    def _is_newest(self, topic: str, led: Mapping[int, Led]) -> bool:
+        view = self.topics.get(topic)
+        return view is None or all(view.led.get(each, NOT_LED).epoch <= led[each].epoch for each in led)
 
     def due(self, topics: Collection[str]) -> list[str]:
         """Return the topics whose leaders nobody in this process has looked up for some time: the caller will."""

@@ -69,5 +69,10 @@ class EpochLogs:
                 "/connectors/<name>/offsets)"
             )
         at = begin if reset == "earliest" else end
-        log.warning("task %s %s: it continues at %d; the records in between are gone", self._spec.id, what, at)
+        then = "records that it wrote are written again" if at < offset else "the records in between are gone"
+        log.error(
+            "task %s %s: it continues at %d, as auto.offset.reset is %s, and %s. If that is not what you want, stop "
+            "the connector and choose another offset (PATCH /connectors/<name>/offsets)",
+            self._spec.id, what, at, reset, then,
+        )  # fmt: skip
         return at
