@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import ConfigError
+from fencepost.api import ConfigError, FencedError
 from fencepost.dead_letter import resend as resend_module
 from fencepost.dead_letter.choice import Skipped
 from fencepost.dead_letter.progress import Handled
 from fencepost.dead_letter.resend import Resend
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.worker.operation.connector.resends import _Wanted
+from fencepost.testing import eventually
+from fencepost.worker.operation.connector.resends import Resends, _Wanted
 
 
 def letter(offset: int, origin: str = "orders") -> TopicRecord:
@@ -115,6 +116,23 @@ def test_a_letter_without_an_origin_is_named_and_not_passed_over() -> None:
     writer: Any = None
     with pytest.raises(ConfigError, match=r"^Dead letter dead-0@1 cannot be resent"):
         own._send(writer, waiting, [])
+
+
+class Fenced:
+    """The work of a resend that another one ends."""
+
+    connector = "c"
+
+    def run(self, *_: Any) -> bool:
+        raise FencedError("a newer producer has taken over")
+
+
+def test_a_resend_that_another_one_ends_does_not_claim_that_its_letters_are_sent() -> None:
+    """The other one may be of a second Connect cluster, which has a connector of that name and other letters."""
+    own, work = Resends(lambda _: True), Fenced()
+    own.begin(work)  # type: ignore[arg-type]
+    error = eventually(lambda: own.progress("c").error)
+    assert "another Connect cluster on this Kafka. Ask for this resend again" in error
 
 
 def test_names_that_no_topic_can_have_are_not_asked_for_and_are_cut() -> None:

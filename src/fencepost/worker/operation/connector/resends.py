@@ -144,7 +144,11 @@ class Resends:
             try:
                 state = "done" if work.run(_Wanted(self._is_wanted, name), tell) else "stopped"
             except FencedError as failure:
-                error = f"Another process has begun to resend the same dead letters, and sends what is left: {failure}"
+                error = (
+                    f"Another process has begun to resend dead letters of a connector {name}: the same ones, or those "
+                    "of a connector of that name in another Connect cluster on this Kafka. Ask for this resend again "
+                    f"when that one has ended; it sends what is left: {failure}"
+                )
             except (ConnectError, ConfigError) as failure:
                 error = str(failure)
             except Exception as failure:
