@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -9,9 +10,11 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.read.record_columns import ALL, schema
 from fencepost.kafka.setting.client_settings import range_conf
+from fencepost.kafka.setting.table import BATCH
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import BinaryColumn, Repeated, TopicPartition
 from fencepost.task.delivery.lanes import LanedDelivery
@@ -245,3 +248,33 @@ def test_records_whose_columns_differ_in_length_are_refused_rather_than_left_out
         delivery.send(OutgoingColumns(values=[b"x"] * count, **even))
     delivery.abort()
     assert committed(topic) == []
+
+
+def test_a_record_of_the_first_millisecond_of_1970_keeps_its_time(
+    kafka: EmbeddedKafka, make_writer: Any, topic: str, client: str
+) -> None:
+    """Except with librdkafka, for which 0 means now."""
+    writer = make_writer()
+    writer.open()
+    delivery = LanedDelivery([writer], offsets_topic=topic)
+    times: list[Sequence[int | None]] = [[0, 5, 0], Repeated(0, 1), [None, 0]]
+    for each in times:
+        count = len(each)
+        columns = {"partitions": Repeated(0, count), "timestamps": each}
+        delivery.send(OutgoingColumns(Repeated(topic, count), [b"v"] * count, **columns))
+    writer.flush()
+    delivery.commit([])
+    browser = TopicBrowser(dict(range_conf({"bootstrap.servers": kafka.bootstrap_servers}, "test").conf), topic)
+    ends = {0: (0, 6)}
+    eventually(
+        lambda: (
+            Admin({"bootstrap.servers": kafka.bootstrap_servers}).offsets.ends([(topic, 0)], read_committed=True)[
+                topic, 0
+            ]
+            >= 6
+        )
+    )
+    found = [record.timestamp_ms or 0 for record in browser.read(ends)]
+    first = 0 if client == BATCH else 1
+    assert found[4] > 1_700_000_000_000
+    assert [*found[:4], *found[5:]] == [first, 5, first, first, first]

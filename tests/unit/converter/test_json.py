@@ -334,3 +334,14 @@ def test_the_given_schema_changes_neither_what_is_written_nor_what_is_plain() ->
 def test_a_text_that_is_no_schema_is_refused_with_its_key(content: str) -> None:
     with pytest.raises(ConfigError, match=r"for configuration schema\.content: "):
         JsonConverter({"schema.content": content})
+
+
+def test_a_header_that_is_null_in_json_is_null_as_in_kafka() -> None:
+    own = JsonConverter({"converter.type": "header", "schemas.enable": "false"})
+    assert own.to_connect_header("t", "h", b"null") == (None, None)
+    assert own.from_connect_header("t", "h", None, None) is None
+    enveloped = JsonConverter({"converter.type": "header"})
+    assert enveloped.to_connect_header("t", "h", b'{"schema":null,"payload":null}') == (None, None)
+    assert enveloped.from_connect_header("t", "h", None, None) is None
+    with pytest.raises(RecordError, match="schema"):
+        enveloped.to_connect_header("t", "h", b"null")

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.produce.strike_log import StrikeLog
 from fencepost.kafka.produce.transactional_client import LET_PASS, Failure, ProducerError, RecordProducer, classify
-from fencepost.kafka.value.placed import DeliveryCallback, PlacedRecords
+from fencepost.kafka.value.placed import NOW, DeliveryCallback, PlacedRecords
 from fencepost.kafka.wire.library_client import library_conf
 from fencepost.record import Repeated
 
@@ -202,7 +202,7 @@ class LibrdkafkaProducer(RecordProducer):
         part = slice(start, stop)
         self._record_bytes = len(records.values[start] or b"")
         left, headers = iter(list(records.values[part])), records.headers[part]
-        columns = (records.keys, records.partitions, _NO_CALLBACK, _NO_CALLBACK, records.timestamps)
+        columns = (records.keys, records.partitions, _NO_CALLBACK, _NO_CALLBACK)
         try:
             deque(
                 map(
@@ -210,6 +210,7 @@ class LibrdkafkaProducer(RecordProducer):
                     records.topics[part],
                     left,
                     *(column[part] for column in columns),
+                    _times(records.timestamps[part]),
                     *([list(map(list, headers))] if any(headers) else ()),
                 ),
                 maxlen=0,
@@ -229,7 +230,7 @@ class LibrdkafkaProducer(RecordProducer):
         named: dict[str, Any] = {"headers": list(headers)} if headers else {}
         if on_delivery is not None:
             named["on_delivery"] = on_delivery
-        place = {"partition": records.partitions[index], "timestamp": records.timestamps[index]}
+        place = {"partition": records.partitions[index], "timestamp": _time(records.timestamps[index])}
         self.produce(records.topics[index], records.values[index], key=records.keys[index], **place, **named)
 
     def _make_room(self) -> None:
@@ -315,3 +316,15 @@ class LibrdkafkaProducer(RecordProducer):
                 if again.args[0].fatal():
                     return producer_error(again)
         return producer_error(error)
+
+
+def _times(timestamps: Sequence[int]) -> Sequence[int]:
+    """Return timestamps as librdkafka takes them."""
+    if isinstance(timestamps, Repeated):
+        return Repeated(_time(timestamps.value), len(timestamps))
+    return [_time(each) for each in timestamps] if 0 in timestamps or NOW in timestamps else timestamps
+
+
+def _time(timestamp: int) -> int:
+    """Return a timestamp as librdkafka takes it, for which 0, the first millisecond of 1970, means now."""
+    return 0 if timestamp == NOW else timestamp or 1

@@ -10,10 +10,8 @@ DeliveryCallback = Callable[[Any, Any], None]
 """Called with (error, message) when a record is delivered or has failed."""
 NO_PARTITION = -1
 """The client chooses the partition by the key."""
-NOW = 0
+NOW = -(1 << 63)
 """The record's timestamp is the time at which the client receives it."""
-EARLIEST = 1
-"""The earliest timestamp that a record can have: for the client, 0 (the first millisecond of 1970) means `NOW`."""
 
 
 class PlacedRecords(NamedTuple):

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple, Protocol
 
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.placed import EARLIEST, DeliveryCallback, PlacedRecords
+from fencepost.kafka.value.placed import DeliveryCallback, PlacedRecords
 from fencepost.record import Batch, Chained, Repeated, Runs, TopicPartition
 
 FieldName = Literal["key", "value", "timestamp", "headers"]
@@ -52,7 +52,7 @@ def placed_records(placed: PlacedBatch) -> PlacedRecords:
         [record.value for record in records],
         [record.key for record in records],
         Repeated(placed.place.partition, count),
-        [record.timestamp or EARLIEST for record in records],
+        [record.timestamp for record in records],
         [record.headers for record in records],
         placed.callbacks,
     )

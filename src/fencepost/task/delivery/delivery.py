@@ -11,7 +11,7 @@ from fencepost.api import RecordMetadata
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
-from fencepost.kafka.value.placed import EARLIEST, NO_PARTITION, NOW, DeliveryCallback, PlacedRecords
+from fencepost.kafka.value.placed import NO_PARTITION, NOW, DeliveryCallback, PlacedRecords
 from fencepost.kafka.value.whole import PlacedBatch
 from fencepost.record import Repeated
 from fencepost.storage.offset_topic import encode
@@ -207,12 +207,11 @@ def _filled(column: Sequence[int | None] | None, missing: int, count: int) -> Se
 
 
 def _times(column: Sequence[int | None] | None, count: int) -> Sequence[int]:
-    """Return timestamps as the client takes them. For the client 0 means now, so 0 becomes 1 ms."""
     if column is None:
         return Repeated(NOW, count)
-    if all(column):
+    if None not in column:
         return cast("Sequence[int]", column)
-    return [NOW if each is None else each or EARLIEST for each in column]
+    return [NOW if each is None else each for each in column]
 
 
 def _callbacks(outgoing: Outgoing, on_delivered: OnDelivered | None) -> Mapping[int, DeliveryCallback]:
