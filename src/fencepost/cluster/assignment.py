@@ -1,7 +1,8 @@
 """Assigns connectors and tasks to workers: a pure function of members, connectors and the previous assignment."""
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -28,23 +29,30 @@ class Member:
 
 def assign(
     members: Sequence[Member],
-    connectors: Mapping[str, Sequence[TaskId]],
+    connectors: Mapping[str, int],
     previous: Assignment | None,
     generation: int,
     waiting: tuple[HeldBackWork, ...] = (),
 ) -> Assignment:
     """Spread connectors and their tasks evenly, except for what is `waiting`, and move as little as possible.
 
-    Connectors and tasks are balanced separately. A worker that is back at the same URL with another incarnation gets
-    what it had. Workers that are not ready get tasks only if no worker is ready.
+    `connectors` has the number of tasks of each. Connectors and tasks are balanced separately. A worker that is back at
+    the same URL with another incarnation gets what it had. Workers that are not ready get tasks only if none is ready.
     """
     ready = [m for m in members if m.is_ready] or list(members)
-    absent_connectors = {name for each in waiting for name in each.worker.connectors}
-    absent_tasks = {task for each in waiting for task in each.worker.tasks}
-    here = [name for name in connectors if name not in absent_connectors]
-    own_connectors = _spread(members, here, _held(previous, members, lambda w: w.connectors))
-    tasks = [task for ids in connectors.values() for task in ids if task not in absent_tasks]
-    own_tasks = _spread(ready, tasks, _held(previous, ready, lambda w: w.tasks))
+    away = {name for each in waiting for name in each.worker.connectors}
+    held = _held(previous, members, lambda w: w.connectors, lambda name: name in connectors and name not in away)
+    known = {name for names in held.values() for name in names} | away
+    own_connectors = _spread(members, held, [name for name in connectors if name not in known])
+
+    tasks_away = {task for each in waiting for task in each.worker.tasks}
+    own = _held(
+        previous,
+        ready,
+        lambda w: w.tasks,
+        lambda t: 0 <= t.task < connectors.get(t.connector, 0) and t not in tasks_away,
+    )
+    own_tasks = _spread(ready, own, _missing(connectors, own.values(), tasks_away))
     workers = tuple(
         WorkerAssignment(m.incarnation, m.url, tuple(sorted(own_connectors[m])), tuple(sorted(own_tasks.get(m, ()))))
         for m in sorted(members)
@@ -52,9 +60,10 @@ def assign(
     return Assignment(generation, workers, in_order(waiting))
 
 
-def wanted(snapshot: ClusterSnapshot) -> dict[str, tuple[TaskId, ...]]:
-    """Return everything to assign: every connector, with its tasks."""
-    return {name: snapshot.tasks(name) for name in snapshot.connectors}
+def wanted(snapshot: ClusterSnapshot) -> dict[str, int]:
+    """Return everything to assign: every connector, with the number of its tasks."""
+    counts, unusable = snapshot.task_counts, snapshot.inconsistent
+    return {name: 0 if name in unusable else counts.get(name, 0) for name in snapshot.connectors}
 
 
 def lost_tasks(snapshot: ClusterSnapshot, members: Iterable[Member]) -> set[TaskId]:
@@ -112,16 +121,19 @@ def _left_over(worker: WorkerAssignment, snapshot: ClusterSnapshot, *, has_conne
 
 
 def _held(
-    previous: Assignment | None, members: Iterable[Member], of: Callable[[WorkerAssignment], Iterable[T]]
-) -> dict[T, Member]:
+    previous: Assignment | None,
+    members: Iterable[Member],
+    of: Callable[[WorkerAssignment], Iterable[T]],
+    is_wanted: Callable[[T], bool],
+) -> dict[Member, list[T]]:
+    """Return what each member has, or had in an earlier incarnation, of what is still wanted."""
     by_incarnation = {m.incarnation: m for m in members}
     by_url = {m.url: m for m in members}
-    held: dict[T, Member] = {}
+    held: dict[Member, list[T]] = {m: [] for m in by_incarnation.values()}
     for worker in _earlier(previous):
         member = by_incarnation.get(worker.incarnation) or by_url.get(worker.url)
         if member is not None:
-            for item in of(worker):
-                held[item] = member
+            held[member] += filter(is_wanted, of(worker))
     return held
 
 
@@ -131,23 +143,29 @@ def _earlier(previous: Assignment | None) -> list[WorkerAssignment]:
     return [*previous.workers, *(each.worker for each in previous.waiting)]
 
 
-def _spread(members: Sequence[Member], items: Iterable[T], held: Mapping[T, Member]) -> dict[Member, list[T]]:
+def _missing(counts: Mapping[str, int], held: Iterable[list[TaskId]], away: Collection[TaskId]) -> list[TaskId]:
+    """Return the tasks that no member has. Only connectors that lack some are looked at task by task."""
+    found = Counter(task.connector for tasks in (*held, away) for task in tasks)
+    incomplete = {name: count for name, count in counts.items() if found[name] != count}
+    if not incomplete:
+        return []
+    there = {task for tasks in (*held, away) for task in tasks if task.connector in incomplete}
+    every = (TaskId(name, number) for name, count in incomplete.items() for number in range(count))
+    return [task for task in every if task not in there]
+
+
+def _spread(members: Sequence[Member], held: Mapping[Member, list[T]], rest: list[T]) -> dict[Member, list[T]]:
     """Let each member keep up to a fair share of what it holds. The rest goes to the members with the least."""
-    items = list(items)
     own: dict[Member, list[T]] = {m: [] for m in members}
     if not members:
         return own
-    share, larger_shares = divmod(len(items), len(members))
-    rest = []
-    for item in items:
-        member = held.get(item)
-        if member is not None and len(own[member]) < share:
-            own[member].append(item)
-        elif member is not None and len(own[member]) == share and larger_shares:
-            own[member].append(item)
-            larger_shares -= 1
-        else:
-            rest.append(item)
+    share, larger_shares = divmod(sum(map(len, held.values())) + len(rest), len(members))
+    for member in sorted(members):
+        has = held[member]
+        most = share + (1 if larger_shares and len(has) > share else 0)
+        larger_shares -= most - share
+        own[member] = has[:most]
+        rest += has[most:]
     least = [(len(own[m]), m) for m in members]
     heapq.heapify(least)
     for item in rest:

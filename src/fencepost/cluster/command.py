@@ -215,7 +215,7 @@ class PutTaskConfigs:
         reached = kept(snapshot, self.connector, with_target(snapshot, self.connector))
         written = [*tasks, *reached, records.tasks_commit(self.connector, len(self.configs))]
         if self.configs and self.is_exactly_once:
-            then = after(snapshot, written)
+            then = after(snapshot.only(self.connector), written)
             plan = plan_fencing(then, "", self.connector)
             if plan.task_count is not None and not plan.transactional_ids:
                 written.append(records.task_count(self.connector, plan.task_count))

@@ -1,6 +1,7 @@
 """Creates the three internal topics and others that must be compacted, and refuses unsuitable existing ones."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fencepost.config import ConfigError
@@ -10,6 +11,9 @@ from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, T
 
 LOG = logging.getLogger(__name__)
 _CLEANUP_POLICY, _COMPACT = "cleanup.policy", "compact"
+_SEGMENT_BYTES = "segment.bytes"
+_SMALL_SEGMENT = 16_777_216
+"""Kafka compacts no segment that is still written, and a worker reads all of it when it starts: 1 GB by default."""
 
 
 class ReplicationError(ConfigError):
@@ -81,7 +85,7 @@ def ensure_internal_topics(admin: Admin, config: InternalTopicConfig) -> None:
             LOG.info("Created topic %s for %s", topic.name, topic.purpose)
         else:
             _check_partitions(admin, topic)
-            _check_policy(admin, topic)
+            _remark_on_segments(topic, _check_policy(admin, topic))
 
 
 def check_config_topic(admin: Admin, config: InternalTopicConfig) -> None:
@@ -140,12 +144,14 @@ def _check_partitions(admin: Admin, topic: InternalTopic) -> None:
         )
 
 
-def _check_policy(admin: Admin, topic: InternalTopic) -> None:
+def _check_policy(admin: Admin, topic: InternalTopic) -> Mapping[str, str | None]:
+    """Raise ConfigError unless the topic is compacted. Returns its configs; nothing if they may not be read."""
     try:
-        found = admin.configs.get(topic.name).get(_CLEANUP_POLICY)
+        configs = admin.configs.get(topic.name)
     except KafkaAuthorizationError as error:
         LOG.warning("Could not check that topic %s is compacted: %s", topic.name, error)
-        return
+        return {}
+    found = configs.get(_CLEANUP_POLICY)
     if found is not None and {policy.strip() for policy in found.split(",")} != {_COMPACT}:
         raise ConfigError(
             f"Topic '{topic.name}' supplied via the '{topic.key}' property is required to have "
@@ -154,10 +160,24 @@ def _check_policy(admin: Admin, topic: InternalTopic) -> None:
             f"{topic.purpose} and {topic.outcome}. Change the '{topic.key}' "
             f"property {topic.place} to use a topic with '{_CLEANUP_POLICY}={_COMPACT}'."
         )
+    return configs
+
+
+def _remark_on_segments(topic: InternalTopic, configs: Mapping[str, str | None]) -> None:
+    """Log how much of an existing topic a worker may have to read. The topic is left as it is."""
+    found = int(configs.get(_SEGMENT_BYTES) or 0)
+    if found > _SMALL_SEGMENT and topic.configs.get(_SEGMENT_BYTES) != str(found):
+        LOG.info(
+            "Topic %s has %s=%d: a worker that starts may read as much of each partition. To bound that, set it to %d",
+            topic.name,
+            _SEGMENT_BYTES,
+            found,
+            _SMALL_SEGMENT,
+        )
 
 
 def _extra(config: InternalTopicConfig, which: str) -> dict[str, str]:
-    """Return the topic's configs: all settings with its prefix except the worker's own."""
+    """Return the topic's configs: all settings with its prefix except the worker's own, and small segments."""
     own = {"topic", "partitions", "replication.factor", _CLEANUP_POLICY}
     found = config.with_prefix(f"{which}.storage.")
-    return {name: str(value) for name, value in found.items() if name not in own}
+    return {_SEGMENT_BYTES: str(_SMALL_SEGMENT), **{k: str(value) for k, value in found.items() if k not in own}}

@@ -28,6 +28,10 @@ _EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
 _ABLE = WorkerAbilities()
+_BY_CONNECTOR = (
+    "connectors", "target_states", "task_configs", "task_counts", "generations", "commit_offsets", "applied_configs",
+    "task_count_records", "producer_targets",
+)  # fmt: skip
 
 
 def _empty() -> Any:
@@ -39,7 +43,7 @@ class ClusterSnapshot:
     """The config topic up to, not including, `offset`. Its mappings never change.
 
     Attributes:
-        task_configs: the configs of the applied task generation of each connector, by task.
+        task_configs: the configs of the applied task generation of each connector, by number.
         task_counts: how many tasks that generation has; configs of higher numbers may linger.
         generations: the number of task generations that this reader has seen; readers' counts differ after compaction.
         commit_offsets: the offset of each connector's newest commit record. It identifies the task generation by the
@@ -59,7 +63,7 @@ class ClusterSnapshot:
     offset: int = 0
     connectors: Mapping[str, RawConfig] = field(default_factory=_empty)
     target_states: Mapping[str, TargetState] = field(default_factory=_empty)
-    task_configs: Mapping[TaskId, RawConfig] = field(default_factory=_empty, repr=False)
+    task_configs: Mapping[str, Mapping[int, RawConfig]] = field(default_factory=_empty, repr=False)
     task_counts: Mapping[str, int] = field(default_factory=_empty)
     generations: Mapping[str, int] = field(default_factory=_empty)
     commit_offsets: Mapping[str, int] = field(default_factory=_empty)
@@ -75,6 +79,17 @@ class ClusterSnapshot:
     retention: Mapping[str, TopicRetention] = field(default_factory=_empty)
     session_key: SessionKey | None = None
     assignment: Assignment | None = None
+
+    def only(self, connector: str) -> "ClusterSnapshot":
+        """Return the parts of one connector, to decide about it in a time that does not grow with the others."""
+        parts: dict[str, Any] = {}
+        for each in _BY_CONNECTOR:
+            part = getattr(self, each)
+            found = {connector: part[connector]} if connector in part else {}
+            parts[each] = MappingProxyType(found)
+        own = frozenset({connector})
+        pending, inconsistent = self.pending_fencing & own, self.inconsistent & own
+        return replace(self, pending_fencing=pending, inconsistent=inconsistent, assignment=None, **parts)
 
     def assigned_to(self, incarnation: str) -> WorkerAssignment | None:
         """Return the assignment of one process of a worker; None if the assignment does not include it."""
@@ -94,7 +109,7 @@ class ClusterSnapshot:
         return task.connector not in self.inconsistent and 0 <= task.task < self.task_counts.get(task.connector, 0)
 
     def task_config(self, task: TaskId) -> RawConfig | None:
-        return self.task_configs.get(task)
+        return self.task_configs.get(task.connector, _EMPTY).get(task.task)
 
     def generation(self, connector: str) -> int | None:
         """Return the task generation as this reader counts it, from 0; None before the first."""
@@ -119,9 +134,6 @@ class SnapshotBuilder:
         self.assigned = AssignmentBuilder(self._last.assignment)
         self._changed: dict[str, Any] = {}  # the parts that have changed since `_last`, by field
         self._deferred: dict[str, dict[int, RawConfig]] = {}
-        self._task_numbers: dict[str, set[int]] = {}
-        for task in self._last.task_configs:
-            self._task_numbers.setdefault(task.connector, set()).add(task.task)
 
     def put_connector(self, connector: str, properties: RawConfig) -> Change:
         self._edit("connectors")[connector] = MappingProxyType(dict(properties))
@@ -134,9 +146,7 @@ class SnapshotBuilder:
         self._edit("task_counts").pop(connector, None)
         self._deferred.pop(connector, None)
         self._edit("inconsistent").discard(connector)
-        task_configs = self._edit("task_configs")
-        for number in self._task_numbers.pop(connector, ()):
-            task_configs.pop(TaskId(connector, number), None)
+        self._edit("task_configs").pop(connector, None)
         return ConnectorConfigRemoved(connector)
 
     def put_target_state(self, connector: str, state: TargetState | None) -> bool:
@@ -215,8 +225,8 @@ class SnapshotBuilder:
         return self._last
 
     def _apply(self, connector: str, deferred: Mapping[int, RawConfig]) -> None:
-        self._edit("task_configs").update({TaskId(connector, number): each for number, each in deferred.items()})
-        self._task_numbers.setdefault(connector, set()).update(deferred)
+        before = self._part("task_configs").get(connector, _EMPTY)
+        self._edit("task_configs")[connector] = MappingProxyType({**before, **deferred})
         # Once a connector has had tasks, an empty set is a generation too: its tasks must end.
         generations = self._edit("generations")
         generations[connector] = generations.get(connector, -1) + 1

@@ -86,7 +86,7 @@ class TaskProcess:
         own = [{k: as_text(k, v) for k, v in one.items()} for one in connector(config).task_configs(tasks)]
         self._snapshot = snapshot = ClusterSnapshot(
             connectors={name: config},
-            task_configs={TaskId(name, number): one for number, one in enumerate(own)},
+            task_configs={name: dict(enumerate(own))},
             task_counts={name: len(own)},
         )
         topic = settings.config.offset_storage_topic

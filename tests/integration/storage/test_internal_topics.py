@@ -32,6 +32,19 @@ def test_creates_them_compacted_and_accepts_them_again(admin: Admin, topic_name:
     for kind in ("config", "offset", "status"):
         assert admin.configs.get(f"{topic_name}-{kind}")["cleanup.policy"] == "compact"
     assert admin.configs.get(f"{topic_name}-config")["segment.bytes"] == "1048576"
+    assert admin.configs.get(f"{topic_name}-status")["segment.bytes"] == "16777216", "a start reads all of a segment"
+
+
+def test_large_segments_of_an_existing_topic_are_left_and_said(
+    admin: Admin, topic_name: str, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO")
+    name = f"{topic_name}-config"
+    admin.topics.create(name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    ensure_internal_topics(admin, settings(topic_name))
+    assert admin.configs.get(name)["segment.bytes"] == "1073741824"
+    (said,) = [each.getMessage() for each in caplog.records if "segment.bytes" in each.getMessage()]
+    assert f"{name} has segment.bytes=1073741824" in said
 
 
 @pytest.mark.parametrize("kind", ["config", "offset", "status"])

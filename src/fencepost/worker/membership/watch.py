@@ -27,6 +27,7 @@ _PER_WORKER_S = 0.02
 _AGAIN_S = 0.2
 _CONNECT_S = 0.5
 _GROUP_S = 1.0
+_ASKED_TOGETHER = 10  # times in a second, by all workers: each answer names all members
 _AT_ONCE = 8
 _IN_A_ROW = 3
 _RESET = struct.pack("ii", 1, 0)
@@ -96,6 +97,14 @@ def pause_s(looked_at: int) -> float:
     return min(max(soonest_s, looked_at * _PER_WORKER_S), latest_s)
 
 
+def ask_again_s(members: int) -> float:
+    """Return how long a worker that does not lead goes by an answer about the group; the leader asks each second.
+
+    An answer names all members. If each of n workers asked each second, the coordinator would send n * n entries.
+    """
+    return max(_GROUP_S, members / _ASKED_TOGETHER)
+
+
 class Watched(Protocol):
     """The part of `Peers` that is needed here."""
 
@@ -130,7 +139,7 @@ class PeerWatch:
         self._look_at = look
         self._refusals = Refusals()
         self._members: tuple[GroupMember, ...] = ()
-        self._asked_s = float("-inf")
+        self._ask_at_s = float("-inf")
         self._stopping = stopping
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="peer-look")
         self._thread = threading.Thread(target=self._run, name="peer-watch", daemon=True)
@@ -147,6 +156,9 @@ class PeerWatch:
         named = {m.client_id: self._peers.incarnation(m.client_id) for m in self._members}
         self._refusals.keep_only(name for name in named.values() if name is not None)
         looks = list(self._pool.map(self._look_at, [m.client_id for m in members]))
+        is_refused = ConnectOutcome.REFUSED in looks
+        if is_refused:  # another one may lead by now
+            self._ask_at_s = min(self._ask_at_s, time.monotonic() + _GROUP_S)
         failed: list[Exception] = []
         for member, look in zip(members, looks, strict=True):
             incarnation = named[member.client_id]
@@ -154,7 +166,7 @@ class PeerWatch:
                 log.warning(
                     "%s refuses connections: its worker is gone, and is removed from the group", member.client_id
                 )
-                self._asked_s = float("-inf")
+                self._ask_at_s = float("-inf")
                 try:
                     self._evict(member)
                     self._refusals.evicted(incarnation)
@@ -162,13 +174,15 @@ class PeerWatch:
                     failed.append(error)
         if failed:
             raise failed[0]
-        return ConnectOutcome.REFUSED in looks
+        return is_refused
 
     def _to_look_at(self) -> list[GroupMember]:
-        now_s = time.monotonic()
-        if now_s > self._asked_s + _GROUP_S:
-            self._members, self._asked_s = self._peers.group().members, now_s
-        leads = self._is_leading()
+        now_s, leads = time.monotonic(), self._is_leading()
+        if now_s > self._ask_at_s:
+            self._members = self._peers.group().members
+            self._ask_at_s = now_s + ask_again_s(len(self._members))
+        if leads:
+            self._ask_at_s = min(self._ask_at_s, now_s + _GROUP_S)
         return [m for m in self._members if m.client_id != self._peers.url and (leads or m.topic_partitions)]
 
     def _run(self) -> None:

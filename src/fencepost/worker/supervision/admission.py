@@ -82,7 +82,7 @@ class Admissions:
             connector,
             config,
             _READ_S,
-            tasks=[own for task, own in snapshot.task_configs.items() if task.connector == connector],
+            tasks=list(snapshot.task_configs.get(connector, {}).values()),
             may_be_missing=may_be_missing,
         )
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from fencepost.kafka.group.group_admin import Group, GroupMember
-from fencepost.worker.membership.watch import ConnectOutcome, PeerWatch, Refusals, look_at, pause_s
+from fencepost.worker.membership.watch import ConnectOutcome, PeerWatch, Refusals, ask_again_s, look_at, pause_s
 from support.worker import reserved_port
 
 A, R, U = ConnectOutcome.ANSWERED, ConnectOutcome.REFUSED, ConnectOutcome.UNKNOWN
@@ -133,3 +133,9 @@ def test_a_look_tells_who_listens_from_who_does_not_and_from_who_cannot_be_reach
 
 def test_few_workers_are_looked_at_more_often_than_many() -> None:
     assert [pause_s(looked_at) for looked_at in (0, 2, 20, 500)] == [0.2, 0.2, 0.4, 0.5]
+
+
+def test_all_workers_together_ask_for_the_members_no_more_often_when_they_are_many() -> None:
+    assert ask_again_s(3) == 1
+    for members in (10, 100, 500, 2000):
+        assert members / ask_again_s(members) == 10, "each answer names all of them"
