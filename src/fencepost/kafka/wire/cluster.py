@@ -198,14 +198,14 @@ class Cluster:
         return made
 
     def has_left(self, address: Address, places: Collection[TopicPartition], deadline_s: float) -> bool:
-        """Return whether another broker says that the one at this address no longer leads or coordinates what it did.
+        """Return whether the broker at this address no longer leads one of the `places`, or a coordinator has moved.
 
-        Of the partitions only `places` count.
+        A leader that asks a coordinator that stands still does not answer either.
         """
         self.renew({topic for topic, _ in places}, deadline_s)
         nodes = {node for node, each in self._experience.addresses.items() if each == address}
         return any(self._experience.leader(*place) not in (-1, *nodes) for place in places) or (
-            self.coordinators.have_left(nodes, deadline_s)
+            self.coordinators.have_moved(deadline_s)
         )
 
     def let_go(self, node: int) -> None:

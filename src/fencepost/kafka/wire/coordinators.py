@@ -82,15 +82,15 @@ class Coordinators:
         self._experience.learn_nodes([each for each in found if each.node_id == node])
         return int(node)
 
-    def have_left(self, nodes: Collection[int], deadline_s: float) -> bool:
-        """Return whether another broker names a new coordinator of anything that one of these nodes coordinated."""
-        for (kind, key), node in list(self._found.items()):
-            if node in nodes:
-                try:
-                    if self._find(kind, key, deadline_s) not in nodes:
-                        return True
-                except (AnswerError, LostError, UnsupportedError):
-                    self._found[kind, key] = node
+    def have_moved(self, deadline_s: float) -> bool:
+        """Return whether brokers agree that anything that was found here is coordinated by another node by now."""
+        for (kind, key), node in self._found.items():
+            try:
+                now = self.find_all(kind, [key], deadline_s)[key]
+            except (AnswerError, LostError, UnsupportedError):
+                return False
+            if not isinstance(now, AnswerError) and now != node:
+                return True
         return False
 
 

@@ -30,8 +30,8 @@ def ask_node(cluster: Cluster, node: int, request: Any, versions: tuple[int, int
 def take(cluster: Cluster, connection: Connection, deadline_s: float, leave: int = 0, places: Places = tuple) -> None:
     """Take answers until only `leave` are due. Also raises the errors of their callbacks.
 
-    After some seconds without them, another broker is asked whether this one still leads the `places`, and coordinates
-    what it did. If not, this raises LostError, as it does when the time is up.
+    After some seconds without them, other brokers are asked whether this one still leads the `places`, and whether a
+    coordinator has moved. If so, this raises LostError, as it does when the time is up.
     """
     while not connection.take_coming(min(deadline_s, time.monotonic() + QUIET_S), leave):
         if time.monotonic() >= deadline_s:
@@ -39,5 +39,5 @@ def take(cluster: Cluster, connection: Connection, deadline_s: float, leave: int
         elif cluster.has_left(connection.address, places(), min(deadline_s, time.monotonic() + _LOOK_S)):
             host, port = connection.address
             connection.close()
-            why = f"{host}:{port} does not answer, and another broker has taken over what it was responsible for"
+            why = f"{host}:{port} does not answer, and another broker has taken over as leader or coordinator"
             raise LostError(why, is_sent=True)
