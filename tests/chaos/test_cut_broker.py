@@ -27,6 +27,8 @@ from support.chaos.cut_flows import (
     flows,
     java_flows,
     mirror_flows,
+    program_flows,
+    spark_flows,
     topics_of,
 )
 from support.chaos.evidence import Evidence
@@ -43,9 +45,9 @@ FAULTS = 100 if IS_LONG else 12
 SETTINGS = {f"{kind}.storage.replication.factor": str(len(BROKERS)) for kind in ("config", "offset", "status")}
 
 
-def others(seed: int, *kinds: list[Flow]) -> list[Flow]:
-    """Return flows that take a JVM: of all kinds where the campaign is long, else of one."""
-    return [flow for kind in (kinds if IS_LONG else [random.Random(seed).choice(kinds)]) for flow in kind]
+def others(seed: int, java: list[Flow], spark: list[Flow], program: list[Flow]) -> list[Flow]:
+    """Return flows that take a JVM: all where the campaign is long, else those of Java or of a worker with Spark."""
+    return [*java, *spark, *program] if IS_LONG else random.Random(seed).choice((java, spark))
 
 
 @pytest.fixture
@@ -63,6 +65,8 @@ def campaign(kafka: EmbeddedKafka, tmp_path: Path, seed: int) -> Iterator[CutCam
             *others(
                 seed,
                 java_flows(tmp_path, topic, shown),
+                spark_flows(tmp_path, topic, shown),
+                program_flows(tmp_path, topic, shown),
             ),
         ]
         for servers, replicas in ((here, len(BROKERS)), (there, 1)):

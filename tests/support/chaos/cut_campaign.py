@@ -7,6 +7,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 
@@ -199,9 +200,13 @@ class CutCampaign:
         elif fault.restart is Restart.SLOT and isinstance(worker, Worker):
             slots = worker.slots()
             os.kill(slots[sorted(slots)[0]], signal.SIGKILL)
-        rest_s = max((_asked(one) for one in self._workers.values() if isinstance(one, Worker)), default=0.0)
-        took = self._await_marks(self._marks(), began_s)
-        print(f"  {fault}: {_figures(took)}; REST {rest_s:.1f} s", flush=True)
+        marks = self._marks()
+        workers = [one for one in self._workers.values() if isinstance(one, Worker)]
+        with ThreadPoolExecutor(2) as pool:
+            asked, changed = pool.submit(lambda: max(map(_asked, workers))), pool.map(_changed, workers)
+            took = self._await_marks(marks, began_s)
+            asked_s, changed_s = asked.result(), max(changed)
+        print(f"  {fault}: {_figures(took)}; REST: asked {asked_s:.1f}, changed {changed_s:.1f} s", flush=True)
         self._evidence.fault(
             fault.state.value, fault.restart.value, None, max(took.values()), led=each.led.value, flows=took
         )
@@ -303,9 +308,21 @@ class CutCampaign:
 
 
 def _asked(worker: Worker) -> float:
-    """Return how long a request takes."""
+    """Return how long it takes to be shown all states."""
     began_s = time.monotonic()
     assert worker.rest.get("/connectors?expand=status").status_code == 200
+    return time.monotonic() - began_s
+
+
+def _changed(worker: Worker) -> float:
+    """Return how long it takes to create a connector and to delete it; what is refused is tried again."""
+    began_s, config = time.monotonic(), {"connector.class": "FileStreamSource", "topic": "none", "file": "none"}
+    conflict = 409  # an answer was lost
+    eventually(
+        lambda: worker.create("passing", config, initial_state="STOPPED").status_code in (201, conflict),
+        within_s=WITHIN_S,
+    )
+    eventually(lambda: worker.rest.delete("/connectors/passing").status_code in (204, 404), within_s=WITHIN_S)
     return time.monotonic() - began_s
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from fencepost.api import HIGH, LOW, Config, Type, setting
 from fencepost.config.check import Check, each
-from fencepost.config.java_regex import java_regex
-from fencepost.transform.java_regex import JavaPattern, compiled
+from fencepost.transform.java_regex import JavaPattern, compiled, java_regex
 
 _JAVA = "org.apache.kafka.connect.mirror."
 _PATTERNS = each(java_regex())
