@@ -29,8 +29,9 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(UV) pip install -q --no-deps -e .
 	@touch $@
 
-lock: ## renew requirements.lock (pinned, with hashes) from pyproject.toml
+lock: ## renew requirements.lock, and that of the image (pinned, with hashes), from pyproject.toml
 	$(UV) pip compile -q --universal --all-extras --generate-hashes --no-header --group dev --group demo pyproject.toml -o requirements.lock
+	$(UV) pip compile -q --universal --all-extras --generate-hashes --no-header --no-annotate -c requirements.lock pyproject.toml -o deploy/container/requirements.lock
 
 demo: setup ## move real data exactly once through crashes and print the ledger
 	$(PY) -m demo

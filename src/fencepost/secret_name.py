@@ -6,6 +6,9 @@ The one table of it. A name that it takes for a secret and that is none only hid
 import re
 from functools import lru_cache
 
+CHANNEL_SECRET = "FENCEPOST_CHANNEL_SECRET"
+"""The environment variable that carries the channel's secret to slots; Spark redacts it by its name."""
+
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SEPARATOR = re.compile(r"[^a-z0-9]+")
 # Hadoop's keys for Azure end with the host of the account.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from fencepost.cluster.assignment import Member, assign, kept_back, same_work, wanted
+from fencepost.cluster.consumer_group import ensure_own_group
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from fencepost.cluster.fencing import plan_fencing
 from fencepost.cluster.targets import fenced, kept, targets, with_target
@@ -103,6 +104,7 @@ class PutConnector:
             raise StaleConfigError(f"The config of connector {self.connector} was changed meanwhile")
         if self.since is not None:
             self.since.ensure_unchanged(snapshot, self.connector)
+        ensure_own_group(snapshot, self.connector, self.config)
         first = [] if self.target_state is None else [records.target_state(self.connector, self.target_state)]
         return [*first, records.connector_config(self.connector, self.config)]
 

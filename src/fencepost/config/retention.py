@@ -1,6 +1,7 @@
 """Topics that empty themselves (KIP-762): settings of the worker."""
 
-from fencepost.config.check import at_least, each, matches_regex
+from fencepost.config.check import at_least, each
+from fencepost.config.java_regex import java_regex
 from fencepost.config.setting import LOW, MEDIUM, Config, Type, setting
 
 
@@ -18,16 +19,16 @@ class RetentionConfig(Config):
         "delete.committed.topics",
         default=[],
         importance=MEDIUM,
-        check=each(matches_regex()),
-        doc="Regular expressions, separated by commas; a topic is emptied only if one matches its whole name.",
+        check=each(java_regex()),
+        doc="Java regular expressions, separated by commas; a topic is emptied only if one matches its whole name.",
     )
     delete_committed_respect_groups: list[str] = setting(
         "delete.committed.respect.groups",
         default=[],
         importance=LOW,
-        check=each(matches_regex()),
-        doc="Regular expressions of consumer groups outside of this cluster that are waited for like sinks. Any other "
-        "group that reads a topic keeps it from being emptied.",
+        check=each(java_regex()),
+        doc="Java regular expressions of consumer groups outside of this cluster that are waited for like sinks. Any "
+        "other group that reads a topic keeps it from being emptied.",
     )
     delete_committed_keep_records: int = setting(
         "delete.committed.keep.records",

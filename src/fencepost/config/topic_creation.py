@@ -1,12 +1,12 @@
 """How topics are created for a source connector: the groups below `topic.creation.` (KIP-158)."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fencepost.config.check import Check, at_least_or_minus_one
 from fencepost.config.errors import ConfigError
+from fencepost.config.java_regex import compiled, java_regex
 from fencepost.config.setting import LOW, Setting, Type, validate_settings
 
 PREFIX = "topic.creation."
@@ -14,13 +14,19 @@ DEFAULT_GROUP = "default"
 _INCLUDE, _EXCLUDE, _REPLICATION_FACTOR, _PARTITIONS = "include", "exclude", "replication.factor", "partitions"
 
 
+_REGEX = java_regex()
+
+
 def _patterns(values: list[str]) -> str | None:
-    for value in values:
-        try:
-            re.compile(value)
-        except re.error as error:
-            return f"Syntax error in regular expression: {error}"
-    return None
+    faults = (_REGEX(value) for value in values)
+    return next(
+        (
+            f"Syntax error in regular expression: {each.removeprefix('Invalid regex: ')}"
+            for each in faults
+            if each is not None
+        ),
+        None,
+    )
 
 
 _REGEXES = Check(_patterns, "list of regular expressions")
@@ -63,9 +69,9 @@ class TopicCreationGroup:
 
     def matches(self, topic: str) -> bool:
         """Say whether `topic` belongs to the group. Patterns match whole names, and exclusion has precedence."""
-        if any(re.fullmatch(pattern, topic) for pattern in self.exclude):
+        if any(compiled(pattern).fullmatch(topic) for pattern in self.exclude):
             return False
-        return any(re.fullmatch(pattern, topic) for pattern in self.include)
+        return any(compiled(pattern).fullmatch(topic) for pattern in self.include)
 
 
 def is_asked_for(properties: Mapping[str, object]) -> bool:

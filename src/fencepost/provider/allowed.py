@@ -3,6 +3,12 @@
 from pathlib import Path
 
 from fencepost.api import Config, ConfigError, setting
+from fencepost.config.check import each, parsed_by
+
+
+def _absolute(text: str) -> None:
+    if not Path(text).is_absolute():
+        raise ValueError("must be absolute paths, and none of them empty")
 
 
 class AllowedPaths(Config):
@@ -11,6 +17,7 @@ class AllowedPaths(Config):
     allowed_paths: list[str] = setting(
         "allowed.paths",
         default=[],
+        check=each(parsed_by(_absolute, "absolute paths")),
         doc="The only files and directories that may be read, with everything below them; empty: any.",
     )
 
@@ -19,7 +26,7 @@ class AllowedPaths(Config):
         if not path:
             raise ConfigError("the reference has no path: write ${provider:/path:key}")
         found = Path(path).resolve()
-        allowed = [each for each in self.allowed_paths if each]
-        if allowed and not any(found.is_relative_to(Path(each).resolve()) for each in allowed):
+        allowed = [Path(one).resolve() for one in self.allowed_paths]
+        if allowed and not any(map(found.is_relative_to, allowed)):
             raise ConfigError(f"{path} is not below the provider's allowed.paths: name its directory there")
         return found

@@ -8,7 +8,7 @@ from fencepost.provider.allowed import AllowedPaths
 
 
 class DirectoryConfigProvider(AllowedPaths, ConfigProvider):
-    """The path is a directory, and the key is the name of a file in it, whose text is the value."""
+    """The path is a directory, and the key is the name of a file in it, whose text is the value, as it is: in UTF-8."""
 
     def get(self, path: str, keys: Set[str]) -> ConfigData:
         directory = self.allowed(path)
@@ -19,8 +19,8 @@ class DirectoryConfigProvider(AllowedPaths, ConfigProvider):
             raise ConfigError(f"{key} is not the name of a file in {path}")
         self.allowed(str(directory / key))  # it may be a link
         try:
-            return (directory / key).read_text()
+            return (directory / key).read_bytes().decode()
         except OSError as error:
             raise ConfigError(f"{path}/{key} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise ConfigError(f"{path}/{key} cannot be read: it is not text") from None
+            raise ConfigError(f"{path}/{key} cannot be read: it is not UTF-8") from None

@@ -69,4 +69,6 @@ def _quoted(headers: Mapping[bytes, str], name: bytes) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    """Escape quotes, and control characters, which could write to the terminal of whoever reads the log."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in escaped)

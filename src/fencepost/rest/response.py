@@ -12,7 +12,9 @@ from starlette.responses import Response
 
 
 def json_response(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(to_json(content), status, headers, media_type="application/json")
+    """Return an answer that nobody on the way keeps: it may have configs."""
+    kept = {"cache-control": "no-store", **(headers or {})}
+    return Response(to_json(content), status, kept, media_type="application/json")
 
 
 def empty_response(status: int) -> Response:

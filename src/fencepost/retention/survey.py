@@ -1,12 +1,12 @@
 """The first half of a round: ask Kafka, and decide."""
 
-import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from fencepost.cluster.command import now_ms
+from fencepost.config.java_regex import compiled
 from fencepost.config.retention import RetentionConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.admin.topics import Topic
@@ -63,8 +63,8 @@ class RetentionSurvey:
         self._own_topics = frozenset(own_topics)
         self.look = look
         self._cluster_ids = cluster_ids
-        self._matching = tuple(re.compile(pattern) for pattern in config.delete_committed_topics)
-        self._respected = tuple(re.compile(pattern) for pattern in config.delete_committed_respect_groups)
+        self._matching = tuple(compiled(pattern) for pattern in config.delete_committed_topics)
+        self._respected = tuple(compiled(pattern) for pattern in config.delete_committed_respect_groups)
         self.gone = GoneTopics()
 
     def decide(self, term: object, topics: Newest) -> Decided:

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from fencepost.api import ConnectRecord, Header, Predicate, non_empty, setting
+from fencepost.config.java_regex import java_regex
 from fencepost.record import HeaderColumn, RecordColumns, Repeated, StructColumn, Utf8Column
-from fencepost.transform.java_regex import compiled, java_regex
+from fencepost.transform.java_regex import compiled
 from fencepost.transform.regex_router import REMEMBERED_TOPICS
 from fencepost.transform.side import mapped
 

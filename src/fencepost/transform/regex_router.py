@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from fencepost.api import HIGH, Record, Transform, setting
+from fencepost.config.java_regex import java_regex
 from fencepost.record import Repeated
-from fencepost.transform.java_regex import compiled, java_regex, replacement_faults, replacer
+from fencepost.transform.java_regex import compiled, replacement_faults, replacer
 
 REMEMBERED_TOPICS = 1024
 

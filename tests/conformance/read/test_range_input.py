@@ -23,6 +23,7 @@ from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.setting.client_settings import range_conf
+from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
@@ -200,7 +201,7 @@ def test_a_log_that_was_cut_behind_what_was_read_is_a_loss(
 
     def cut(reader: BatchReader, timeout_s: float, most: int) -> Any:
         found = ask(reader, timeout_s, most)
-        found.cut.add(place)
+        found.cut[place] = LogPosition(1)
         return found
 
     log_writer.send(topic, ["a"])

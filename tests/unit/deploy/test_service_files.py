@@ -3,7 +3,6 @@
 import configparser
 import json
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -68,11 +67,28 @@ def test_the_health_check_of_the_container_fails_unless_the_worker_is_well(statu
         assert subprocess.run(command, capture_output=True, check=False).returncode == code
 
 
-def test_the_recipe_makes_constraints_of_the_lock_file(tmp_path: Path) -> None:
-    [commands] = [rest for word, rest in instructions() if word == "RUN" and "constraints.txt" in rest]
-    [making] = [part for part in commands.split("&&") if "grep" in part]
-    shutil.copy(ROOT / "requirements.lock", tmp_path)
-    subprocess.run(["sh", "-ec", making.replace("/build/", f"{shlex.quote(str(tmp_path))}/")], check=True)
-    lines = [line for line in (tmp_path / "constraints.txt").read_text().splitlines() if not re.match(r"\s*#", line)]
-    assert "pyspark==4.3.0" in lines
-    assert [line for line in lines if line and not re.fullmatch(r"[\w.\[\],-]+==[\w.+!]+( ; .+)?", line)] == []
+def pins(lock: Path) -> dict[str, set[str]]:
+    """Return the hashes of each `name==version` in a lock file."""
+    found: dict[str, set[str]] = {}
+    for line in lock.read_text().splitlines():
+        if line and not line.startswith((" ", "#")):
+            found[name := line.removesuffix("\\").split(";")[0].strip()] = set()
+        elif "--hash=" in line:
+            found[name].add(line.strip().removesuffix("\\").strip())
+    return found
+
+
+def test_recipe_installs_only_files_whose_hashes_are_locked() -> None:
+    [commands] = [rest for word, rest in instructions() if word == "RUN" and "pip install" in rest]
+    installs = [part for part in commands.split("&&") if "pip install" in part]
+    assert len(installs) == 2
+    assert "--require-hashes" in installs[0]
+    assert "--no-index" in installs[1]
+    assert all("--no-deps" in part for part in installs)
+
+
+def test_lock_of_the_image_is_a_part_of_the_one_that_tests_run_with() -> None:
+    image, whole = pins(RECIPE.with_name("requirements.lock")), pins(ROOT / "requirements.lock")
+    assert all(image.values())
+    assert {name: whole.get(name) for name in image} == image
+    assert not any(name.startswith(("pytest==", "mypy==")) for name in image)

@@ -73,6 +73,14 @@ def resolved(properties: dict[str, str]) -> dict[str, str]:
     return {key: value for key, value in found.items() if not key.startswith("config.providers")}
 
 
+def test_a_mounted_file_is_read_as_utf8_with_its_line_ends(secrets: Path) -> None:
+    (secrets / "text").write_bytes("\u00e9\r\nb\r\n".encode())
+    assert resolved({**PROVIDERS, "a": f"${{directory:{secrets}:text}}"})["a"] == "\u00e9\r\nb\r\n"
+    (secrets / "text").write_bytes(b"\xe9")
+    with pytest.raises(ConfigError, match="text cannot be read: it is not UTF-8"):
+        resolved({**PROVIDERS, "a": f"${{directory:{secrets}:text}}"})
+
+
 def test_references_are_looked_up_wherever_they_stand_in_a_value(secrets: Path) -> None:
     file = secrets / "secrets.properties"
     found = resolved({

@@ -31,6 +31,14 @@ def test_each_request_gets_a_line(
     assert (match["referer"], match["agent"]) == ("-", 'odd \\"agent\\"')
 
 
+def test_control_characters_of_a_caller_are_escaped(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "fencepost.rest.access"):
+        client.get("/", headers={"user-agent": "a\x1b[2J\x07b", "referer": "\x1b[1m"})
+    [line] = [record.getMessage() for record in caplog.records if record.name == "fencepost.rest.access"]
+    assert '"\\x1b[1m" "a\\x1b[2J\\x07b"' in line
+    assert line.isprintable()
+
+
 def test_nothing_is_logged_when_the_logger_is_quiet(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "fencepost.rest.access"):
         client.get("/")

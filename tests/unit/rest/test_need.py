@@ -57,7 +57,7 @@ PUT    /connectors/{name}/fence                     signed
 GET    /internal/figures                            signed
 GET    /internal/logs                               signed
 GET    /connector-plugins                           -
-GET    /connector-plugins/{plugin}/config           -
+GET    /connector-plugins/{plugin}/config           view     some
 PUT    /connector-plugins/{plugin}/config/validate  edit     some
 GET    /retention                                   view     *
 GET    /retention/{topic}                           view     *

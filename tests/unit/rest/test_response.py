@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fencepost.cluster.info import RestartInfo, TaskState
-from fencepost.rest.response import to_json
+from fencepost.rest.response import json_response, to_json
 
 
 @pytest.mark.parametrize(("next_ms", "text"), [(1_700_000_000_123, "2023-11-14T22:13:20.123Z"), (None, None)])
@@ -17,3 +17,8 @@ def test_a_failed_task_tells_of_its_restarts(next_ms: int | None, text: str | No
 def test_nothing_is_told_of_restarts_where_there_are_none() -> None:
     body = json.loads(to_json(TaskState(0, "FAILED", "w:1", "broken")))
     assert body == {"id": 0, "state": "FAILED", "worker_id": "w:1", "trace": "broken"}
+
+
+def test_answer_is_kept_by_no_cache_on_the_way() -> None:
+    assert json_response({}).headers["cache-control"] == "no-store"
+    assert json_response({}, headers={"cache-control": "no-cache"}).headers["cache-control"] == "no-cache"

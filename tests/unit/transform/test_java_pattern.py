@@ -5,7 +5,7 @@ import re
 import pytest
 
 from fencepost.api import ConfigError, RecordError, SourceRecord
-from fencepost.transform import java_regex
+from fencepost.config import java_regex
 from fencepost.transform.java_regex import JavaPattern, compiled
 from fencepost.transform.predicate import TopicNameMatches
 from fencepost.transform.regex_router import RegexRouter

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from fencepost.config.pattern_size import size_fault
 from fencepost.transform.java_regex import compiled
-from fencepost.transform.pattern_size import size_fault
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from fencepost.config.properties import read_properties
 STDIN = "-"
 _SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 _STRIMZI = "KafkaConnector"
+_OF_SPEC = {"connector.class": "class", "tasks.max": "tasksMax", "connector.plugin.version": "version"}
+_IGNORED = ("name", "connector.class", "tasks.max")  # in spec.config, as the operator does
 _STATES = {"running": "RUNNING", "paused": "PAUSED", "stopped": "STOPPED"}
 _NEXT = 'expected {"name": …, "config": {…}}, a config with "name", or a list of these'
 
@@ -107,6 +109,7 @@ def _read(content: FilesContent, file: str, read: Callable[[], str]) -> None:
             continue
         try:
             content.wanted.append(_connector(file, document))
+            content.skipped += _ignored(file, document)
         except _NoConnectorError as error:
             content.faults.append(Fault(file, error.name, error.key, str(error)))
 
@@ -166,15 +169,27 @@ def _of_strimzi(file: str, document: Mapping[str, Any]) -> WantedConnector:
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     if not isinstance(name, str) or not name or not isinstance(spec, Mapping):
         raise _NoConnectorError(f"a {_STRIMZI} needs metadata.name and spec")
-    own = {"connector.class": spec.get("class"), "tasks.max": spec.get("tasksMax")}
+    own = {key: spec.get(field) for key, field in _OF_SPEC.items()}
     given = spec.get("config") or {}
     if not isinstance(given, Mapping):
         raise _NoConnectorError("expected keys and values", "spec.config", name)
-    config = _texts(name, {**{key: value for key, value in own.items() if value is not None}, **given})
+    rest = {key: value for key, value in given.items() if key not in _IGNORED}
+    config = _texts(name, {**rest, **{key: value for key, value in own.items() if value is not None}})
     state = str(spec.get("state") or ("paused" if str(spec.get("pause")).lower() == "true" else "running")).lower()
     if state not in _STATES:
         raise _NoConnectorError(f"{state}: expected running, paused or stopped", "spec.state", name)
     return WantedConnector(file, name, {**config, "name": name}, _STATES[state])
+
+
+def _ignored(file: str, document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the operator ignores in spec.config."""
+    if document.get("kind") != _STRIMZI:
+        return
+    for key in _IGNORED:
+        if key in (document["spec"].get("config") or {}):
+            field = f"spec.{_OF_SPEC[key]}" if key in _OF_SPEC else "metadata.name"
+            name = document["metadata"]["name"]
+            yield f"{file}: {key} of {name} in spec.config, as Strimzi's operator does: {field} counts"
 
 
 def _texts(name: str, config: Mapping[str, Any]) -> dict[str, str]:

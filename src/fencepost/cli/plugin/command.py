@@ -64,6 +64,10 @@ def install(
             "replaces it; with different names, versions are kept side by side.",
         ),
     ] = None,
+    sha256: Annotated[
+        str | None,
+        typer.Option(metavar="HEX", help="The SHA-256 that the archive must have. One at http:// needs it."),
+    ] = None,
 ) -> None:
     """Install a Java plug-in, with the jars that it needs, into a directory of plugin.path. Restart workers to use it.
 
@@ -71,7 +75,7 @@ def install(
     """
     from fencepost.cli.plugin.install import install_plugin
 
-    install_plugin(plugin, plugin_path, properties, name)
+    install_plugin(plugin, plugin_path, properties, name, sha256)
 
 
 @app.command()

@@ -23,10 +23,12 @@ _RESTART = "Workers read plug-ins when they start: restart those whose plugin.pa
 _UNKNOWN = "unknown"
 
 
-def install_plugin(text: str, directory: Path | None, properties: Path | None, name: str | None) -> None:
+def install_plugin(
+    text: str, directory: Path | None, properties: Path | None, name: str | None, sha256: str | None
+) -> None:
     """Install a plug-in, and print what is in it. Raises InstallError."""
     place = _directory(directory, properties)
-    done = install(origin_of(text), place, name)
+    done = install(origin_of(text, sha256), place, name)
     if done.replaced is not None:
         typer.echo(f"Replaced {done.replaced.manifest.origin}")
     typer.echo(f"Installed in {done.directory}")

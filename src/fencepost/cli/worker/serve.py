@@ -14,12 +14,14 @@ from types import FrameType
 import typer
 from starlette.types import ASGIApp
 
+from fencepost.cli.plugin.listing import Origins
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.cluster.tls import peer_context, server_context
 from fencepost.config.errors import ConfigError, collected
 from fencepost.config.listener import Listener, bracketed
 from fencepost.config.rest_tls import ADMIN_HTTPS, LISTENERS_HTTPS, tls_config
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.plugin.process import registry
 from fencepost.rest.access.access import Access
 from fencepost.rest.access.host_name import HostNames
 from fencepost.rest.access.set_up import access_of, exposures
@@ -79,6 +81,7 @@ def _serve(
         log.warning("%s", text)
     server = _listening(config, _endpoints(config, access, process.operations))
     process.start()
+    threading.Thread(target=_name_changed_plugins, name="changed-plugins", daemon=True).start()
     while not (is_over.wait(0.2) or should_end()):
         if process.error is not None:
             break
@@ -142,6 +145,15 @@ def _listening(config: WorkerConfig, endpoints: dict[Listener, Endpoint]) -> Res
         at = f"{listener.scheme}://{bracketed(listener.host) or 'localhost'}:{port}/"
         typer.echo(f"Admin      {at}" if is_admin else f"REST       {at}   (API: /docs{has_ui})")
     return server
+
+
+def _name_changed_plugins() -> None:
+    """Name the plug-ins whose files are not those that were installed. Reading them all takes time."""
+    try:
+        for text in Origins(registry()).changes():
+            log.warning("%s", text)
+    except OSError as error:
+        log.warning("it cannot be said whether plug-ins are as they were installed: %s", error)
 
 
 def _warn(config: WorkerConfig) -> None:

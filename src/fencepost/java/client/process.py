@@ -15,6 +15,7 @@ from typing import IO
 from fencepost.embedded.jvm_options import environment_options, giving_way
 from fencepost.java.client.socket_directory import SocketDirectory
 from fencepost.java.error import HostEndedError, HostKilledError, JavaUnavailableError
+from fencepost.secret_name import CHANNEL_SECRET
 from fencepost.telemetry.resident import hosts
 
 log = logging.getLogger(__name__)
@@ -205,7 +206,11 @@ def _started(command: Sequence[str]) -> "subprocess.Popen[str]":
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment, with a locale in which Java finds files with any name, and one heap for C code."""
+    """Return our environment, with a locale in which Java finds files with any name, and one heap for C code.
+
+    Plug-ins do not get the secret with which their slot calls the worker.
+    """
     has_locale = any(os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
     found = {"MALLOC_ARENA_MAX": "1", **os.environ}
+    found.pop(CHANNEL_SECRET, None)
     return found if has_locale else {**found, "LC_ALL": "C.UTF-8"}

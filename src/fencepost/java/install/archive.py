@@ -4,15 +4,16 @@ import json
 import shutil
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
+from fencepost.embedded.checksum import sha256
 from fencepost.java.install.error import InstallError
-from fencepost.java.install.origin import Archive, without_version
+from fencepost.java.install.origin import Archive, is_safe, without_version
 
 _CHUNK = 1 << 16
 _TIMEOUT_S = 60.0
@@ -29,6 +30,7 @@ def fetch(archive: Archive, scratch: Path) -> tuple[str, Path]:
     if archive.is_remote:
         file = scratch / archive.file_name
         _download(archive, file)
+    _ensure_expected(archive, file)
     unpacked = scratch / "unpacked"
     unpacked.mkdir()
     try:
@@ -39,6 +41,17 @@ def fetch(archive: Archive, scratch: Path) -> tuple[str, Path]:
     if len(entries) == 1 and entries[0].is_dir():
         return _own_name(entries[0]) or without_version(entries[0].name), entries[0]
     return _own_name(unpacked) or archive.stem, unpacked
+
+
+def _ensure_safe(archive: Archive, urls: Sequence[str]) -> None:
+    """Refuse redirections to where anybody can replace the file, unless it is compared with a SHA-256."""
+    if archive.sha256 is None and not all(map(is_safe, urls)):
+        raise InstallError(f"{archive} is redirected to plain http, where anybody can replace it: give its --sha256")
+
+
+def _ensure_expected(archive: Archive, file: Path) -> None:
+    if archive.sha256 is not None and (found := sha256(file)) != archive.sha256:
+        raise InstallError(f"{archive} is not the file that was expected: its SHA-256 is {found}, not {archive.sha256}")
 
 
 def _unpack(file: Path, directory: Path) -> None:
@@ -70,6 +83,7 @@ def _download(archive: Archive, file: Path) -> None:
     try:
         with httpx.stream("GET", archive.where, follow_redirects=True, timeout=_TIMEOUT_S) as answer:
             answer.raise_for_status()
+            _ensure_safe(archive, [str(each.url) for each in (*answer.history, answer)])
             size = int(answer.headers.get("Content-Length", 0)) or None
             with file.open("wb") as out, _progress(f"Fetching {archive.file_name}", size) as advance:
                 for chunk in answer.iter_bytes(_CHUNK):

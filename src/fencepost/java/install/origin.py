@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+from fencepost.config.listener import is_loopback
 from fencepost.java.install.error import InstallError
 
 SUFFIXES = (".zip", ".tar.gz", ".tgz", ".jar")
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+_CHANGING = re.compile(r".*\+|latest(\..*)?|release", re.IGNORECASE)
 _COORDINATES = re.compile(r"([\w.-]+):([\w.-]+):([\w.+-]+)")
 _VERSION = re.compile(r"-v?\d[\w.]*([-.](Final|Alpha\d*|Beta\d*|CR\d*|RC\d*|SNAPSHOT))?$", re.IGNORECASE)
 
@@ -34,6 +37,7 @@ class Archive:
     """A file, here or at a URL. `where` may have a password or a signature; the text of the object has neither."""
 
     where: str
+    sha256: str | None = None
 
     def __str__(self) -> str:
         if not self.is_remote:
@@ -62,16 +66,27 @@ class Archive:
 Origin = Coordinates | Archive
 
 
-def origin_of(text: str) -> Origin:
-    """Return what a user has named. Raises InstallError if that is neither coordinates nor an archive."""
-    archive = Archive(text)
+def origin_of(text: str, sha256: str | None = None) -> Origin:
+    """Return what a user has named. Raises InstallError if that is neither coordinates nor an archive.
+
+    `sha256` is that of the archive. One that anybody in the network can replace needs it.
+    """
+    if sha256 is not None and _SHA256.fullmatch(sha256) is None:
+        raise InstallError(f"--sha256 {sha256} is not a SHA-256: it has 64 hexadecimal digits")
+    archive = Archive(text, None if sha256 is None else sha256.lower())
     if archive.file_name.lower().endswith(SUFFIXES):
         if archive.is_remote and urlsplit(text).scheme not in ("https", "http"):
             raise InstallError(f"{archive}: only http and https are supported; download the file, and give its path")
         if not archive.is_remote and not Path(text).is_file():
             raise InstallError(f"{text} is not a file")
+        if archive.is_remote and sha256 is None and not is_safe(text):
+            raise InstallError(f"{archive}: anybody in the network can replace it; take https, or give its --sha256")
         return archive
     found = _COORDINATES.fullmatch(text)
+    if found is not None and sha256 is not None:
+        raise InstallError("--sha256 is for an archive: a Maven repository has checksums of its own")
+    if found is not None and _CHANGING.fullmatch(found[3]):
+        raise InstallError(f"{text}: {found[3]} is another version tomorrow; write the one that you want")
     if found is not None:
         return Coordinates(*found.groups())
     if re.fullmatch(r"[\w.-]+:[\w.-]+", text):
@@ -79,6 +94,12 @@ def origin_of(text: str) -> Origin:
     raise InstallError(
         f"{archive} is neither GROUP:ARTIFACT:VERSION, as in a Maven repository, nor an archive ({', '.join(SUFFIXES)})"
     )
+
+
+def is_safe(url: str) -> bool:
+    """Say whether nobody in the network can change what is at a URL: it is https, or on this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
 def without_version(name: str) -> str:

@@ -77,6 +77,8 @@ class _CoordinatorLine:
             return False
         right = coordinator_address(self._conf, str(self._conf["group.id"]), _CHECK_S / 2)
         self._checked_s, before = time.monotonic(), self._wrong
+        if right is None:
+            return False
         self._wrong = "" if right is None or f"{right[0]}:{right[1]}" == self._used else self._used
         return bool(self._wrong) and self._wrong == before
 

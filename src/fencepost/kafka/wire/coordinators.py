@@ -4,7 +4,9 @@ No epoch tells which of two brokers knows the newer coordinator. So the next tim
 not the right one, and another broker is asked than before.
 """
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from confluent_kafka import KafkaError
 
@@ -50,28 +52,35 @@ class Coordinators:
     def find_all(self, kind: int, keys: Collection[str], deadline_s: float) -> dict[str, int | AnswerError]:
         """Return the node that coordinates each group or transactional id, or the error for it (KIP-699).
 
-        Two brokers are asked: a coordinator that has been replaced would answer with what it knew before. A coordinator
-        that is not available is not waited for. Raises LostError, UnsupportedError.
+        Two brokers are asked, and a third if they differ: one that was replaced would answer with what it knew
+        before. One that is not available is not waited for. Raises LostError, UnsupportedError.
         """
         from fencepost.kafka.kafka_library import FindCoordinatorRequest, MetadataRequest
 
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
-        found: dict[str, int | AnswerError] = {}
-        first = self._any.ask(request, 4, deadline_s, oldest=4)
+        answers = [self._any.ask(request, 4, deadline_s, oldest=4)]
         if not self._experience.brokers:
             answer = self._any.ask(MetadataRequest(topics=[]), 12, deadline_s)
             self._experience.learn_nodes(answer.brokers, is_all=True)
+        first = self._any.address
         others = ask_others(self._any, self._experience, request, 4, deadline_s)
-        for answer in (first, *(other for _, other in others)):
-            for each in answer.coordinators:
-                if each.error_code:
-                    found[each.key] = AnswerError(each.error_code, f"coordinator of {each.key}", each.error_message)
-                elif found.setdefault(each.key, each.node_id) != each.node_id:
-                    code = KafkaError.COORDINATOR_NOT_AVAILABLE
-                    found[each.key] = AnswerError(code, f"coordinator of {each.key}, about which brokers differ")
-                else:
-                    self._experience.learn_nodes([each])
-        return found
+        answers += [answer for _, answer in others]
+        more = self._experience.brokers.difference([first, *(address for address, _ in others)])
+        if more and _differ(answers):
+            answers.append(self._any.ask_another(request, 4, more, deadline_s))
+        return {key: self._agreed(key, answers) for key in keys}
+
+    def _agreed(self, key: str, answers: Sequence[Any]) -> int | AnswerError:
+        """Return the coordinator that most answers name, or the error of the first answer."""
+        found = [each for answer in answers for each in answer.coordinators if each.key == key]
+        failed = [each for each in found if each.error_code]
+        if failed:
+            return AnswerError(failed[0].error_code, f"coordinator of {key}", failed[0].error_message)
+        (node, count), *_ = Counter(each.node_id for each in found).most_common(1)
+        if len(found) > 1 and count < 2:
+            return AnswerError(KafkaError.COORDINATOR_NOT_AVAILABLE, f"coordinator of {key}: brokers differ about it")
+        self._experience.learn_nodes([each for each in found if each.node_id == node])
+        return int(node)
 
     def have_moved(self, deadline_s: float) -> bool:
         """Return whether brokers agree that anything that was found here is coordinated by another node by now."""
@@ -83,3 +92,9 @@ class Coordinators:
             if not isinstance(now, AnswerError) and now != node:
                 return True
         return False
+
+
+def _differ(answers: Sequence[Any]) -> bool:
+    """Return whether answers name different coordinators of anything."""
+    named = [{each.key: each.node_id for each in answer.coordinators if not each.error_code} for answer in answers]
+    return any(each != named[0] for each in named)

@@ -9,7 +9,8 @@ from typing import Any
 
 from fencepost.api import HIGH, LOW, Config, Type, setting
 from fencepost.config.check import Check, each
-from fencepost.transform.java_regex import JavaPattern, compiled, java_regex
+from fencepost.config.java_regex import java_regex
+from fencepost.transform.java_regex import JavaPattern, compiled
 
 _JAVA = "org.apache.kafka.connect.mirror."
 _PATTERNS = each(java_regex())

@@ -82,7 +82,7 @@ NEEDS: Mapping[str, Need] = {
     "POST /connectors/{name}/tasks": _SIGNED,
     "PUT /connectors/{name}/fence": _SIGNED,
     "GET /connector-plugins": _KNOWN,
-    "GET /connector-plugins/{plugin}/config": _KNOWN,
+    "GET /connector-plugins/{plugin}/config": Need(Where.SOMEWHERE),
     "PUT /connector-plugins/{plugin}/config/validate": _EDIT_SOMEWHERE,
     "GET /retention": _VIEW_ALL,
     "GET /retention/{topic}": _VIEW_ALL,

@@ -13,6 +13,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from fencepost.spark.datasource import FencepostDataSource
+from fencepost.spark.session.closed_functions import close_functions
 from fencepost.spark.session.conf import is_local, is_secret, python_environment
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.session.exception_log import leave_exceptions_to_who_catches_them
@@ -124,6 +125,7 @@ class SparkRuntime:
             if self._session is None:
                 session = SparkSession(context)
                 session.dataSource.register(FencepostDataSource)
+                close_functions(session)
                 self._session = session
             return self._session
 

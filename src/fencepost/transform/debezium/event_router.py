@@ -18,6 +18,7 @@ from fencepost.api import (
     setting,
 )
 from fencepost.config.check import each, one_of, parsed_by
+from fencepost.config.java_regex import java_regex
 from fencepost.record import Field, SchemaType
 from fencepost.record.schema import repeated_name
 from fencepost.transform.debezium.change_event import (
@@ -31,7 +32,7 @@ from fencepost.transform.debezium.change_event import (
     row_schema,
 )
 from fencepost.transform.debezium.json_payload import JsonExpansion
-from fencepost.transform.java_regex import java_regex, replacement_faults
+from fencepost.transform.java_regex import replacement_faults
 from fencepost.transform.regex_router import RegexRouter
 
 log = logging.getLogger(__name__)

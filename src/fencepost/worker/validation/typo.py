@@ -47,6 +47,7 @@ _ALIASED = {
 _OF_ALL = frozenset((*RuntimeChoice.settings(), *DeadLetterConfig.settings(), *SinkChoice.settings()))
 _OF_OUTPUT = frozenset((_TRANSFORMS, _PREDICATES, *CONVERTERS))
 _BUILT_IN = "fencepost."
+_MIRRORS = ("MirrorSourceConnector", "MirrorSinkConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
 _FAMILIES = (*_ALIASED, *(f"{key}." for key in CONVERTERS), *_OVERRIDES, PREFIX)
 
 
@@ -80,6 +81,9 @@ class _Reading:
         self._outer = outer
         self._read = _OF_OUTPUT if outer else frozenset((*_OF_ALL, *framework_config(connector).settings()))
         self._read |= connector.settings().keys()
+        if any(connector is plugins.find(PluginKind.CONNECTOR, name) for name in _MIRRORS):
+            for name in _MIRRORS:  # which share the keys of one file
+                self._read |= plugins.find(PluginKind.CONNECTOR, name).settings().keys()
 
     def warnings(self) -> list[KeyWarning]:
         found = {key: self.found(key) for key in self._given}

@@ -84,3 +84,25 @@ def test_two_files_with_one_name_are_a_fault_that_names_both(tmp_path: Path) -> 
     [fault] = read_files([str(tmp_path)]).faults
     assert "a.json" in str(fault)
     assert "b.json" in str(fault)
+
+
+def test_strimzis_spec_counts_where_its_config_says_something_else(tmp_path: Path) -> None:
+    """As the operator reads it."""
+    spec = "spec:\n  class: A\n  version: '[1,2)'\n  config: {connector.class: B, tasks.max: 7, name: d, file: /f}\n"
+    text = f"apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnector\nmetadata: {{name: c}}\n{spec}"
+    (tmp_path / "c.yaml").write_text(text)
+    content = read_files([str(tmp_path / "c.yaml")])
+    [wanted] = content.wanted
+    version = {"connector.plugin.version": "[1,2)"}
+    assert wanted.config == {"connector.class": "A", "name": "c", "file": "/f", **version}
+    assert [each.partition(": ")[2].partition(" of")[0] for each in content.skipped] == [
+        "name",
+        "connector.class",
+        "tasks.max",
+    ]
+    (tmp_path / "c.yaml").write_text(text.replace("file: /f", "connector.plugin.version: '1'"))
+    assert read_files([str(tmp_path / "c.yaml")]).wanted[0].config["connector.plugin.version"] == "[1,2)"
+    (tmp_path / "c.yaml").write_text(
+        text.replace("  version: '[1,2)'\n", "").replace("file: /f", "connector.plugin.version: 1")
+    )
+    assert read_files([str(tmp_path / "c.yaml")]).wanted[0].config["connector.plugin.version"] == "1"

@@ -12,11 +12,12 @@ import pytest
 
 from fencepost.java.index import JavaIndex, JavaKind
 from fencepost.java.install import maven
+from fencepost.java.install.archive import _ensure_safe
 from fencepost.java.install.directory import PluginDirectory
 from fencepost.java.install.error import InstallError
 from fencepost.java.install.install import install
 from fencepost.java.install.manifest import FILE_NAME, InstallManifest
-from fencepost.java.install.origin import Coordinates, Origin, origin_of
+from fencepost.java.install.origin import Archive, Coordinates, Origin, origin_of
 from support.jars import SINK, SOURCE, class_bytes, write_jar
 
 PRICES = "org.example.PriceSourceConnector"
@@ -283,3 +284,19 @@ def test_a_url_that_does_not_answer_is_an_error(place: PluginDirectory, server: 
         install(origin_of(f"{server}/gone.zip"), place)
     with pytest.raises(InstallError, match=r"could not be fetched: ConnectError. Where there is no network"):
         install(origin_of("http://127.0.0.1:1/prices.zip"), place)
+
+
+def test_archive_is_installed_only_with_the_checksum_that_was_given(place: PluginDirectory, server: str) -> None:
+    with pytest.raises(InstallError, match="is not the file that was expected: its SHA-256 is ") as raised:
+        install(origin_of(f"{server}/prices.tar.gz", "0" * 64), place)
+    right = str(raised.value).split("SHA-256 is ")[1][:64]
+    assert names(place.path) == set()
+    install(origin_of(f"{server}/prices.tar.gz", right), place)
+    assert names(place.path) == {"prices-connector"}
+
+
+@pytest.mark.parametrize("urls", [["http://host/a.zip"], ["https://a/", "http://b/", "https://c/"]])
+def test_redirection_to_plain_http_is_refused_without_a_checksum(urls: list[str]) -> None:
+    with pytest.raises(InstallError, match="redirected to plain http"):
+        _ensure_safe(Archive("https://host/a.zip"), urls)
+    _ensure_safe(Archive("https://host/a.zip", "0" * 64), urls)

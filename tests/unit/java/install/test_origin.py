@@ -24,7 +24,7 @@ def test_coordinates_are_read_and_have_one_identity_for_all_versions() -> None:
         ("https://host/confluentinc-kafka-connect-jdbc-10.7.4.zip", "confluentinc-kafka-connect-jdbc"),
         ("https://host/prices-v1.2.tgz?X-Signature=abc", "prices"),
         ("https://host/2.zip", "2"),
-        ("http://host/iceberg-kafka-connect-runtime-1.12.0.jar", "iceberg-kafka-connect-runtime"),
+        ("https://host/iceberg-kafka-connect-runtime-1.12.0.jar", "iceberg-kafka-connect-runtime"),
     ],
 )  # fmt: skip
 def test_an_archive_is_called_as_its_file_without_the_version(url: str, stem: str) -> None:
@@ -64,3 +64,24 @@ def test_anything_else_is_refused(text: str, message: str) -> None:
     with pytest.raises(InstallError) as caught:
         origin_of(text)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sha256", "message"),
+    [
+        ("http://host/prices.zip", None, "anybody in the network can replace it"),
+        ("https://host/prices.zip", "abc", "is not a SHA-256"),
+        ("g:a:1.0", "a" * 64, "is for an archive"),
+        ("g:a:1.+", None, "another version tomorrow"),
+        ("g:a:LATEST", None, "another version tomorrow"),
+        ("g:a:latest.release", None, "another version tomorrow"),
+    ],
+)
+def test_plugin_that_others_can_replace_is_refused(text: str, sha256: str | None, message: str) -> None:
+    with pytest.raises(InstallError, match=message):
+        origin_of(text, sha256)
+
+
+def test_plugin_at_a_url_without_tls_is_taken_with_its_checksum() -> None:
+    assert origin_of("http://host/prices.zip", "A" * 64) == Archive("http://host/prices.zip", "a" * 64)
+    assert origin_of("http://127.0.0.1:8000/prices.zip") == Archive("http://127.0.0.1:8000/prices.zip")

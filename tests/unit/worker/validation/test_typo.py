@@ -6,6 +6,7 @@ import pytest
 
 from fencepost.api import SinkConnector, SourceConnector, Transform, setting
 from fencepost.config.worker import WorkerConfig
+from fencepost.plugin import PluginKind
 from fencepost.worker.validation.validation import config_warnings
 from support.plugins import OwnPlugins
 from support.settings import SETTINGS
@@ -144,3 +145,15 @@ def test_the_keys_of_a_streams_output_are_looked_at_by_their_own_names() -> None
         ),
         "output.value.convertor": "nothing reads it; did you mean output.value.converter?",
     }
+
+
+MIRRORS = ("MirrorSourceConnector", "MirrorSinkConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
+
+
+@pytest.mark.parametrize("name", MIRRORS)
+def test_a_key_that_another_connector_of_a_mirror_file_reads_is_left_alone(name: str) -> None:
+    keys = {key for each in MIRRORS for key in PLUGINS.find(PluginKind.CONNECTOR, each).settings()}
+    assert "emit.checkpoints.interval.seconds" in keys
+    own = {"name": "c", "connector.class": name}
+    assert warnings(own | dict.fromkeys(keys - own.keys(), "1")) == {}
+    assert list(warnings(own | {"emit.checkpoint.enabled": "true"})) == ["emit.checkpoint.enabled"]

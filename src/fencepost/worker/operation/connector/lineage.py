@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit, urlunsplit
 
 from fencepost.cluster.lineage import Lineage, LineageEnd
+from fencepost.config.java_regex import SlowPatternError, compiled
 from fencepost.config.raw import RawConfig
 from fencepost.redaction import HIDDEN
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -54,8 +55,8 @@ def _read(config: RawConfig, used: Sequence[str]) -> Sequence[LineageEnd]:
 
 def _matches(pattern: str, topic: str) -> bool:
     try:
-        return re.fullmatch(pattern, topic) is not None
-    except re.error:  # Java's expressions have more
+        return compiled(pattern).fullmatch(topic) is not None
+    except (re.error, SlowPatternError):
         return True
 
 

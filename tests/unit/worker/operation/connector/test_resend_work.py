@@ -10,9 +10,9 @@ import pytest
 
 from fencepost.cluster.dead_letters import ResendProgressInfo, ResendRequest
 from fencepost.cluster.errors import BadRequestError
+from fencepost.config import java_regex
 from fencepost.config.worker import WorkerConfig
 from fencepost.task.sink.subscription import ReadTopics
-from fencepost.transform import java_regex
 from fencepost.worker.operation.connector.dead_letters import DeadLetters
 from fencepost.worker.operation.connector.resend_targets import ResendTargets
 from fencepost.worker.operation.connector.resends import ResendWork

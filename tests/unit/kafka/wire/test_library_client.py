@@ -1,0 +1,110 @@
+"""librdkafka's clients, which never leave a broker that is cut off from the others by themselves."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from fencepost.api import FencedError
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group import member
+from fencepost.kafka.read.log import LogReader
+from fencepost.kafka.wire import any_broker, cluster, coordinator_check
+from fencepost.kafka.wire.access import addresses_of
+from fencepost.kafka.wire.coordinator_check import CommitWatch, coordinator_address
+from fencepost.kafka.wire.experience import Led, experience_of
+from fencepost.kafka.wire.library_client import library_conf
+from support.faked_brokers import TOPIC, TOPIC_ID, FakedBroker, FakedBrokers
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> FakedBrokers:
+    """Return three brokers, of which the first is cut off from the others."""
+    made = FakedBrokers(
+        [
+            FakedBroker(1, leader=1, epoch=5, end=100, coordinator=1),
+            FakedBroker(2, leader=2, epoch=6, end=120, coordinator=2),
+            FakedBroker(3, leader=2, epoch=6, end=110, coordinator=2),
+        ]
+    )
+    for module in (any_broker, cluster):
+        monkeypatch.setattr(module, "connect", made.connect)
+    return made
+
+
+def test_client_begins_with_brokers_that_were_not_out_of_date(brokers: FakedBrokers) -> None:
+    conf = {"bootstrap.servers": brokers.servers()}
+    assert library_conf(conf)["bootstrap.servers"] == brokers.servers()
+    admin = Admin(conf, timeout_s=30)
+    for _ in range(10):
+        assert admin.topics.get(TOPIC) is not None
+        servers = addresses_of(library_conf(conf)["bootstrap.servers"])
+        assert (brokers.host, 1) not in servers
+        assert servers
+    admin.close()
+
+
+def test_settings_of_users_are_kept_and_fit_together() -> None:
+    conf = {"bootstrap.servers": "b:1", "topic.metadata.refresh.interval.ms": "7", "transaction.timeout.ms": "9000"}
+    found = library_conf(conf)
+    assert found["topic.metadata.refresh.interval.ms"] == "7"
+    assert found["socket.timeout.ms"] == "9000"
+    assert library_conf({**conf, "socket.timeout.ms": "1"})["socket.timeout.ms"] == "1"
+
+
+def test_coordinator_is_that_on_which_two_brokers_agree(brokers: FakedBrokers) -> None:
+    found = [coordinator_address({"bootstrap.servers": brokers.servers()}, "g", 30) for _ in range(10)]
+    assert set(found) == {(brokers.host, 2)}
+
+
+def test_member_is_replaced_when_commits_fail_and_the_coordinator_has_moved(
+    brokers: FakedBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator_check, "_FAILING_S", 0.0)
+    for each in brokers.brokers.values():
+        each.coordinator = 1
+    watch = CommitWatch({"bootstrap.servers": brokers.servers()}, "g")
+    watch.assigned()
+    watch.failed()  # it may come back
+    for node in (2, 3):
+        brokers.brokers[node].coordinator = 2
+    with pytest.raises(FencedError, match="coordinated by another broker"):
+        watch.failed()
+
+
+def test_worker_joins_again_if_its_coordinator_is_twice_another_broker(
+    brokers: FakedBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(member, "_CHECK_S", 0.1)
+    line = member._CoordinatorLine({"bootstrap.servers": brokers.servers(), "group.id": "g"})
+
+    def use(node: int) -> None:
+        found = {"name": "GroupCoordinator", "nodename": f"{brokers.host}:{node}"}
+        line.take(json.dumps({"brokers": {"GroupCoordinator": found}}))
+
+    use(2)
+    until_s = time.monotonic() + 1
+    while time.monotonic() < until_s:
+        assert not line.is_wrong()
+    use(1)
+    until_s = time.monotonic() + 60
+    while not line.is_wrong():
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+
+
+def test_log_is_read_by_another_client_once_a_partition_has_a_new_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = "new-leader:1,new-leader:2"
+    experience = experience_of(addresses_of(servers))
+    experience.learn(TOPIC, TOPIC_ID, {0: Led(5, 1)})
+    reader = LogReader({"bootstrap.servers": servers, "log_level": 0}, TOPIC, is_single=True)
+    reader.go_on_at({0: 7})
+    first: Any = reader._client.consumer
+    reader.poll(lambda _: None, 0)
+    assert reader._client.consumer is first
+    experience.learn(TOPIC, TOPIC_ID, {0: Led(6, 2)})
+    reader.poll(lambda _: None, 0)
+    assert reader._client.consumer is not first
+    assert [(each.partition, each.offset) for each in reader._client.consumer.assignment()] == [(0, 7)]
+    reader.close()
