@@ -79,6 +79,18 @@ def test_records_never_count_as_lost_because_of_a_cut_off_broker(
     silence.close()
 
 
+def test_short_time_out_of_a_user_does_not_make_a_loss_sure_sooner(
+    brokers: FakedBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del brokers.brokers[2], brokers.brokers[3]
+    monkeypatch.setattr(range_client, "SURE_S", 1_000.0)
+    silence = RangeSilence({"bootstrap.servers": brokers.servers()}, LogRange(PLACE, 90, 120), 0.004)
+    for _ in range(10):
+        assert silence.ask(90) == (0, "")
+        time.sleep(0.002)
+    silence.close()
+
+
 def test_end_of_the_offsets_log_is_that_of_the_present_leader(brokers: FakedBrokers) -> None:
     for _ in range(5):
         experience._clusters.clear()
