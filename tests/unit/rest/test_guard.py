@@ -162,7 +162,6 @@ def test_each_change_has_a_line_with_who_made_it(guarded: TestClient, caplog: py
         guarded.delete("/connectors/file", headers=WRONG)
         guarded.get("/connectors/file", headers=RIGHT)
         guarded.put("/connectors/file/fence")
-        guarded.put("/connector-plugins/FileStreamSource/config/validate", headers=RIGHT, json={})
     assert audited(caplog) == [
         'user="alice" address=testclient method=PUT path="/connectors/file/pause" status=202',
         'user="alice" address=testclient method=PUT path="/connectors/a%0Ab/stop" status=404',
@@ -186,6 +185,25 @@ def test_changes_are_logged_without_authentication_as_well(
     with caplog.at_level(logging.INFO, "fencepost.rest.audit"):
         client.put("/connectors/file/pause")
     assert audited(caplog) == ['user=- address=testclient method=PUT path="/connectors/file/pause" status=202']
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "lines"),
+    [
+        ("GET", "/connectors/file/logs", 1),
+        ("GET", "/connectors/file/dead-letters", 1),
+        ("PUT", "/connector-plugins/FileStreamSource/config/validate", 1),
+        ("GET", "/connectors/file/status", 0),
+    ],
+)
+def test_validation_and_reading_of_logs_and_records_are_in_the_audit_log(
+    guarded: TestClient, caplog: pytest.LogCaptureFixture, method: str, path: str, lines: int
+) -> None:
+    with caplog.at_level(logging.INFO, "fencepost.rest.audit"):
+        guarded.request(method, path, headers=RIGHT)
+    assert [f'user="alice" address=testclient method={method} path="{path}"' in each for each in audited(caplog)] == (
+        [True] * lines
+    )
 
 
 def test_the_access_log_names_the_caller(guarded: TestClient, caplog: pytest.LogCaptureFixture) -> None:

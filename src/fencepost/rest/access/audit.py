@@ -1,4 +1,4 @@
-"""The audit log: a line for each change that somebody asks for, with who, from where, and the answer.
+"""The audit log: a line for each change, validation, or look at logs and dead letters: who, from where, the answer.
 
 It is written by the worker that was asked, also if it forwards the request, and also if it refuses it.
 """

@@ -21,7 +21,7 @@ from fencepost.rest.access.audit import log_change
 from fencepost.rest.access.caller import CALLER, Caller, decoded, keep_caller
 from fencepost.rest.access.certificate import PEER
 from fencepost.rest.access.known import KnownCredentials
-from fencepost.rest.access.need import READING, is_between_workers, is_change
+from fencepost.rest.access.need import READING, is_audited, is_between_workers
 from fencepost.rest.access.principal import Authenticator, Checked, Principal, UncheckedError
 from fencepost.rest.access.proxy import network_of
 from fencepost.rest.access.rules import Rules
@@ -82,7 +82,7 @@ class Guard:
         except _RefusedError as error:
             app = error.answer
         keep_caller(scope, caller)
-        if is_change(scope["method"], scope["path"]) and not caller.is_forwarded:
+        if is_audited(scope["method"], scope["path"]) and not caller.is_forwarded:
             await _logged(app, scope, receive, send, caller)
         else:
             await app(scope, receive, send)

@@ -15,6 +15,10 @@ _CHECKS = re.compile(
     r"PUT /connector-plugins/[^/]+/config/validate"
     r"|POST /ui/(new/check|connectors/[^/]+/(edit/check|offsets/preview|dead-letters/confirm))"
 )
+_LOOKS = re.compile(
+    r"GET (/ui)?/connectors/[^/]+/(logs|dead-letters)"
+    r"|PUT /connector-plugins/[^/]+/config/validate|POST /ui/(new|connectors/[^/]+/edit)/check"
+)
 READING = ("GET", "HEAD", "OPTIONS")
 """The methods that change nothing."""
 
@@ -131,6 +135,14 @@ _INTERNAL = re.compile("|".join(re.sub(r"\{\w+\}", "[^/]+", route) for route in 
 def is_between_workers(method: str, path: str) -> bool:
     """Return whether a request to this path, as the router sees it, is another worker's, and has to be signed."""
     return _INTERNAL.fullmatch(f"{method} {path}") is not None
+
+
+def is_audited(method: str, path: str) -> bool:
+    """Return whether the audit log has a request: a change, reading records or logs, or a validation.
+
+    A validation runs plug-ins, looks secrets up and reaches other systems.
+    """
+    return is_change(method, path) or _LOOKS.fullmatch(f"{method} {path}") is not None
 
 
 def is_change(method: str, path: str) -> bool:
