@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from fencepost.config.check import Check
 from fencepost.record.java_time import DAY_MS, milliseconds
+from fencepost.transform.java_zone import ALWAYS, zone_at
 
 _FIRST_GREGORIAN_DAY = -141_427  # 15 October 1582, in days since 1970
 _MONTHS = (
@@ -22,7 +23,6 @@ _FIXED = "yMdHm"  # letters of numbers that are written with a digit for each le
 _DIGIT = re.compile("[0-9]")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _TOKEN = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|(?P<letters>([A-Za-z])\3*)|(?P<other>[^A-Za-z']+)|(?P<open>')")
-_ZONE = re.compile(r"(?:GMT|UTC|Z)?([+-])(\d{1,2}):?(\d{2})?|GMT|UTC|Z")
 _ISO_DATE, _ISO_TIME = "yyyy-MM-dd", "HH:mm:ss.SSS'Z'"
 _MINUTE_MS = 60_000
 _WITHIN_MINUTE = ("s", "S")
@@ -277,6 +277,7 @@ class _Reading:
         self._text = text
         self._at = 0
         self._found: dict[str, int] = {}
+        self._zone_since = ALWAYS
 
     def skip(self, text: str) -> None:
         if not self._text.startswith(text, self._at):
@@ -294,7 +295,9 @@ class _Reading:
         elif letter in "aG":
             self._found[letter] = self._name(("AM", "PM") if letter == "a" else ("BC", "AD"))
         elif letter in "zZX":
-            self._found["zone"] = self._zone()
+            zone = zone_at(self._text, self._at, letter, count)
+            self._at, self._zone_since = zone.end, zone.since
+            self._found["zone"] = zone.minutes * _MINUTE_MS
         else:
             start = self._at
             value = self._integer(count if is_abutting else None)
@@ -319,22 +322,13 @@ class _Reading:
                     return index
         raise ValueError(self._text)
 
-    def _zone(self) -> int:
-        """Return the milliseconds by which the zone is ahead of UTC."""
-        found = _ZONE.match(self._text, self._at)
-        if found is None:
-            raise ValueError(self._text)
-        self._at = found.end()
-        if not found[1]:
-            return 0
-        minutes = int(found[2]) * 60 + int(found[3] or 0)
-        return (minutes if found[1] == "+" else -minutes) * 60_000
-
     def milliseconds(self) -> int:
         found = self._found
         year = found.get("y", 1970)
         if found.get("G", 1) == 0:
             year = 1 - year
+        if year < self._zone_since:
+            raise ValueError(self._text)
         if "D" in found and not found.keys() & {"M", "d"}:
             days = _days(year, 1, 1) + found["D"] - 1
         else:

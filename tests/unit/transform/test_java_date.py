@@ -1,6 +1,7 @@
 """Java's dates: patterns that are refused, and that texts which were formatted are parsed to the same moment."""
 
 import datetime as dt
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -60,3 +61,30 @@ def test_the_text_of_a_date_or_time_is_as_short_as_its_value_allows() -> None:
     assert iso_text(dt.date(2026, 1, 2)) == "2026-01-02"
     assert iso_text(dt.time(3, 4, 5)) == "03:04:05.000Z"
     assert iso_text(dt.datetime(2026, 1, 2, 3, 4, 5, 678_999)) == "2026-01-02T03:04:05.678Z"
+
+
+_ZONES = Path(__file__).parents[2] / "fixtures" / "java-17" / "zones.tsv"  # made by tests/oracle/JavaZones.java
+
+
+def test_zones_are_read_and_written_as_java_does() -> None:
+    wrong = []
+    for line in _ZONES.read_text(encoding="utf-8").splitlines():
+        pattern, text, javas = line.split("\t")
+        if not text:
+            ours = SimpleDateFormat(pattern).format(1_594_814_400_000)
+        else:
+            try:
+                ours = str(SimpleDateFormat(pattern).parse(text))
+            except ValueError:
+                ours = "refused"
+        if ours != javas:
+            wrong.append((pattern, text, javas, ours))
+    assert wrong == []
+
+
+def test_a_zone_of_a_year_in_which_it_was_another_one_is_refused() -> None:
+    """Moscow was ahead of UTC by other times before: a guess would be wrong."""
+    read = SimpleDateFormat("yyyy-MM-dd HH:mm z").parse
+    assert read("2020-07-15 12:00 MSK") == 1_594_803_600_000
+    with pytest.raises(ValueError, match="2010-07-15"):
+        read("2010-07-15 12:00 MSK")
