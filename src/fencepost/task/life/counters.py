@@ -142,19 +142,26 @@ class Counters:
         self.commit_time_max_s = max(self.commit_time_max_s, took_s)
         self.commit_time_total_s += took_s
         self.active.become(self.active.records - size)
-        self.transaction_size_min = min(self.transaction_size_min, size) if self.commits > 1 else size
-        self.transaction_size_max = max(self.transaction_size_max, size)
-        self.transaction_size_total += size
+        self._count_size(size)
 
-    def moved(self, count: int) -> None:
-        """Add one or more splits that were read, written and committed."""
+    def moved(self, *sizes: int) -> None:
+        """Add what was read, written and committed by Spark: the records of each transaction."""
+        count = sum(sizes)
         self.records_polled += count
         self.records_written += count
         self.batches += 1
-        self.commits += 1
+        for size in sizes:
+            self.commits += 1
+            self._count_size(size)
         self.last_commit_s = time.time()
         if count:
             self.last_record_s = self.last_commit_s
+
+    def _count_size(self, size: int) -> None:
+        """Count the size of a transaction, which is among the commits already."""
+        self.transaction_size_min = min(self.transaction_size_min, size) if self.commits > 1 else size
+        self.transaction_size_max = max(self.transaction_size_max, size)
+        self.transaction_size_total += size
 
     def used_topics(self) -> None:
         """Count the topics of what was sent as the connector's: the records are in them."""

@@ -53,3 +53,11 @@ def test_nothing_is_open_after_an_abort_or_the_loss_of_the_producer() -> None:
         sent(counters)
         end(counters)
         assert counters.open_since_s == 0.0
+
+
+def test_transactions_of_spark_have_sizes_as_those_of_a_loop_do() -> None:
+    counters = Counters()
+    counters.moved(30)
+    counters.moved(10, 20)
+    assert (counters.transaction_size_min, counters.transaction_size_max) == (10, 30)
+    assert (counters.transaction_size_total, counters.commits, counters.records_written) == (60, 3, 60)

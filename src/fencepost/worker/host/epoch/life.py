@@ -206,7 +206,8 @@ class EpochLife(FrameLife):
 
     def _ended(self, epoch: Epoch, began_s: float) -> None:
         """Count an epoch that is committed."""
-        self.counters.moved(_count(epoch))
+        sizes = [each.end - each.start for each in epoch.ranges]
+        self.counters.moved(*(sizes if self.spec.is_stream else [sum(sizes)]))  # a stream commits each range
         self.counters.poll_time_total_s += time.monotonic() - began_s
         self.counters.topics.update(each.topic for each in epoch.ranges)
         self._back_off.passed()
