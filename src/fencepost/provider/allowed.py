@@ -1,4 +1,4 @@
-"""Paths that a provider may read."""
+"""Paths, and names of secrets, that a provider may read."""
 
 from pathlib import Path
 
@@ -30,3 +30,25 @@ class AllowedPaths(Config):
         if allowed and not any(map(found.is_relative_to, allowed)):
             raise ConfigError(f"{path} is not below the provider's allowed.paths: name its directory there")
         return found
+
+
+_ENDS = tuple("/-._:")
+
+
+class AllowedNames(Config):
+    """The setting that limits what secrets of a store are looked up."""
+
+    allowed_paths: list[str] | None = setting(
+        "allowed.paths",
+        default=None,
+        doc="The only secrets that are looked up: their names, or how these begin: up to a `/`, or to the `/`, `-`, "
+        "`.`, `_` or `:` that an entry ends with. Unset: any that the store allows.",
+    )
+
+    def require_allowed(self, name: str) -> None:
+        """Raise ConfigError for a name that may not be looked up."""
+        if self.allowed_paths is None:
+            return
+        begins = [each if each.endswith(_ENDS) else f"{each}/" for each in self.allowed_paths if each]
+        if name not in self.allowed_paths and not name.startswith(tuple(begins)):
+            raise ConfigError(f"{name} is not below the provider's allowed.paths: name it there")

@@ -9,6 +9,7 @@ from typing import Any
 
 from fencepost.api import ConfigData, ConfigError, ConfigProvider, at_least, setting
 from fencepost.config import Type
+from fencepost.provider.allowed import AllowedNames
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class StoredSecret:
     ttl_ms: int | None = None
 
 
-class SecretStore(ConfigProvider):
+class SecretStore(AllowedNames, ConfigProvider):
     """`${store:NAME}` is the whole text of the secret NAME, `${store:NAME:KEY}` a field of the JSON object in it."""
 
     refresh_interval_ms: int | None = setting(
@@ -36,7 +37,10 @@ class SecretStore(ConfigProvider):
         """Return a secret; None if there is none. Raises RetriableError or ConfigError."""
 
     def get(self, path: str, keys: Set[str]) -> ConfigData:
-        found = {name: self.secret(name) for name in ([path] if path else sorted(keys))}
+        names = [path] if path else sorted(keys)
+        for name in names:
+            self.require_allowed(name)
+        found = {name: self.secret(name) for name in names}
         known = {name: secret for name, secret in found.items() if secret is not None}
         if path and path not in known:
             raise ConfigError(f"there is no secret {path}: create it, or correct the name")

@@ -1,20 +1,24 @@
 """Secrets of HashiCorp Vault and OpenBao: `${vault:secret/data/shop:password}`."""
 
+import re
 from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
 from fencepost.api import ConfigData, ConfigError, ConfigProvider, RetriableError, Secret, at_least, one_of, setting
 from fencepost.config import Type
+from fencepost.provider.allowed import AllowedNames
 from fencepost.provider.extra import imported
 from fencepost.provider.store import as_text
 
+_OF_VAULT = ("auth", "cubbyhole", "identity", "sys", "v1")
+_NOT_PLAIN = re.compile(r"[%?#\\\s]|[^ -~]")
 _SHARE_OF_LEASE = 0.9  # values are looked up again before they expire
 _TOKEN, _APP_ROLE, _KUBERNETES = "token", "approle", "kubernetes"
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
-class VaultConfigProvider(ConfigProvider):
+class VaultConfigProvider(AllowedNames, ConfigProvider):
     """The path is that of Vault's API, as `vault read` takes it: with `data/` after the mount of a KV 2 engine.
 
     Values with a lease, such as credentials of a database engine, are looked up again when nine tenths of it are over.
@@ -47,6 +51,8 @@ class VaultConfigProvider(ConfigProvider):
         ]
 
     def get(self, path: str, keys: Set[str]) -> ConfigData:
+        _require_secret(path)
+        self.require_allowed(path)
         answer = self._read(path)
         data: Mapping[str, Any] = answer.get("data") or {}
         if isinstance(data.get("data"), dict) and isinstance(data.get("metadata"), dict):
@@ -87,6 +93,20 @@ class VaultConfigProvider(ConfigProvider):
         elif self.token is not None:
             client.token = self.token.reveal().strip()
         return client
+
+
+def _require_secret(path: str) -> None:
+    """Raise ConfigError for a path of Vault itself, such as that of this provider's own token.
+
+    Only plain paths are taken: others could be spellings of these.
+    """
+    first, *others = path.split("/")
+    is_plain = all(part not in ("", ".", "..") for part in (first, *others)) and not _NOT_PLAIN.search(path)
+    if not is_plain or first.lower() in _OF_VAULT:
+        raise ConfigError(
+            f"{path} is no path of a secret: {', '.join(f'{each}/' for each in _OF_VAULT)} are Vault's own, and a path "
+            "is written as it is, such as secret/data/shop"
+        )
 
 
 def _service_account() -> str:
