@@ -97,7 +97,10 @@ def kept_back(
     alive = {m.incarnation for m in members}
     gone = (HeldBackWork(w, now_ms + delay_ms) for w in before.workers if w.incarnation not in alive)
     kept = (
-        HeldBackWork(_left_over(each.worker, snapshot, has_connectors=each.worker.url not in present), each.until_ms)
+        HeldBackWork(
+            _left_over(each.worker, snapshot, has_connectors=each.worker.url not in present),
+            min(each.until_ms, now_ms + delay_ms),  # the clock of the leader that wrote it may be ahead of this one
+        )
         for each in (*before.waiting, *gone)
         if each.until_ms > now_ms and each.worker.url not in ready and each.worker.url in snapshot.incarnations
     )

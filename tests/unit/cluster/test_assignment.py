@@ -1,6 +1,7 @@
 """Who runs what: complete, balanced, sticky."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -215,3 +216,13 @@ def test_nothing_waits_for_a_worker_that_has_left_and_nothing_deleted_waits() ->
     assert [(w.worker.connectors, w.worker.tasks) for w in _decided(builder, [A], 2000).waiting] == [(("d",), ())]
     builder.set_incarnation(B.url, None)
     assert _decided(builder, [A], now_ms=2000).waiting == ()
+
+
+def test_what_waits_moves_within_the_delay_when_another_leader_s_clock_was_ahead() -> None:
+    builder, then = _lost_b()
+    ahead = tuple(replace(each, until_ms=each.until_ms + 3_600_000) for each in then.waiting)
+    builder.assigned.put(replace(then, waiting=ahead))
+    now = _decided(builder, [A], now_ms=2000)
+    assert [each.until_ms for each in now.waiting] == [7000]
+    builder.assigned.put(now)
+    assert _decided(builder, [A], now_ms=7000).waiting == ()
