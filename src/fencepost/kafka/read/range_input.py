@@ -60,13 +60,15 @@ class RangeInput:
         if self._wanted.size == 0:
             return
         self._guard.check("The reader of a range")
+        if not self._fails_on_loss and not self._is_same_topic():
+            return
         whole = RangeBatches(self._conf, self._wanted, self._columns)
         yield from whole.batches()
         if whole.is_cut:
             self._lose(f"at offset {whole.at}, {GapKind.DIVERGED.value}")
         if whole.at < self._wanted.end:
             yield from self._by_clients(whole.at)
-        self._check_topic()
+        self._is_same_topic()
 
     def _by_clients(self, offset: int) -> Iterator[pa.RecordBatch]:
         """Return the records from an offset on. A client that gets nothing is replaced: see `RangeClient.batches`."""
@@ -76,10 +78,10 @@ class RangeInput:
                 yield from client.batches(self._columns)
                 offset = client.at
 
-    def _check_topic(self) -> None:
-        """Check that the topic was not replaced: the client would continue in a new topic of the same name."""
+    def _is_same_topic(self) -> bool:
+        """Return whether the topic was not replaced: the client would continue in a new topic of the same name."""
         if not self._wanted.topic_id:
-            return
+            return True
         admin = Admin(self._conf, timeout_s=_ASK_S)
         try:
             found = admin.topics.get(self._wanted.place.topic)
@@ -87,7 +89,9 @@ class RangeInput:
             admin.close()
         if found is None or found.id != self._wanted.topic_id:
             what = "was deleted" if found is None else "was deleted and created again"
-            self._lose(f"topic {self._wanted.place.topic} {what} while it was read")
+            self._lose(f"topic {self._wanted.place.topic} {what} before it was read to the end of the range")
+            return False
+        return True
 
     def _lose(self, what: str) -> None:
         report_loss(self._wanted, what, is_error=self._fails_on_loss)

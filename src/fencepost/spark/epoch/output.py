@@ -73,7 +73,7 @@ def _written(
             send_outgoing(writer, records, None)
             rows += len(records)
         ensure_complete()  # E1
-        offset = GroupOffset(*place, range_.end, output.offset_metadata)
+        offset = GroupOffset(*place, range_.end, output.offset_metadata[place.topic])
         signed = Signature(Contributors(output.producer_conf)).sign(writer, [offset])
         writer.commit(group_offsets=signed, group_metadata=bytes.fromhex(output.metadata))  # E19
         return PartitionResult(rows, skipped=False)

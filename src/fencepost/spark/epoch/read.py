@@ -1,6 +1,7 @@
 """Reads an epoch on executors. The plan contains what to read; the worker provides access to it (E11)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -76,7 +77,8 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
         makes_columns = not {MISFIT_REASON, PARSED}.isdisjoint(self._made)
         has_registry = makes_columns and REGISTRY_OPTION in self._options
         columns = arrow_columns(with_registry(self._types) if has_registry else self._types)
-        read: Iterator[Any] = RangeInput(reading.conf, partition.value, columns=columns, fails_on_loss=False).batches()
+        range_ = replace(partition.value, topic_id=reading.topic_ids.get(partition.value.place.topic, ""))
+        read: Iterator[Any] = RangeInput(reading.conf, range_, columns=columns, fails_on_loss=False).batches()
         if not makes_columns:
             return read
         if has_registry:

@@ -108,8 +108,8 @@ class EpochOutput(Message):
     """How executors write the output of an epoch's ranges: each range in a transaction, as a member of a group.
 
     Each range has its own transactional id, which begins with `transactional_id`. `metadata` is the client's record of
-    the membership; `offset_metadata` is committed with the offsets. `guard`: the topics to which nothing may be
-    written (`OutputGuard` as JSON). `converter`: the class and settings of what executors write values with.
+    the membership; `offset_metadata`, by topic, is committed with the offsets. `guard`: the topics to which nothing may
+    be written (`OutputGuard` as JSON). `converter`: the class and settings of what executors write values with.
     """
 
     producer_conf: Mapping[str, Any] = field(repr=False)
@@ -117,7 +117,7 @@ class EpochOutput(Message):
     group: str
     metadata: str  # as hexadecimal text
     topic: str
-    offset_metadata: str
+    offset_metadata: Mapping[str, str]
     guard: Mapping[str, Any]
     converter: Mapping[str, str] | None = field(default=None, repr=False)
 
@@ -127,7 +127,7 @@ class EpochReading(Message):
     """What executors need to read an epoch's topics: consumer settings, and where dead letters and output go.
 
     `registry`: the settings of the converter whose values have schemas in a registry. `headers`: as in
-    `SplitAdmission`.
+    `SplitAdmission`. `topic_ids`: a topic that has another id now is not read.
     """
 
     conf: Mapping[str, Any] = field(repr=False)
@@ -135,3 +135,4 @@ class EpochReading(Message):
     output: EpochOutput | None = field(default=None, repr=False)
     registry: Mapping[str, Any] | None = field(default=None, repr=False)
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)

@@ -21,7 +21,7 @@ COMMIT_METADATA_MAX_BYTES = 400_000
 """The maximal size of all metadata in one commit, which is one batch of the group's log: a broker accepts 1 MiB
 (message.max.bytes)."""
 PARTITION_METADATA_BYTES = (
-    300  # in the group's log, without the topic: group name, metadata with a short token, and framing
+    340  # in the group's log, without the topic: group name, metadata with a short token, and framing
 )
 _ROOM_BYTES = 64
 
@@ -31,8 +31,8 @@ class EpochMetadata:
     """The text committed with an offset: the newest epoch's number and, until it is committed, its details.
 
     `epoch` distinguishes it from others of the same number; `start` and `end` are its range in the partition. `schema`
-    is the id, in a schema registry, of the schema by which its values are read. Metadata whose offset was moved has no
-    effect.
+    is the id, in a schema registry, of the schema by which its values are read. `topic_id` is that of the topic.
+    Metadata whose offset was moved has no effect.
     """
 
     number: int = 0
@@ -41,6 +41,7 @@ class EpochMetadata:
     end: int | None = None
     token: str | None = None
     schema: int | None = None
+    topic_id: str | None = None
 
     def to_text(self) -> str:
         fields: dict[str, object] = {k: v for k, v in vars(self).items() if v is not None}
@@ -53,11 +54,12 @@ class EpochMetadata:
         """Read committed metadata. Text that others have committed counts as empty."""
         try:
             found = json.loads(text)
-            keys = ("epoch", "start", "end", "token", "schema")
+            keys = ("epoch", "start", "end", "token", "schema", "topic_id")
             metadata = cls(int(found["number"]), *(found.get(key) for key in keys))
         except (ValueError, TypeError, KeyError, AttributeError):
             return cls()
-        numbers, texts = (metadata.start, metadata.end, metadata.schema), (metadata.epoch, metadata.token)
+        numbers = (metadata.start, metadata.end, metadata.schema)
+        texts = (metadata.epoch, metadata.token, metadata.topic_id)
         is_ours = all(isinstance(n, int | None) for n in numbers) and all(isinstance(t, str | None) for t in texts)
         return metadata if is_ours else cls()
 
@@ -83,11 +85,13 @@ class OpenEpoch:
     """An epoch whose plan is durable; with its token once what was written for it is to be published.
 
     `schemas`: by topic, the ids of the schemas in a registry by which values are read, if they are read by one.
+    `topic_ids`: the ids of its topics, as far as they are known.
     """
 
     epoch: Epoch
     token: str | None = None
     schemas: Mapping[str, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def with_number(self, number: int) -> "OpenEpoch":
         return replace(self, epoch=replace(self.epoch, number=number))
@@ -103,7 +107,13 @@ class OpenEpoch:
         epoch = self.epoch
         metadata = {
             each.place: EpochMetadata(
-                epoch.number, epoch.id, each.start, each.end, self.token, self.schemas.get(each.topic)
+                epoch.number,
+                epoch.id,
+                each.start,
+                each.end,
+                self.token,
+                self.schemas.get(each.topic),
+                self.topic_ids.get(each.topic),
             )
             for each in epoch.ranges
         }
@@ -111,7 +121,11 @@ class OpenEpoch:
 
     def ended(self) -> dict[TopicPartition, EpochOffset]:
         """Return what is committed when it ends."""
-        return {each.place: EpochOffset(each.end, EpochMetadata(self.epoch.number)) for each in self.epoch.ranges}
+        return {each.place: EpochOffset(each.end, self.ended_metadata(each.topic)) for each in self.epoch.ranges}
+
+    def ended_metadata(self, topic: str) -> EpochMetadata:
+        """Return the metadata of an offset in the topic once the epoch is no longer open there."""
+        return EpochMetadata(self.epoch.number, topic_id=self.topic_ids.get(topic))
 
 
 def begun(offsets: EpochOffsets) -> OpenEpoch | None:
@@ -135,7 +149,12 @@ def all_begun(offsets: EpochOffsets) -> list[OpenEpoch]:
 def _begun(number: int, id_: str, own: EpochOffsets) -> OpenEpoch:
     ranges = sorted(OffsetRange(*place, s.offset, s.metadata.end or 0) for place, s in own.items())
     schemas = {place.topic: s.metadata.schema for place, s in own.items() if s.metadata.schema is not None}
-    return OpenEpoch(Epoch(number, tuple(ranges), id_), next(iter(own.values())).metadata.token, schemas)
+    token = next(iter(own.values())).metadata.token
+    return OpenEpoch(Epoch(number, tuple(ranges), id_), token, schemas, _topic_ids(own))
+
+
+def _topic_ids(offsets: EpochOffsets) -> dict[str, str]:
+    return {place.topic: id_ for place, s in offsets.items() if (id_ := s.metadata.topic_id) is not None}
 
 
 def has_room(token: str) -> bool:
@@ -180,13 +199,14 @@ def planned(
     ranges = sorted(
         OffsetRange(*place, offsets[place].offset, offsets[place].offset + count) for place, count in taken.items()
     )
-    return OpenEpoch(Epoch(1 + max(known, newest(offsets)), tuple(ranges), uuid.uuid4().hex[:8]))
+    epoch = Epoch(1 + max(known, newest(offsets)), tuple(ranges), uuid.uuid4().hex[:8])
+    return OpenEpoch(epoch, topic_ids=_topic_ids({place: offsets[place] for place in taken}))
 
 
 def halved(epoch: OpenEpoch) -> dict[TopicPartition, EpochOffset]:
     """Return what to commit in order to remove half of the ranges from an epoch that is not decided."""
     left_out = epoch.epoch.ranges[len(epoch.epoch.ranges) // 2 :]
-    return {each.place: EpochOffset(each.start, EpochMetadata(epoch.epoch.number)) for each in left_out}
+    return {each.place: EpochOffset(each.start, epoch.ended_metadata(each.topic)) for each in left_out}
 
 
 def _fitting(new: Mapping[TopicPartition, int], offsets: EpochOffsets, max_bytes: int) -> dict[TopicPartition, int]:

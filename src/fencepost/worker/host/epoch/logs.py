@@ -2,6 +2,7 @@
 
 import logging
 import time
+from dataclasses import replace
 
 from fencepost.api import FatalError
 from fencepost.kafka.admin.client import Admin
@@ -37,21 +38,36 @@ class EpochLogs:
 
         If only committed records are read, a log ends before its first open transaction. Lost records below the group's
         offset are skipped with a warning. A group at the end of a log is within it, so the beginnings, and the ends
-        including open transactions, are only asked for the other partitions.
+        including open transactions, are only asked for the other partitions. A log that ends before the group's offset
+        was cut, unless its topic has another id than the one of which the group has read: then it is read as a new one.
         """
         is_committed = self._spec.input.consumer_conf.get("isolation.level", "read_committed") != "read_uncommitted"
         offsets = {place: s for place, s in held.offsets.items() if place in there}
+        ids = {name: topic.id for name, topic in self.admin.topics.get_all({p.topic for p in offsets}).items()}
+        replaced = {p for p, s in offsets.items() if s.metadata.topic_id not in (None, "", ids.get(p.topic, ""))}
         ends = self.admin.offsets.ends(offsets, read_committed=is_committed)
-        apart = [place for place, s in offsets.items() if ends[place] != s.offset]
+        apart = [place for place, s in offsets.items() if ends[place] != s.offset or place in replaced]
         begins, highs = self.admin.offsets.starts(apart), self.admin.offsets.ends(apart, read_committed=False)
         beyond = {place for place in apart if offsets[place].offset > highs[place]}
-        lost = self._doubts.confirmed(offsets, beyond, time.monotonic(), SURE_S)
+        lost = self._doubts.confirmed(offsets, beyond | replaced, time.monotonic(), SURE_S)
+        doubtful = (beyond | replaced) - lost  # nothing is planned for these
         for place in apart:
             before = offsets[place]
-            if before.offset < begins[place] or place in lost:
-                at = self._reset(place, before.offset, begins[place], highs[place])
-                offsets[place] = held.offsets[place] = EpochOffset(at, before.metadata)
-                held.fresh.add(place)
+            if place in doubtful:
+                ends[place] = before.offset
+                continue
+            if place in lost and place not in replaced and before.metadata.topic_id:
+                at = self._end_of_cut(place, before.offset, begins[place], highs[place])
+            elif before.offset < begins[place] or place in lost:
+                at = self._reset(place, before.offset, begins[place], ends[place])
+            else:
+                continue
+            offsets[place] = held.offsets[place] = EpochOffset(at, before.metadata)
+            held.fresh.add(place)
+        for place, s in ((place, s) for place, s in offsets.items() if place not in doubtful):
+            offsets[place] = held.offsets[place] = replace(
+                s, metadata=replace(s.metadata, topic_id=ids.get(place.topic))
+            )
         return offsets, {TopicPartition(*place): end for place, end in ends.items()}
 
     def close(self) -> None:
@@ -59,15 +75,16 @@ class EpochLogs:
         if admin is not None:
             admin.close()
 
+    def _end_of_cut(self, place: TopicPartition, offset: int, begin: int, end: int) -> int:
+        """Return the end of a log that was cut before an offset. Raises FatalError if the user has to decide."""
+        self._ensure_may_reset(what := _described(place, offset, begin, end))
+        log.error("task %s %s: it was cut; reading continues at its end", self._spec.id, what)
+        return end
+
     def _reset(self, place: TopicPartition, offset: int, begin: int, end: int) -> int:
         """Return where to continue if the log has nothing at an offset. Raises FatalError if the user has to decide."""
         reset = self._spec.input.consumer_conf.get("auto.offset.reset", "earliest")
-        what = f"was at offset {offset} of {place.topic}-{place.partition}, whose log goes from {begin} to {end} now"
-        if reset == "error":
-            raise FatalError(
-                f"The group {what}, and auto.offset.reset is none: choose where to continue (PATCH "
-                "/connectors/<name>/offsets)"
-            )
+        self._ensure_may_reset(what := _described(place, offset, begin, end))
         at = begin if reset == "earliest" else end
         then = "records that it wrote are written again" if at < offset else "the records in between are gone"
         log.error(
@@ -76,3 +93,14 @@ class EpochLogs:
             self._spec.id, what, at, reset, then,
         )  # fmt: skip
         return at
+
+    def _ensure_may_reset(self, what: str) -> None:
+        if self._spec.input.consumer_conf.get("auto.offset.reset") == "error":
+            raise FatalError(
+                f"The group {what}, and auto.offset.reset is none: choose where to continue (PATCH "
+                "/connectors/<name>/offsets)"
+            )
+
+
+def _described(place: TopicPartition, offset: int, begin: int, end: int) -> str:
+    return f"was at offset {offset} of {place.topic}-{place.partition}, whose log goes from {begin} to {end} now"

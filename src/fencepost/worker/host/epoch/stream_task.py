@@ -15,7 +15,7 @@ from fencepost.task.channel.split_message import EpochOutput, EpochReading
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.life.counters import StreamCounters
-from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffsets, OpenEpoch
+from fencepost.task.sink.epoch_plan import EpochOffsets, OpenEpoch
 from fencepost.task.sink.subscription import OutputGuard
 from fencepost.task.tracing.tracing import FrameBatch
 from fencepost.transaction.input_fence import Fenced
@@ -73,7 +73,13 @@ class EpochStreamTask(EpochLife):
         with self._core():
             registry = self._reader.registry_conf
             output, headers = self._output(epoch), tuple(batch.headers)
-            reading = EpochReading(self.spec.input.reader_conf, output=output, registry=registry, headers=headers)
+            reading = EpochReading(
+                self.spec.input.reader_conf,
+                output=output,
+                registry=registry,
+                headers=headers,
+                topic_ids=epoch.topic_ids,
+            )
             run = self._jobs.run = self._host.channel.add(reading)
             session, url = self._runtime.session, self._host.channel.url
             self._may_be_open = True
@@ -108,7 +114,7 @@ class EpochStreamTask(EpochLife):
             str(self.spec.input.consumer_conf["group.id"]),
             self.membership.input.metadata.hex(),
             self._connector.topic,
-            EpochMetadata(epoch.epoch.number).to_text(),
+            {each.topic: epoch.ended_metadata(each.topic).to_text() for each in epoch.epoch.ranges},
             OutputGuard.of(self.spec).to_json(),
             self._records.converter,
         )

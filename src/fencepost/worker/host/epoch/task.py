@@ -131,6 +131,7 @@ class EpochTask(EpochLife):
                 self.spec.input.reader_conf,
                 dead_letters_spec(self.spec) if has_dead_letters else None,
                 registry=self._reader.registry_conf,
+                topic_ids=epoch.topic_ids,
             )
             run = self._jobs.run = self._host.channel.add(reading)
             tally = Tally() if has_dead_letters and self._connector.writes_at_once else None
