@@ -11,7 +11,7 @@ from fencepost.record import SourceRecord
 
 
 class Sent(NamedTuple):
-    """The last record that a transaction wrote to one topic partition: its source position and its position there."""
+    """A record that was written to a topic partition: its source position and its position there."""
 
     partition: SourcePartition
     offset: SourceOffset | None
@@ -46,10 +46,18 @@ class MirrorTask(SourceTask):
     def closing(self, sent: Sequence[Sent]) -> Sequence[SourceRecord]:
         """Return records to add at the end of a transaction, given the last record sent to each topic partition.
 
-        Called once the transaction's records are in the log, in the order of the transactions, and not in the thread of
-        `poll`. The returned records are committed with them. Their keys, values and header values must be bytes: no
-        transform or converter is applied. `sent` leaves out records whose partition Kafka's client chose. With
-        at-least-once, the returned records are written after the task's records.
+        Before the last one, `sent` has the first one that the task has sent to a topic partition at all. Called once
+        the transaction's records are in the log, in the order of the transactions, and not in the thread of `poll`.
+        The returned records are committed with them. Their keys, values and header values must be bytes: no transform
+        or converter is applied. `sent` leaves out records whose partition Kafka's client chose. With at-least-once, the
+        returned records are written after the task's records.
+        """
+        return ()
+
+    def delivered(self, sent: Sequence[Sent]) -> Sequence[SourceRecord]:
+        """Return records to write at once, as `closing` does for transactions.
+
+        Called every second with at-least-once, for records that are in the log: offsets may be committed much later.
         """
         return ()
 

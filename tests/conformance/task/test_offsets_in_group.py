@@ -122,7 +122,7 @@ class OffsetsInGroupStage:
         fencing.fence(ids, lambda id_: transactional_conf(self.conf, id_).conf, 30.0)
 
     def send(self, delivery: Any, numbers: Sequence[int], partition: int = 0) -> LastSent:
-        last = LastSent(self.task)
+        last = LastSent(self.task, {(self.data, partition)})  # as after the first transaction
         values = [b"%d" % n for n in numbers]
         count = len(values)
         batch = Batch([self.data] * count, values, [{"p": partition}] * count, [{"offset": n} for n in numbers])

@@ -103,7 +103,8 @@ def test_there_is_no_checkpoint_where_nothing_is_known(flow: Flow) -> None:
     flow.commit(flow.group("-left-out"), early, 60)
     start(flow, topics__exclude=excluded, groups__exclude=".*-left-out")
     a_round(flow, group)
-    for topic in (early, unknown, excluded):
+    assert flow.positions(group, early) == [(10, 0)], "the beginning of the remote partition"
+    for topic in (unknown, excluded):
         assert flow.positions(group, topic) == []
     assert {each.group for each in flow.checkpoints()} == {group}
 

@@ -10,8 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from fencepost.cli.main import app
+from fencepost.kafka.group.group_offsets import GroupOffsets
+from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.chaos.processes import is_alive
+from support.group_commit import put_at
 from support.log_writer import LogWriter
 from support.mirror.mirror_process import DedicatedModeStage, MirrorProcess, with_quick_spark
 from support.mirror.rows import values
@@ -143,3 +146,33 @@ def test_both_directions_run_on_spark_and_end_together(scene: DedicatedModeStage
         assert process.end(within_s=120) == 0
         eventually(lambda: not [each for each in below if is_alive(each)], within_s=60)
         assert f"[{scene.flow}] " in process.said()
+
+
+def test_groups_have_positions_at_the_target_within_the_interval_of_checkpoints(scene: DedicatedModeStage) -> None:
+    """At least once, long before offsets are committed: also groups before the last record that was mirrored."""
+    topic = scene.source.topic(scene.prefix, partitions=2)
+    scene.source.send(topic, [str(n) for n in range(10)])
+    conf, place = {"bootstrap.servers": scene.source.bootstrap}, TopicPartition(topic, 0)
+    groups = {f"{topic}-{offset}": offset for offset in (0, 4, 10)}
+    for group, offset in groups.items():
+        put_at(GroupOffsets(conf, group), {place: offset}, within_s=180)
+    scene.write(
+        {
+            ">groups": f"{topic}-.*",
+            ">emit.checkpoints.interval.seconds": "1",
+            ">sync.group.offsets.enabled": "true",
+            ">sync.group.offsets.interval.seconds": "1",
+            "offset.flush.interval.ms": "3600000",
+        }
+    )
+    target = {"bootstrap.servers": scene.target.bootstrap}
+    remote = TopicPartition(f"{scene.a}.{topic}", 0)
+
+    def positions() -> dict[str, int | None]:
+        return {group: GroupOffsets(target, group).read().get(remote) for group in groups}
+
+    with scene.process():
+        found = eventually(lambda: at if None not in (at := positions()).values() else None, within_s=180)
+    print(f"positions at the target: {found}")
+    assert all(0 <= at <= groups[group] for group, at in found.items())
+    assert found[f"{topic}-10"] > 0

@@ -44,7 +44,16 @@ def existing_ends(
     admin: Admin, places: Collection[TopicPartition], *, read_committed: bool
 ) -> dict[TopicPartition, int]:
     """Return the ends of the logs of those partitions that exist."""
-    topics = admin.topics.get_all({place.topic for place in places})
-    there = [place for place in places if place.topic in topics and place.partition < topics[place.topic].partitions]
-    found = admin.offsets.ends(there, read_committed=read_committed)
+    found = admin.offsets.ends(_existing(admin, places), read_committed=read_committed)
     return {TopicPartition(*place): end for place, end in found.items()}
+
+
+def existing_starts(admin: Admin, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the starts of the logs of those partitions that exist."""
+    found = admin.offsets.starts(_existing(admin, places))
+    return {TopicPartition(*place): start for place, start in found.items()}
+
+
+def _existing(admin: Admin, places: Collection[TopicPartition]) -> list[TopicPartition]:
+    topics = admin.topics.get_all({place.topic for place in places})
+    return [place for place in places if place.topic in topics and place.partition < topics[place.topic].partitions]

@@ -78,16 +78,20 @@ def translated(
     committed_offsets: CommittedOffsets,
     translation: Translation,
     remote: Mapping[TopicPartition, TopicPartition],
+    begins: Mapping[TopicPartition, int],
 ) -> list[Checkpoint]:
     """Return checkpoints for a group's offsets in the partitions of `remote`, which maps them to remote partitions.
 
-    Offsets that an open transaction may change, or that cannot be translated, get none.
+    An offset before all syncs gets the beginning of the remote partition, from `begins`. Offsets that an open
+    transaction may change, or that cannot be translated, get none.
     """
     found = []
     for place, committed in committed_offsets.items():
         if committed is None or place not in remote:
             continue
         downstream = translation.downstream(place, committed.offset)
+        if downstream is None and translation.is_before(place, committed.offset):
+            downstream = begins.get(remote[place])
         if downstream is not None:
             found.append(Checkpoint(group, remote[place], committed.offset, downstream, committed.metadata))
     return found

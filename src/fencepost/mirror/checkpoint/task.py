@@ -117,10 +117,18 @@ class MirrorCheckpointTask(MirrorTask):
             place for of_group in committed_offsets.values() for place in of_group if self.takes_topic(place.topic)
         }
         remote = {place: self._remote(place) for place in places}
+        begins = self.ends.begins(
+            {
+                remote[place]
+                for of_group in committed_offsets.values()
+                for place, committed in of_group.items()
+                if place in remote and committed and self.translation.is_before(place, committed.offset)
+            }
+        )
         found = [
             checkpoint
             for group, of_group in committed_offsets.items()
-            for checkpoint in translated(group, of_group, self.translation, remote)
+            for checkpoint in translated(group, of_group, self.translation, remote, begins)
         ]
         fresh = self._fresh(found)  # 4
         for checkpoint in fresh:

@@ -10,7 +10,7 @@ position of the target that is certainly not beyond follows from the last sync w
 
 With a sync for the last record of each transaction, the translation is exact at every transaction boundary, where p is
 u + 1 or in a gap after it, and nothing is read twice. Elsewhere it is off by the distance between two syncs. Kafka's
-own readers translate in the same way.
+own readers translate in the same way. Before all syncs, only the beginning of the target's log is certainly not beyond.
 """
 
 from array import array
@@ -53,6 +53,10 @@ class Translation:
         """Return the translated position; None if it is before all syncs."""
         line = self._lines.get(topic_partition)
         return None if line is None else line.downstream(upstream_offset)
+
+    def is_before(self, topic_partition: TopicPartition, upstream_offset: int) -> bool:
+        """Return whether a position is before all syncs of a partition that has some."""
+        return topic_partition in self._lines and self.downstream(topic_partition, upstream_offset) is None
 
     def syncs(self, topic_partition: TopicPartition) -> Iterator[OffsetSync]:
         """Yield the syncs that are kept of a partition, the oldest first, without headers."""

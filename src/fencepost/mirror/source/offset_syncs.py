@@ -24,7 +24,10 @@ _PARTITION = 0
 
 
 class DueSyncs:
-    """Decides which syncs to write: if the last one is `lag_max` records behind, or gives a wrong translation."""
+    """Decides which syncs to write: if the last one is `lag_max` records behind, or gives a wrong translation.
+
+    The first call with a partition writes all of its syncs: groups are likely to stand at its end.
+    """
 
     def __init__(self, lag_max: int) -> None:
         self._lag_max = lag_max
@@ -32,14 +35,15 @@ class DueSyncs:
 
     def among(self, syncs: Iterable[OffsetSync]) -> list[OffsetSync]:
         """Return those that are due, and count them as written."""
-        due = [sync for sync in syncs if self._is_due(sync)]
-        self._last |= {sync.topic_partition: sync for sync in due}
+        known, due = set(self._last), []
+        for sync in syncs:
+            if sync.topic_partition not in known or self._is_due(sync):
+                self._last[sync.topic_partition] = sync
+                due.append(sync)
         return due
 
     def _is_due(self, sync: OffsetSync) -> bool:
-        last = self._last.get(sync.topic_partition)
-        if last is None:
-            return True
+        last = self._last[sync.topic_partition]
         downstream = sync.downstream_offset - last.downstream_offset
         upstream = sync.upstream_offset - last.upstream_offset
         return downstream - 1 >= self._lag_max or downstream < 0 or upstream > downstream

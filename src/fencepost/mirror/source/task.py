@@ -106,8 +106,16 @@ class MirrorSourceTask(MirrorTask):
         self._unwritten.extend(due)
         return ()
 
+    def delivered(self, sent: Sequence[Sent]) -> Sequence[SourceRecord]:
+        records = self.closing(sent)
+        self._write_syncs()
+        return records
+
     def commit(self) -> None:
         self._measured.committed()
+        self._write_syncs()
+
+    def _write_syncs(self) -> None:
         if self._sync_writer is not None and self._unwritten:
             count = len(self._unwritten)  # more may be added meanwhile
             self._sync_writer.write([self._unwritten.popleft() for _ in range(count)])

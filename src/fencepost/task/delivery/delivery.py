@@ -152,6 +152,12 @@ class PlainDelivery(Delivery):
         self._record_commit()
         return True
 
+    def add(self, records: Closing) -> None:
+        """Send records about those that are in the log by now. Raises ProduceError."""
+        self._client.serve(0)
+        for record in records():
+            self.send_one(record.topic, record.value, **fields_of(record))
+
     def abort(self) -> None:
         """Do nothing: at least once cannot take records back. Their offsets are not written, so they are sent again."""
 

@@ -5,7 +5,8 @@ the records are flushed. A task may also add records that say where its own went
 only once those are in the log. Both are part of the transaction (E1, E18).
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,36 +26,70 @@ OffsetRecords = Sequence[tuple[bytes, bytes | None]]
 Closing = Callable[[], Sequence[SourceRecord]]
 
 
+Place = tuple[str, int | None]
+_EVERY_S = 1.0
+
+
 class LastSent:
     """The last record of each partition of one transaction: its source offset and, once delivered, where it went.
 
-    Used by the task's thread; the committing thread calls `closing`, once the records are in the log.
+    The first record that is ever sent to a partition is recorded as well. Used by the task's thread; the committing
+    thread calls `closing`, once the records are in the log.
     """
 
-    def __init__(self, task: MirrorTask) -> None:
+    def __init__(self, task: MirrorTask, known: set[Place] | None = None) -> None:
+        """`known`: the partitions to which earlier transactions have sent records."""
         self._task = task
-        self._last: dict[tuple[str, int | None], _Last] = {}
+        self._known = set() if known is None else known
+        self._first: dict[Place, _Last] = {}
+        self._last: dict[Place, _Last] = {}
+        self._asked_s = time.monotonic()
+        self._new: dict[Place, _Last] = {}  # of the last ones, those that were delivered since `delivered`
 
     def successor(self) -> "LastSent":
         """Return where the records of the next transaction are recorded."""
-        return LastSent(self._task)
+        return LastSent(self._task, self._known)
 
     def callbacks_for(self, batch: Batch, outgoing: Outgoing) -> dict[int, DeliveryCallback]:
         """Add records that are about to be sent; returns the delivery callbacks of some of them, by index."""
         callbacks: dict[int, DeliveryCallback] = {}
-        for place, index in _last_indexes(outgoing).items():
+
+        def sent(index: int, place: Place, new: dict[Place, _Last] | None = None) -> _Last:
             source = index if outgoing.sources is None else outgoing.sources[index]
-            last = self._last[place] = _Last(batch.source_partitions[source], batch.source_offsets[source])
-            callbacks[index] = last.callbacks
+            record = _Last(place, batch.source_partitions[source], batch.source_offsets[source], new)
+            callbacks[index] = record.callback
+            return record
+
+        last = _last_indexes(outgoing)
+        if unknown := last.keys() - self._known:
+            self._known |= unknown
+            first = _first_indexes(outgoing, unknown)
+            self._first |= {place: sent(at, place) for place, at in first.items() if at != last[place]}
+        self._last |= {place: sent(index, place, self._new) for place, index in last.items()}
         return callbacks
+
+    def is_due(self, now_s: float) -> bool:
+        """Return whether `delivered` is to be called; at most once a second."""
+        is_due = now_s - self._asked_s >= _EVERY_S
+        self._asked_s = now_s if is_due else self._asked_s
+        return is_due
+
+    def delivered(self) -> Sequence[SourceRecord]:
+        """Return the records that the task adds for those that are in the log by now. For the task's thread."""
+        first = [place for place, record in self._first.items() if record.metadata is not None]
+        found = [self._first.pop(place) for place in first]
+        found += [self._new.pop(place) for place in list(self._new) if place not in self._first]
+        sent = [Sent(each.partition, each.offset, each.metadata) for each in found if each.metadata is not None]
+        return self._task.delivered(sent) if sent else ()
 
     def closing(self) -> Sequence[SourceRecord]:
         """Return the records that the task adds. Raises ProduceError if it is unknown where a record went."""
         if not self._last:
             return ()
         sent = []
-        for (topic, partition), last in self._last.items():
+        for last in (*self._first.values(), *self._last.values()):
             if last.metadata is None:
+                topic, partition = last.place
                 raise ProduceError(
                     f"the producer did not report the offset of the last record of {topic}-{partition}",
                     is_refused=False,
@@ -63,7 +98,7 @@ class LastSent:
         return self._task.closing(sent)
 
 
-def _last_indexes(outgoing: Outgoing) -> dict[tuple[str, int | None], int]:
+def _last_indexes(outgoing: Outgoing) -> dict[Place, int]:
     """Return the index of the last record of each partition."""
     topics, partitions = outgoing.topics, outgoing.partitions or ()
     if isinstance(topics, Runs) and isinstance(partitions, Runs) and topics.ends == partitions.ends:
@@ -74,17 +109,30 @@ def _last_indexes(outgoing: Outgoing) -> dict[tuple[str, int | None], int]:
     return dict(zip(zip(topics, partitions, strict=False), range(len(outgoing)), strict=False))
 
 
+def _first_indexes(outgoing: Outgoing, places: Collection[Place]) -> dict[Place, int]:
+    """Return the index of the first record of each of these partitions."""
+    found: dict[Place, int] = {}
+    for index, place in enumerate(zip(outgoing.topics, outgoing.partitions or (), strict=False)):
+        if place in places:
+            found.setdefault(place, index)
+    return found
+
+
 @dataclass(slots=True)
 class _Last:
+    place: Place
     partition: Any
     offset: Any
+    new: "dict[Place, _Last] | None"  # where it is added once it is delivered
     metadata: RecordMetadata | None = None
 
-    def callbacks(self, error: Any, message: Any) -> None:
+    def callback(self, error: Any, message: Any) -> None:
         if error is None:
             self.metadata = RecordMetadata(
                 message.topic(), message.partition(), message.offset(), message.timestamp()[1]
             )
+            if self.new is not None:
+                self.new[self.place] = self
 
 
 class GroupPositions:

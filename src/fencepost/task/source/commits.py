@@ -4,7 +4,7 @@ import logging
 import time
 from dataclasses import dataclass, field
 
-from fencepost.task.delivery.delivery import Delivery
+from fencepost.task.delivery.delivery import Delivery, PlainDelivery
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.current_delivery import CurrentDelivery
 from fencepost.task.life.task_run import TaskRun
@@ -77,11 +77,17 @@ class SourceCommits:
         self.commit()
 
     def flush_if_due(self) -> None:
-        """Commit at the flush interval, for a task that delivers at least once."""
+        """Commit at the flush interval, for a task that delivers at least once.
+
+        A task that adds records says more often which ones are in the log.
+        """
         self.run.counters.used_topics()
-        if time.monotonic() - self._last_flush_s >= self.run.spec.commits.offset_flush_interval_ms / 1000:
-            self._last_flush_s = time.monotonic()
+        now_s, delivery, last_sent = time.monotonic(), self.current.delivery, self.sender.last_sent
+        if now_s - self._last_flush_s >= self.run.spec.commits.offset_flush_interval_ms / 1000:
+            self._last_flush_s = now_s
             self.commit()
+        elif last_sent is not None and isinstance(delivery, PlainDelivery) and last_sent.is_due(now_s):
+            delivery.add(last_sent.delivered)
 
     def end_cleanly(self) -> bool:
         """Commit or abort what is open, as the boundary decides. Returns whether the instance may continue."""

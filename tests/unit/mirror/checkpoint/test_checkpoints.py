@@ -87,7 +87,17 @@ def test_positions_are_translated_with_their_notes_where_something_is_known_of_t
         TopicPartition("left-out", 0): Committed(6, ""),
     }
     remote = {place: TopicPartition(f"A.{place.topic}", place.partition) for place in (HERE, unknown, open_, early)}
-    assert translated("g", standing, translation, remote) == [Checkpoint("g", THERE, 6, 51, "note")]
+    assert translated("g", standing, translation, remote, {}) == [Checkpoint("g", THERE, 6, 51, "note")]
+
+
+def test_a_position_before_all_syncs_is_the_beginning_of_the_remote_partition() -> None:
+    """Without any sync nothing is known, not even that it is mirrored."""
+    translation = Translation()
+    translation.add(OffsetSync(HERE, 5, 50))
+    before = {HERE: Committed(2, "note"), TopicPartition("other", 0): Committed(2, "")}
+    remote = {place: TopicPartition(f"a.{place.topic}", place.partition) for place in before}
+    begins = dict.fromkeys(remote.values(), 7)
+    assert translated("g", before, translation, remote, begins) == [Checkpoint("g", remote[HERE], 2, 7, "note")]
 
 
 def identity() -> ReplicationPolicy:

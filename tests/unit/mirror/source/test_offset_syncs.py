@@ -27,6 +27,13 @@ def test_one_is_where_the_source_has_a_hole_or_the_target_begins_anew() -> None:
     assert due(100, (0, 50), (1, 3)) == [(0, 50), (1, 3)]
 
 
+def test_the_first_and_the_last_record_of_a_new_partition_are_both_written() -> None:
+    syncs = DueSyncs(100)
+    first, last, later = OffsetSync(A, 40, 0), OffsetSync(A, 49, 9), OffsetSync(A, 50, 10)
+    assert syncs.among([first, last]) == [first, last]
+    assert syncs.among([later]) == []
+
+
 def test_each_partition_has_its_own() -> None:
     syncs = DueSyncs(10)
     assert len(syncs.among([OffsetSync(A, 0, 0), OffsetSync(B, 0, 0)])) == 2
