@@ -44,6 +44,8 @@ exec:
   "rest.advertised.host.name" (printf "${env:POD_NAME}.%s-workers.${env:POD_NAMESPACE}.svc" $name)
   "rest.advertised.port" (printf "%d" (int .Values.port))
   "rest.open.paths" "health,metrics"
+  "connector.client.config.override.policy" "Allowlist"
+  "connector.client.config.override.allowlist" "acks,auto.offset.reset,batch.size,buffer.memory,client.id,compression.type,delivery.timeout.ms,fetch.max.bytes,fetch.max.wait.ms,fetch.min.bytes,linger.ms,max.partition.fetch.bytes,max.poll.interval.ms,max.poll.records,max.request.size,request.timeout.ms,sasl.jaas.config,sasl.mechanism,session.timeout.ms,transaction.timeout.ms"
   "config.providers" "env,directory"
   "config.providers.env.class" "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
   "config.providers.directory.class" "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
