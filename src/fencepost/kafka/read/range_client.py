@@ -28,7 +28,6 @@ from fencepost.kafka.wire.library_client import new_client
 
 _LOOK_S = 0.2
 _ASK_EVERY_S, _EDGES_S = 0.5, 2.0
-_PATIENCE_S = 5.0
 _NEW_OBJECTS = 10 * AT_ONCE
 
 
@@ -158,13 +157,13 @@ class RangeClient:
         settings = {**conf, "throttle_cb": silence.throttled}
         self._consumer: Any = new_client(Consumer, settings, logger=library_log(__name__))
 
-    def batches(self, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Return the records, as `RangeInput.batches` does. Stops if nothing comes for some seconds: see `at`.
+    def batches(self, columns: pa.Schema, patience_s: float) -> Iterator[pa.RecordBatch]:
+        """Return the records, as `RangeInput.batches` does. Stops if nothing comes for `patience_s`: see `at`.
 
         Its own metadata are those of the broker that it used last, which may be cut off from the others: then another
         client has to go on.
         """
-        until_s = time.monotonic() + _PATIENCE_S
+        until_s = time.monotonic() + patience_s
         collected = MessageCollector(self._wanted.place, columns, read_again_by(self._conf))
         try:
             with _rare_collections():
@@ -172,7 +171,7 @@ class RangeClient:
                 while not self._is_over and (time.monotonic() < until_s or self._silence.is_doubting):
                     messages = self._fetched()
                     if messages:
-                        until_s = time.monotonic() + _PATIENCE_S
+                        until_s = time.monotonic() + patience_s
                     collected.take(messages)
                     if collected.is_full:
                         yield from collected.batches()

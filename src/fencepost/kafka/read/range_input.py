@@ -22,6 +22,7 @@ from fencepost.kafka.value.log_range import LogRange
 
 IDLE_S = 120.0
 _ASK_S = 30.0
+_PATIENCE_S = 5.0
 
 
 class RangeInput:
@@ -71,11 +72,16 @@ class RangeInput:
         self._is_same_topic()
 
     def _by_clients(self, offset: int) -> Iterator[pa.RecordBatch]:
-        """Return the records from an offset on. A client that gets nothing is replaced: see `RangeClient.batches`."""
+        """Return the records from an offset on. A client that gets nothing is replaced: see `RangeClient.batches`.
+
+        The next one has twice as long: brokers may only be slow, or throttle it.
+        """
+        patience_s = _PATIENCE_S
         with closing(RangeSilence(self._conf, self._wanted, self._idle_s)) as silence:
             while offset < self._wanted.end:
                 client = RangeClient(self._conf, self._wanted, offset, silence, self._lose)
-                yield from client.batches(self._columns)
+                yield from client.batches(self._columns, patience_s)
+                patience_s = _PATIENCE_S if client.at > offset else 2 * patience_s
                 offset = client.at
 
     def _is_same_topic(self) -> bool:
