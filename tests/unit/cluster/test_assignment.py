@@ -84,7 +84,7 @@ def test_a_worker_that_came_back_gets_what_it_had(work: Work) -> None:
     assert (was.tasks, was.connectors) == (now.tasks, now.connectors)
 
 
-def test_time_of_a_first_assignment_does_not_grow_with_tasks_times_workers() -> None:
+def test_a_first_assignment_does_not_grow_with_tasks_times_workers() -> None:
     """Members are compared once for each item and level of a heap, not once for each item and member."""
     compared = 0
 

@@ -482,7 +482,7 @@ def test_a_connector_is_deleted_although_the_assignment_is_refused(leader: Leade
     assert [b"connector-c", b"target-state-c"] in topic.transactions
 
 
-def test_an_assignment_that_no_record_can_hold_is_shown_and_a_deletion_mends_it(
+def test_assignment_that_no_record_can_hold_is_shown_and_a_deletion_mends_it(
     lead: Lead, topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A worker of an older version reads one record; no other can take over what this connector has."""
@@ -548,7 +548,7 @@ def test_a_worker_of_an_older_version_gets_its_work_in_one_record(lead: Lead, to
     assert topic.transactions[-1] == [b"fencepost-assignment"]
 
 
-def test_a_worker_of_an_older_version_gets_nothing_where_one_record_cannot_hold_everything(
+def test_older_worker_gets_nothing_where_one_record_cannot_hold_everything(
     lead: Lead, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fencepost.cluster.command._MOST_IN_ONE", 100)

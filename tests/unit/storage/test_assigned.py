@@ -116,7 +116,7 @@ def test_what_did_not_change_is_the_same_object() -> None:
     assert then.assignment.workers[1].tasks == ()
 
 
-def test_records_grow_with_the_connectors_that_move_and_not_with_those_that_are_there() -> None:
+def test_records_grow_with_connectors_that_move_and_not_with_all() -> None:
     many = [(f"c{n}", None) for n in range(5000)]
     first = Assignment(1, (_share("i0", many), _share("i1", [])), (), 1)
     second = Assignment(2, (_share("i0", many[1:]), _share("i1", many[:1])), (), 1)

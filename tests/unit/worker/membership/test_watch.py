@@ -135,7 +135,7 @@ def test_few_workers_are_looked_at_more_often_than_many() -> None:
     assert [pause_s(looked_at) for looked_at in (0, 2, 20, 500)] == [0.2, 0.2, 0.4, 0.5]
 
 
-def test_all_workers_together_ask_for_the_members_no_more_often_when_they_are_many() -> None:
+def test_workers_together_ask_no_more_often_when_they_are_many() -> None:
     assert ask_again_s(3) == 1
     for members in (10, 100, 500, 2000):
         assert members / ask_again_s(members) == 10, "each answer names all of them"
