@@ -270,3 +270,35 @@ def test_a_header_has_the_place_of_the_message() -> None:
     assert (headers[0][1] or b"")[-1:] == b"\0"
     assert len(headers[0][1] or b"") == 18
     assert converter(registry).to_connect_record("t", headers, data)[1] == {"n": 1}
+
+
+def of_enums(*bodies: str, fields: str, syntax: str = "proto2") -> str:
+    return f'syntax = "{syntax}"; package shop; message Row {{ {fields} }} {" ".join(bodies)}'
+
+
+ONE = "optional S s = 1;"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (of_enums("enum S { option allow_alias = true; A = 0; B = 0; C = 1; }", fields=ONE), {"s": "C"}),
+        (of_enums("enum S { A = 0; B = 1; }", fields="optional S s = 1; optional S t = 2;"), {"s": "B", "t": "A"}),
+        (of_enums("enum S { A = 3; B = -1; }", fields=ONE), {"s": "B"}),
+        (of_enums("enum S { A = 0; B = 1; }", fields="optional S s = 1; optional int32 B = 2;"), {"s": "B", "B": 7}),
+        (
+            of_enums("message M { enum S { A = 0; } }", "enum S {A = 0; B = 2;}", fields=ONE + " optional M.S t = 2;"),
+            {"s": "B", "t": "A"},
+        ),
+        (of_enums("enum S { A = 0; B = 1; }", fields="map<int32, S> m = 1; repeated S s = 2;"),
+         {"m": {1: "B"}, "s": ["B"]}),
+    ],
+)  # fmt: skip
+def test_what_is_written_of_enums_is_taken_by_protoc_and_read_again(text: str, value: dict[str, Any]) -> None:
+    read, _ = form().reader(WrittenSchema("PROTOBUF", text, ()), {}, None).read(place_of([0]), 0)
+    done = form(optional_for_nullables="true").written(read)
+    compiled(done.schema, {})
+    schema, found = form().reader(done.schema, {}, None).read(done.writer.lead + done.writer.encode(value), 0)
+    assert found == value
+    again = form(optional_for_nullables="true").written(schema)
+    compiled(again.schema, {})

@@ -90,6 +90,7 @@ class _Writer:
     def __init__(self, file: Any, mapping: ProtobufMapping) -> None:
         self._file = file
         self._mapping = mapping
+        self._enums: list[tuple[Any, Any, Schema]] = []  # the message and field of each that is still to be made
 
     def message(self, message: Any, schema: Schema) -> None:
         """Fill a message with a struct's fields."""
@@ -107,6 +108,10 @@ class _Writer:
             if field.proto3_optional:
                 field.oneof_index = len(message.oneof_decl)
                 message.oneof_decl.add(name=f"_{field.name}")
+        mine = [each for each in self._enums if each[0] is message]
+        self._enums = [each for each in self._enums if each[0] is not message]
+        for _, made, each in mine:  # when all other names of the message are known
+            self._enum(message, made, each)
 
     def _oneof(self, message: Any, field: Field, numbers: "_Numbers") -> None:
         index = len(message.oneof_decl)
@@ -145,7 +150,8 @@ class _Writer:
             self.message(message.nested_type.add(name=self._free(message, name)), schema)
             made.type, made.type_name = 11, message.nested_type[-1].name
         elif schema.type is SchemaType.STRING and settings.ENUM in dict(schema.parameters):
-            self._enum(message, made, schema)
+            made.type = 14
+            self._enums.append((message, made, schema))
         else:
             made.type = type(made).Type.Value(f"TYPE_{_SCALARS[schema.type].upper()}")
             if schema.type in _SMALL:
@@ -175,13 +181,26 @@ class _Writer:
 
     def _enum(self, message: Any, made: Any, schema: Schema) -> None:
         parameters = dict(schema.parameters)
-        name = parameters[settings.ENUM].rpartition(".")[2] or camel(made.name)
-        enum = message.enum_type.add(name=self._free(message, field_name(name, self._mapping)))
+        name = field_name(parameters[settings.ENUM].rpartition(".")[2] or camel(made.name), self._mapping)
         prefix = f"{settings.ENUM}."
-        symbols = {key.removeprefix(prefix): value for key, value in parameters.items() if key.startswith(prefix)}
-        for symbol, number in sorted(symbols.items(), key=lambda pair: _number(pair[1]) != 0):
-            enum.value.add(name=symbol, number=_number(number))
-        made.type, made.type_name = 14, enum.name
+        symbols = {k.removeprefix(prefix): _number(v) for k, v in parameters.items() if k.startswith(prefix)}
+        if 0 not in symbols.values():  # the first value of proto3
+            symbols[f"{name.upper()}_UNSPECIFIED"] = 0
+        values = sorted(symbols.items(), key=lambda pair: pair[1] != 0)
+        for known in message.enum_type:
+            if known.name == name and [(each.name, each.number) for each in known.value] == values:
+                made.type_name = known.name
+                return
+        holder, path = message, ""
+        if not symbols.keys().isdisjoint(_names_in(message)):  # values are names of the message around their enum
+            holder = message.nested_type.add(name=self._free(message, f"{name}Values"))
+            path = f"{holder.name}."
+        enum = holder.enum_type.add(name=self._free(holder, name))
+        if len(set(symbols.values())) < len(symbols):
+            enum.options.allow_alias = True
+        for symbol, number in values:
+            enum.value.add(name=symbol, number=number)
+        made.type_name = path + enum.name
 
     def _free(self, message: Any, name: str) -> str:
         taken = {each.name for each in (*message.nested_type, *message.enum_type)}
@@ -217,6 +236,12 @@ def _numbers(schema: Schema) -> _Numbers:
             if tag is not None:
                 tagged[tag] = tagged.get(tag, 0) + 1
     return _Numbers(tagged)
+
+
+def _names_in(message: Any) -> set[str]:
+    kinds = (message.field, message.oneof_decl, message.nested_type, message.enum_type)
+    values = [value for enum in message.enum_type for value in enum.value]
+    return {each.name for each in (*values, *(one for kind in kinds for one in kind))}
 
 
 def _tag(field: Field) -> int | None:
