@@ -87,7 +87,7 @@ class Scene:
         for number in range(tasks // 2):
             written += _connector(f"connector-with-a-usual-name-{number:06}")
         self.topic.put(written)
-        leader_log.TransactionalWriter = lambda *_: self.topic  # type: ignore[misc, assignment]
+        leader_log.TransactionalWriter = lambda *_: self.topic  # type: ignore[attr-defined, assignment]
         self.queue = CommandQueue()
         departures = Departures(5.0)
         lost = LostTasks(Ended(), departures.abandoned_tasks)
