@@ -33,12 +33,15 @@ class FakedBroker:
 class FakedBrokers:
     def __init__(self, brokers: Sequence[FakedBroker]) -> None:
         self.brokers = {each.node: each for each in brokers}
+        self.connections = 0
+        """How many were made."""
         self.host = f"{HOST}-{id(self)}"  # what a process has learned of other brokers is not of these
 
     def servers(self, *order: int) -> str:
         return ",".join(f"{self.host}:{node}" for node in order or self.brokers)
 
     def connect(self, address: Address, _: Access, deadline_s: float) -> "FakedConnection":
+        self.connections += 1
         return FakedConnection(self, self.brokers[address[1]], address)
 
 
@@ -135,13 +138,14 @@ class FakedConnection:
 
     def _find_coordinator(self, request: Any) -> Any:
         node = self._broker.coordinator
+        code = 15 if node < 0 else 0
         of_key = FindCoordinatorResponse.Coordinator
         keys = [
-            of_key(key=key, node_id=node, host=self._brokers.host, port=node, error_code=0)
+            of_key(key=key, node_id=node, host=self._brokers.host, port=node, error_code=code)
             for key in request.coordinator_keys or ()
         ]
         return FindCoordinatorResponse(
-            error_code=0, node_id=node, host=self._brokers.host, port=node, coordinators=keys
+            error_code=code, node_id=node, host=self._brokers.host, port=node, coordinators=keys
         )
 
     def _init_producer_id(self, request: Any) -> Any:

@@ -40,7 +40,7 @@ class Coordinators:
         from fencepost.kafka.kafka_library import FindCoordinatorRequest
 
         if self._any.address is not None and self._experience.answered.get((kind, key)) == self._any.address:
-            self._any.move_on(at_once=True)
+            self._any.move_on()
         answer = self._any.ask(FindCoordinatorRequest(key=key, key_type=kind), 3, deadline_s)
         if self._any.address is not None:
             self._experience.record_coordinator(kind, key, self._any.address)

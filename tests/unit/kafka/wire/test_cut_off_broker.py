@@ -19,7 +19,7 @@ from fencepost.kafka.wire import any_broker, cluster, experience, patience
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.coordinators import TRANSACTION
-from fencepost.kafka.wire.errors import LostError
+from fencepost.kafka.wire.errors import AnswerError, LostError
 from fencepost.kafka.wire.lockout import lock_out_by_request
 from fencepost.kafka.wire.requests import RequestClient
 from fencepost.record import TopicPartition
@@ -160,6 +160,19 @@ def test_coordinator_is_asked_of_another_broker_the_next_time(brokers: FakedBrok
         found.add(made.coordinators.find(TRANSACTION, "id", time.monotonic() + 30))
         made.close()
     assert 2 in found
+
+
+def test_unavailable_coordinator_is_asked_for_over_few_connections(brokers: FakedBrokers) -> None:
+    for each in brokers.brokers.values():
+        each.coordinator = -1
+    made = Cluster(Access.of({"bootstrap.servers": brokers.servers()}), 300)
+    began_s = time.monotonic()
+    with pytest.raises(AnswerError):
+        made.coordinators.find(TRANSACTION, "id", began_s + 0.5)
+    took_s = time.monotonic() - began_s
+    made.close()
+    assert sum(len(each.asked) for each in brokers.brokers.values()) > 1
+    assert brokers.connections <= 3 + took_s / any_broker._MOVES_EVERY_S
 
 
 def test_holder_is_locked_out_at_the_new_coordinator(brokers: FakedBrokers) -> None:
