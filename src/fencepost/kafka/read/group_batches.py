@@ -179,6 +179,7 @@ class BatchFetcher(Fetcher):
         """Handle everything in the result except records. Raises KafkaAuthorizationError."""
         paused = self._assignment.paused
         self._resets.add([place for place in read.lost if place in self._next and place not in paused], read)
+        self._resets.answered(self._reader.known_ends)
         if read.refused:
             client = self._assignment.client
             raise client.failed(

@@ -5,7 +5,7 @@ In a log that was cut, that is the end of what it has in common with what was re
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from confluent_kafka import KafkaException
@@ -89,6 +89,11 @@ class PositionResets:
         common = common or LogPosition(end)
         offset = self._end_of_common(place, at.offset, max(begin, common.offset))
         return {place: LogPosition(offset, at.topic_id, common.epoch)}
+
+    def answered(self, ends: Callable[[], Mapping[TopicPartition, int]]) -> None:
+        """Forget doubts about partitions whose leaders have answered at their positions: they have an end."""
+        if len(self.doubts):
+            self.forget([place for place in ends() if place not in self._lost])
 
     def forget(self, places: Collection[TopicPartition]) -> None:
         """Forget doubts about partitions: their logs continue at the positions, or they are no longer read."""

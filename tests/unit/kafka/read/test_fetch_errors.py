@@ -50,7 +50,7 @@ class Member:
         self.reader = BatchReader({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, Unread())
         self.fetcher = assignment.fetcher = BatchFetcher(assignment, self.reader)
         self.asked: list[Any] = []
-        self._answer = {"partition_index": 0, "error_code": 0, "diverging_epoch": None, **answer}
+        self.answer = {"partition_index": 0, "error_code": 0, "diverging_epoch": None, **answer}
         monkeypatch.setattr(self.reader, "_ask", self._ask)
         self.fetcher._go_to({PLACE: READ})
 
@@ -58,7 +58,7 @@ class Member:
         for place, position in list(self.reader._positions.at.items()):
             self.asked.append(position)
             asked: Any = SimpleNamespace(positions={place: position}, topics={}, node=1)
-            partition = SimpleNamespace(**self._answer)
+            partition = SimpleNamespace(**self.answer)
             topic = SimpleNamespace(topic=place.topic, partitions=[partition])
             self.reader._answered(asked, SimpleNamespace(error_code=0, responses=[topic]))
         return True
@@ -106,6 +106,21 @@ def test_auto_offset_reset_decides_when_a_topic_was_created_again(
     member = Member(monkeypatch, resets_to, error_code=UNKNOWN_TOPIC_ID)
     member.poll()
     assert member.poll() == LogPosition(goes_on)
+
+
+def test_doubts_about_a_topic_end_when_its_leader_answers_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a quiet topic no record comes that would say so. The doubts of weeks are not added up."""
+    now_s = 0.0
+    monkeypatch.setattr(position_resets, "time", SimpleNamespace(monotonic=lambda: now_s))
+    member = Member(monkeypatch, "earliest")
+    nothing_new = {"error_code": 0, "records": None, "aborted_transactions": [], "preferred_read_replica": -1}
+    for _ in range(10):
+        member.answer.update(error_code=UNKNOWN_TOPIC_ID)
+        member.poll()
+        member.answer.update(nothing_new, high_watermark=1000, last_stable_offset=1000, log_start_offset=0)
+        now_s += position_resets.SURE_S
+        assert member.poll() == READ
+        assert member.poll() == READ
 
 
 def test_a_fetch_that_fails_with_an_unknown_error_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
