@@ -19,7 +19,7 @@ from fencepost.kafka.errors import KafkaRequestError, translate
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group.member_figures import EVERY_MS, MemberMeter
 from fencepost.kafka.library_log import library_log
-from fencepost.kafka.wire.coordinator_check import coordinator_address
+from fencepost.kafka.wire.coordinator_check import coordinator_node
 from fencepost.kafka.wire.library_client import library_conf
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ _ANNOUNCED_S = 3.0
 _LOOK_S = 0.1
 _CHECK_S = 5.0
 _COORDINATOR = "GroupCoordinator"  # in the client's statistics
+_UNKNOWN = -1
 _REPLACED = "group.instance.id"  # in the client's text when another process has replaced a static member
 _REFUSED = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -62,25 +63,27 @@ class _CoordinatorLine:
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
         self._conf = conf
-        self._used = ""
+        self._used = _UNKNOWN  # a node, as are the others
         self._checked_s = time.monotonic()
-        self._wrong = ""  # what was used when the last check found another one
+        self._wrong = _UNKNOWN  # what was used when the last check found another one
 
     def take(self, text: str) -> None:
-        """Take a client's statistics, in librdkafka's JSON."""
+        """Take a client's statistics, in librdkafka's JSON: the coordinator's entry names its broker by address."""
         brokers = json.loads(text).get("brokers", {}).values()
-        self._used = next((each["nodename"] for each in brokers if each.get("name") == _COORDINATOR), "")
+        address = next((each["nodename"] for each in brokers if each["name"] == _COORDINATOR), "")
+        nodes = (each["nodeid"] for each in brokers if each["nodename"] == address and each["nodeid"] >= 0)
+        self._used = next(nodes, _UNKNOWN)
 
     def is_wrong(self) -> bool:
         """Return whether two checks in a row have found that the client uses the same wrong coordinator."""
-        if time.monotonic() - self._checked_s < _CHECK_S or not self._used:
+        if time.monotonic() - self._checked_s < _CHECK_S or self._used == _UNKNOWN:
             return False
-        right = coordinator_address(self._conf, str(self._conf["group.id"]), _CHECK_S / 2)
+        right = coordinator_node(self._conf, str(self._conf["group.id"]), _CHECK_S / 2)
         self._checked_s, before = time.monotonic(), self._wrong
         if right is None:
             return False
-        self._wrong = "" if right is None or f"{right[0]}:{right[1]}" == self._used else self._used
-        return bool(self._wrong) and self._wrong == before
+        self._wrong = _UNKNOWN if right == self._used else self._used
+        return self._wrong == before != _UNKNOWN
 
 
 class GroupMembership:

@@ -268,11 +268,6 @@ def known_partitions(cluster: Cluster, topic: str) -> int:
     return 0 if known is None else len(known.leaders)
 
 
-def known_address(cluster: Cluster, node: int) -> Address | None:
-    """Return the address of a node, as any client of this process has learned it; None if that is not known."""
-    return cluster._experience.addresses.get(node)
-
-
 def known_leader(cluster: Cluster, place: TopicPartition) -> int:
     """Return the node that leads a partition, as any client of this process has learned; -1 if that is not known."""
     return cluster._experience.leader(*place)

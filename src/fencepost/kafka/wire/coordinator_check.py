@@ -11,8 +11,8 @@ from contextlib import closing
 from typing import Any
 
 from fencepost.api import FencedError
-from fencepost.kafka.wire.access import Access, Address
-from fencepost.kafka.wire.cluster import Cluster, known_address
+from fencepost.kafka.wire.access import Access
+from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.coordinators import GROUP
 from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError
 
@@ -22,15 +22,15 @@ _FAILING_S, _LOOK_S, _SOON_S = 5.0, 5.0, 2.0
 _METADATA_AGE_S = 300.0  # no topic is looked up
 
 
-def coordinator_address(conf: Mapping[str, Any], group: str, timeout_s: float) -> Address | None:
-    """Return the address of a group's coordinator, on which two brokers agree; None if that cannot be found out now.
+def coordinator_node(conf: Mapping[str, Any], group: str, timeout_s: float) -> int | None:
+    """Return the node that coordinates a group, on which two brokers agree; None if that cannot be found out now.
 
-    `conf` holds a client's settings in librdkafka's names.
+    `conf` holds a client's settings in librdkafka's names. Addresses are not compared: a broker may have several.
     """
     try:
         with closing(Cluster(Access.of(conf), _METADATA_AGE_S)) as cluster:
             found = cluster.coordinators.find_all(GROUP, [group], time.monotonic() + timeout_s)[group]
-            return None if isinstance(found, AnswerError) else known_address(cluster, found)
+            return None if isinstance(found, AnswerError) else found
     except (AnswerError, LostError, UnsupportedError, ValueError, OSError) as error:
         log.debug("the coordinator of group %s cannot be looked up now: %r", group, error)
         return None
@@ -42,12 +42,12 @@ class CommitWatch:
     def __init__(self, conf: Mapping[str, Any], group: str) -> None:
         self._conf = conf
         self._group = group
-        self._coordinator: Address | None = None
+        self._coordinator: int | None = None
         self._failing_since_s: float | None = None
 
     def assigned(self) -> None:
         """Record who coordinates the group when it assigns partitions."""
-        self._coordinator = coordinator_address(self._conf, self._group, _SOON_S)
+        self._coordinator = coordinator_node(self._conf, self._group, _SOON_S)
 
     def committed(self) -> None:
         self._failing_since_s = None
@@ -58,6 +58,6 @@ class CommitWatch:
         self._failing_since_s = self._failing_since_s or now_s
         if now_s - self._failing_since_s < _FAILING_S:
             return
-        now = coordinator_address(self._conf, self._group, _LOOK_S)
+        now = coordinator_node(self._conf, self._group, _LOOK_S)
         if now is not None and now != self._coordinator:
-            raise FencedError(f"group {self._group} is coordinated by another broker by now: {now[0]}:{now[1]}")
+            raise FencedError(f"group {self._group} is coordinated by another broker by now: {now}")
