@@ -31,7 +31,8 @@ def sure_servers(conf: Mapping[str, Any]) -> str:
     others never leaves it.
     """
     given = str(conf.get("bootstrap.servers", ""))
-    sure = experience_of(addresses_of(given)).turns.sure
+    experience = experience_of(addresses_of(given))
+    sure = [each for each in experience.turns.sure if each in experience.brokers]  # the others are gone by now
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in sure) or given
 
 

@@ -1,7 +1,7 @@
 """librdkafka's clients, which never leave a broker that is cut off from the others by themselves."""
 
 import json
-import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,6 +43,22 @@ def test_client_begins_with_brokers_that_were_not_out_of_date(brokers: FakedBrok
         assert (brokers.host, 1) not in servers
         assert servers
     admin.close()
+
+
+def test_client_does_not_begin_with_brokers_that_are_gone() -> None:
+    given = {"bootstrap.servers": "replaced-brokers:1"}
+    experience = experience_of(addresses_of(given["bootstrap.servers"]))
+
+    def report(*nodes: int) -> None:
+        experience.learn_nodes([SimpleNamespace(node_id=each, host="b", port=each) for each in nodes], is_all=True)
+
+    report(2, 3)
+    experience.judge([(("b", 2), {}), (("b", 3), {})])
+    assert library_conf(given)["bootstrap.servers"] == "b:2,b:3"
+    report(3, 4)
+    assert library_conf(given)["bootstrap.servers"] == "b:3"
+    report(4, 5)
+    assert library_conf(given)["bootstrap.servers"] == given["bootstrap.servers"]
 
 
 def test_settings_of_users_are_kept_and_fit_together() -> None:
