@@ -19,6 +19,7 @@ from fencepost.kafka.read.range_client import RangeClient, RangeSilence
 from fencepost.kafka.read.record_columns import schema
 from fencepost.kafka.value.log_gap import GapKind
 from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.wire.planned_leaders import learn_planned
 
 IDLE_S = 120.0
 _ASK_S = 30.0
@@ -61,6 +62,7 @@ class RangeInput:
         if self._wanted.size == 0:
             return
         self._guard.check("The reader of a range")
+        learn_planned(self._conf, self._wanted)
         if not self._fails_on_loss and not self._is_same_topic():
             return
         whole = RangeBatches(self._conf, self._wanted, self._columns)

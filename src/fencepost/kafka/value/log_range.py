@@ -10,13 +10,15 @@ from fencepost.record import TopicPartition
 class LogRange:
     """The offsets of a partition from `start` up to before `end`.
 
-    `topic_id` distinguishes a topic from a later one with the same name. An empty `topic_id` is not compared.
+    `topic_id` distinguishes a topic from a later one with the same name. An empty `topic_id` is not compared. `led` is
+    the epoch and the node of the newest leader that the planner knew; -1 if it knew none.
     """
 
     place: TopicPartition
     start: int
     end: int
     topic_id: str = ""
+    led: tuple[int, int] = (-1, -1)
 
     @property
     def size(self) -> int:

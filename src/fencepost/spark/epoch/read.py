@@ -72,17 +72,20 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
     def _read(self, partition: InputPartition) -> Iterator[Any]:
         # imports Arrow and the channel's protocol: processes that plan or only write do without
         from fencepost.kafka.read.range_input import RangeInput
+        from fencepost.kafka.wire.experience import NOT_LED
 
         reading = asked_reading(self._options[CHANNEL_OPTION], self._options[RUN_OPTION])
         makes_columns = not {MISFIT_REASON, PARSED}.isdisjoint(self._made)
         has_registry = makes_columns and REGISTRY_OPTION in self._options
         columns = arrow_columns(with_registry(self._types) if has_registry else self._types)
-        range_ = replace(partition.value, topic_id=reading.topic_ids.get(partition.value.place.topic, ""))
+        topic, number = partition.value.place
+        epoch, node = reading.led.get(topic, {}).get(str(number), NOT_LED)
+        range_ = replace(partition.value, topic_id=reading.topic_ids.get(topic, ""), led=(epoch, node))
         read: Iterator[Any] = RangeInput(reading.conf, range_, columns=columns, fails_on_loss=False).batches()
         if not makes_columns:
             return read
         if has_registry:
-            return self._with_registry(read, reading, partition.value.place.topic)
+            return self._with_registry(read, reading, topic)
         from fencepost.spark.row.payload_columns import PayloadColumns
         from fencepost.spark.row.payloads import columns_in_option, with_payloads
 

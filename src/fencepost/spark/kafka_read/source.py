@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fencepost.config import ConfigError
 from fencepost.kafka.admin.client import Admin
@@ -10,6 +10,8 @@ from fencepost.kafka.admin.topics import Topic
 from fencepost.kafka.read.doubt import sure_ends
 from fencepost.kafka.read.loss import report_loss
 from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.wire.experience import NOT_LED
+from fencepost.kafka.wire.planned_leaders import planned_leaders
 from fencepost.record import TopicPartition
 from fencepost.spark.kafka_read.bound import Bound, Edge
 from fencepost.spark.kafka_read.options import KafkaReadConfig
@@ -89,9 +91,10 @@ class KafkaSource:
         self._check_beyond({place: starts[place] for place, end in ends.items() if starts.get(place, end) > end})
         places = sorted(place for place, end in ends.items() if place in starts and end > starts[place])
         lows, highs = self.lows(places), self._confirmed_highs({place: ends[place] for place in places})
+        led = planned_leaders(self._config.admin_conf(), places)
         ranges = []
         for place in places:
-            wanted = LogRange(place, starts[place], ends[place], found.topics[place.topic].id)
+            wanted = LogRange(place, starts[place], ends[place], found.topics[place.topic].id, led.get(place, NOT_LED))
             low, high = lows[place], highs[place]
             if wanted.start < low:
                 self.lose(
@@ -101,7 +104,7 @@ class KafkaSource:
                 self.lose(
                     wanted, f"the log ends at {high}: it was truncated, or the topic was deleted and created again"
                 )
-            ranges.append(LogRange(place, max(wanted.start, low), min(wanted.end, high), wanted.topic_id))
+            ranges.append(replace(wanted, start=max(wanted.start, low), end=min(wanted.end, high)))
         return ranges
 
     def cut(self, read: Offsets) -> Offsets:

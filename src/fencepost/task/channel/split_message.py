@@ -127,7 +127,8 @@ class EpochReading(Message):
     """What executors need to read an epoch's topics: consumer settings, and where dead letters and output go.
 
     `registry`: the settings of the converter whose values have schemas in a registry. `headers`: as in
-    `SplitAdmission`. `topic_ids`: a topic that has another id now is not read.
+    `SplitAdmission`. `topic_ids`: a topic that has another id now is not read. `led`: the epoch and the node of
+    the newest leader that the worker knows, by topic and partition.
     """
 
     conf: Mapping[str, Any] = field(repr=False)
@@ -136,3 +137,4 @@ class EpochReading(Message):
     registry: Mapping[str, Any] | None = field(default=None, repr=False)
     headers: tuple[tuple[str, bytes | None], ...] = ()
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    led: Mapping[str, Mapping[str, list[int]]] = field(default_factory=dict)

@@ -5,25 +5,28 @@ from functools import partial
 from itertools import permutations
 from typing import Any
 
+import orjson
 import pytest
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group import offsets_log
-from fencepost.kafka.read import batch_reader, fetch_positions, range_client
+from fencepost.kafka.read import batch_reader, fetch_positions, range_client, range_input
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.range_client import RangeSilence
+from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.kafka.wire import any_broker, cluster, experience, patience
 from fencepost.kafka.wire.access import Access
-from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.cluster import Cluster, text_of_id
 from fencepost.kafka.wire.coordinators import TRANSACTION
 from fencepost.kafka.wire.errors import AnswerError, LostError
 from fencepost.kafka.wire.lockout import lock_out_by_request
+from fencepost.kafka.wire.planned_leaders import planned_by_topic
 from fencepost.kafka.wire.requests import RequestClient
 from fencepost.record import TopicPartition
-from support.faked_brokers import TOPIC, FakedBroker, FakedBrokers
+from support.faked_brokers import TOPIC, TOPIC_ID, FakedBroker, FakedBrokers
 
 PLACE = TopicPartition(TOPIC, 0)
 ORDERS = list(permutations((1, 2, 3)))
@@ -151,6 +154,36 @@ def test_leaders_that_one_client_has_learned_are_known_to_all_of_the_process(bro
         first.renew([TOPIC], deadline_s)
     assert second.leaders(TOPIC, deadline_s) == [2]
     assert second.epochs(TOPIC) == [6]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_executor_believes_the_leaders_of_its_plan_before_a_cut_off_broker(
+    brokers: FakedBrokers, order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = {"bootstrap.servers": brokers.servers(*order)}
+    planner = Admin(conf, timeout_s=5)
+    planner.offsets.ends([PLACE], read_committed=False)
+    planner.close()
+    epoch, node = orjson.loads(orjson.dumps(planned_by_topic(conf, [PLACE])))[TOPIC]["0"]
+    led: list[list[int]] = []
+
+    class Batches:
+        is_cut, at = False, 110
+
+        def __init__(self, *_: Any) -> None:
+            pass
+
+        def batches(self) -> Any:
+            made = Cluster(Access.of(conf), 300)
+            led.append(made.leaders(TOPIC, time.monotonic() + 30))
+            made.close()
+            return iter(())
+
+    monkeypatch.setattr(range_input, "RangeBatches", Batches)
+    for _ in range(5):
+        experience._clusters.clear()  # another process
+        assert list(RangeInput(conf, LogRange(PLACE, 100, 110, text_of_id(TOPIC_ID), (epoch, node))).batches()) == []
+    assert led == [[2]] * 5
 
 
 def test_coordinator_is_asked_of_another_broker_the_next_time(brokers: FakedBrokers) -> None:

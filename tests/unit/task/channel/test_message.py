@@ -110,7 +110,7 @@ MESSAGES = [
     SplitCopies("r", (COPY,)),
     SplitReport("r", (1, 2), True, 0.5),
     SplitExpiry("r", 61.5),
-    EpochReading({"group.id": "g"}, registry={"schema.registry.url": "http://r"}),
+    EpochReading({"group.id": "g"}, registry={"schema.registry.url": "http://r"}, led={"t": {"0": [6, 2]}}),
     EpochReading(
         {}, SPEC, EpochOutput({"linger.ms": 5}, "id", "g", "0a", "t", "", {"names": ["t"], "pattern": "", "closed": []})
     ),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from fencepost.api import DataFrameStream
 from fencepost.kafka.read.start_positions import PositionReader
+from fencepost.kafka.wire.planned_leaders import planned_by_topic
 from fencepost.spark.epoch.records import EpochRecords
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.split_message import EpochOutput, EpochReading
@@ -79,6 +80,7 @@ class EpochStreamTask(EpochLife):
                 registry=registry,
                 headers=headers,
                 topic_ids=epoch.topic_ids,
+                led=planned_by_topic(self.spec.input.reader_conf, (each.place for each in epoch.epoch.ranges)),
             )
             run = self._jobs.run = self._host.channel.add(reading)
             session, url = self._runtime.session, self._host.channel.url

@@ -15,6 +15,7 @@ from fencepost.config import ConfigError
 from fencepost.kafka.errors import TOO_LARGE, KafkaRequestError
 from fencepost.kafka.group.contribution import inner_metadata
 from fencepost.kafka.group.group_offsets import GroupOffsets
+from fencepost.kafka.wire.planned_leaders import planned_by_topic
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch.dead_letters import Tally, dead_letters_spec, write_dead_letters
 from fencepost.spark.epoch.frame import EpochReader
@@ -132,6 +133,7 @@ class EpochTask(EpochLife):
                 dead_letters_spec(self.spec) if has_dead_letters else None,
                 registry=self._reader.registry_conf,
                 topic_ids=epoch.topic_ids,
+                led=planned_by_topic(self.spec.input.reader_conf, (each.place for each in epoch.epoch.ranges)),
             )
             run = self._jobs.run = self._host.channel.add(reading)
             tally = Tally() if has_dead_letters and self._connector.writes_at_once else None
