@@ -9,6 +9,7 @@ from fencepost.config.client import ConnectionConfig, SecurityConfig
 from fencepost.config.cluster import GroupConfig, InternalTopicConfig, SigningConfig
 from fencepost.config.errors import ConfigError
 from fencepost.config.override import known_policy
+from fencepost.config.plugin import PluginConfig
 from fencepost.config.rest_access import RestAccessConfig
 from fencepost.config.retention import RetentionConfig
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Type, setting
@@ -108,28 +109,6 @@ class RuntimeConfig(Config):
     )
     topic_tracking_allow_reset: bool = setting(
         "topic.tracking.allow.reset", default=True, importance=LOW, doc="Whether users may reset them."
-    )
-    config_providers: list[str] = setting(
-        "config.providers",
-        default=[],
-        importance=LOW,
-        doc="Names of the providers that look up `${provider:path:key}` in this file and in configs of connectors. "
-        "`config.providers.NAME.class` is the class of each, and `config.providers.NAME.param.*` are its settings.",
-    )
-    plugin_path: list[str] | None = setting(
-        "plugin.path",
-        default=None,
-        importance=LOW,
-        doc="Directories with plug-ins: Python files and packages, and directories of jars, as Kafka Connect has them. "
-        "Installed packages are found by their entry points.",
-    )
-    plugin_discovery: str = setting(
-        "plugin.discovery",
-        default="hybrid_warn",
-        check=one_of("only_scan", "hybrid_warn", "hybrid_fail", "service_load"),
-        importance=LOW,
-        doc="How Java looks for plug-ins.",
-        without_effect="plug-ins are found in the directories of plugin.path and by their entry points",
     )
 
 
@@ -252,7 +231,7 @@ _METRICS_CONTEXT = "metrics.context."
 
 class WorkerConfig(
     ConnectionConfig, SecurityConfig, GroupConfig, InternalTopicConfig, SigningConfig, RestAccessConfig, RuntimeConfig,
-    MetricConfig, TracingConfig, SlotConfig, SourceDefaults, RetentionConfig,
+    PluginConfig, MetricConfig, TracingConfig, SlotConfig, SourceDefaults, RetentionConfig,
 ):  # fmt: skip
     """The whole worker file, whose references are looked up (`fencepost.reference.worker_file`)."""
 
@@ -322,6 +301,8 @@ class WorkerConfig(
         if any(key.startswith(_METRICS_CONTEXT) for key in self.originals):
             found.append(f"Ignoring '{_METRICS_CONTEXT}*': metrics are handed to no reporter")
         found += (f"Ignoring '{key}': {why}" for key, why in self.unprotected().items())
+        if self.roles_file is not None:
+            found += self.unlimited()
         if self.accepts_body_signatures:
             key = WorkerConfig.key_of("connect_protocol")
             found.append(

@@ -213,7 +213,7 @@ class JavaRegistry(PluginRegistry):
     """
 
     def __init__(self, registry: PluginRegistry, side: JavaSide) -> None:
-        super().__init__()
+        super().__init__(disabled=registry.disabled.names)
         self._registry = registry
         self._side = side
 
@@ -225,7 +225,7 @@ class JavaRegistry(PluginRegistry):
         kind = PluginKind(kind)
         if kind is PluginKind.CONNECTOR or kind not in _KINDS:
             return self._registry.names(kind)
-        return sorted({*self._not_built_in(kind), *self._registry.python_names(kind)})
+        return self.disabled.others(kind, (*self._not_built_in(kind), *self._registry.python_names(kind)))
 
     def beside(self, connector: type[Any]) -> PluginRegistry:
         return self._registry.beside(connector)

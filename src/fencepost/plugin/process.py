@@ -14,28 +14,35 @@ _registry = PluginRegistry()
 _one_at_a_time = threading.Lock()  # two registries would make two classes of each class of Java's
 
 
-def use_plugin_path(directories: Sequence[str], java_options: Sequence[str] = ()) -> PluginRegistry:
+def use_plugin_path(
+    directories: Sequence[str], java_options: Sequence[str] = (), disabled: Sequence[str] = ()
+) -> PluginRegistry:
     """Add these directories to those in which `find` looks; call this once, before the first look-up.
 
     Args:
         directories: The worker's `plugin.path`.
         java_options: Options of the JVMs of Java plug-ins.
+        disabled: The worker's `plugin.disabled`.
     """
     global _registry
-    _registry = PluginRegistry(directories, java_options=java_options)
+    _registry = PluginRegistry(directories, java_options=java_options, disabled=disabled)
     return _registry
 
 
-def ensure_plugin_path(directories: Sequence[str], java_options: Sequence[str] = ()) -> None:
+def ensure_plugin_path(
+    directories: Sequence[str], java_options: Sequence[str] = (), disabled: Sequence[str] = ()
+) -> None:
     """Have `find` look in these directories, too. A registry that does so already stays, with what it has found."""
     with _one_at_a_time:
-        if _registry.searches != (tuple(directories), tuple(java_options)):
-            use_plugin_path(directories, java_options)
+        if _registry.searches != (tuple(directories), tuple(java_options), tuple(disabled)):
+            use_plugin_path(directories, java_options, disabled)
 
 
-def read_plugin_path(directories: Sequence[str], java_options: Sequence[str] = ()) -> PluginRegistry:
+def read_plugin_path(
+    directories: Sequence[str], java_options: Sequence[str] = (), disabled: Sequence[str] = ()
+) -> PluginRegistry:
     """Do the same, and read what is in the directories now: the log names what cannot be loaded, with the cause."""
-    made = use_plugin_path(directories, java_options)
+    made = use_plugin_path(directories, java_options, disabled)
     for failure in made.failures() if directories else ():
         log.warning("%s", failure)
     return made

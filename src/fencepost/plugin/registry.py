@@ -15,6 +15,7 @@ from fencepost.config.class_name import answers_to
 from fencepost.config.version import UNDEFINED, VersionRequirement, in_order, requirement_of
 from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
 from fencepost.plugin.directory import modules_in, other_version_of, public_name
+from fencepost.plugin.disabled import Disabled
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.mistake import class_fault, import_fault, unknown
 from fencepost.plugin.offer import offer_for
@@ -96,6 +97,7 @@ class PluginRegistry:
         *,
         connectors: Sequence[type[Any]] = (),
         java_options: Sequence[str] = (),
+        disabled: Sequence[str] = (),
     ) -> None:
         """Take what there is to search.
 
@@ -103,11 +105,13 @@ class PluginRegistry:
             plugin_path: Directories of plug-ins, and Java archives.
             connectors: Classes that are known, too, wherever they come from.
             java_options: Options of the JVMs that run Java plug-ins.
+            disabled: Names of classes that configs may not name, in any form that a config may use.
         """
         self._directories = tuple(directory for directory in plugin_path if directory)
         self._connectors = tuple(connectors)
         self._java_options = tuple(java_options)
-        self.searches = (self._directories, self._java_options)
+        self.disabled = Disabled(tuple(disabled))
+        self.searches = (self._directories, self._java_options, self.disabled.names)
         self._found: _Found | None = None
         self._failures: list[str] = []
         self._java: tuple[JavaSide | None, ...] = ()  # empty: not looked for yet
@@ -136,10 +140,13 @@ class PluginRegistry:
         Raises:
             PluginVersionError: It is installed in other versions only, which are listed.
             VersionUnknownError: Several versions are installed, of Java, and no host says which is which.
-            ConfigError: There is no such class, or it is a connector that cannot run. Or `version` cannot be read.
+            ConfigError: There is no such class, it is disabled, or it is a connector that cannot run. Or `version`
+                cannot be read.
         """
         kind = PluginKind(kind)
         full, installed = self._installed(kind, name)
+        if self.disabled.has(kind, full):
+            raise ConfigError(f"{full} is in plugin.disabled of the worker's file: name another class")
         try:
             requirement = requirement_of(version)
         except ValueError as error:
@@ -181,7 +188,7 @@ class PluginRegistry:
     def names(self, kind: PluginKind | str) -> list[str]:
         """Return the full names of all classes of a kind that configs can name."""
         kind = PluginKind(kind)
-        return sorted({*BUILT_IN[kind], *self._not_built_in(kind)})
+        return self.disabled.others(kind, (*BUILT_IN[kind], *self._not_built_in(kind)))
 
     def name_of(self, kind: PluginKind, cls: type[Any]) -> str:
         """Return the full name that `all_plugins` gives the class."""
@@ -231,7 +238,13 @@ class PluginRegistry:
 
     def all_plugins(self) -> list[PluginDescription]:
         """Return all that are listed: connectors, transforms, predicates, converters, header converters."""
-        return [description for kind in PluginKind if kind.is_listed for description in self._descriptions(kind)]
+        return [
+            description
+            for kind in PluginKind
+            if kind.is_listed
+            for description in self._descriptions(kind)
+            if not self.disabled.has(kind, description.class_name)
+        ]
 
     def _descriptions(self, kind: PluginKind) -> list[PluginDescription]:
         """Return the built-in ones before the others, and sinks before sources, as Kafka Connect does."""

@@ -18,6 +18,7 @@ from fencepost.telemetry import event_ring
 from fencepost.worker.config_changes import ConfigChanges, Restarts
 from fencepost.worker.connector_classes import ConnectorClasses, type_of_config, version_of
 from fencepost.worker.declaration import Declaration, Declared
+from fencepost.worker.file_limit import limit_files
 from fencepost.worker.host.driver import Driver
 from fencepost.worker.host.hosts import Hosts
 from fencepost.worker.housekeeping import Housekeeping
@@ -57,8 +58,7 @@ class WorkerProcess:
         Raises:
             ConfigError: Converters and config providers that are not available, all of them.
         """
-        _require_names(config)
-        hold_given_secrets({key: str(value) for key, value in config.originals.items()})
+        _set_up_process(config)
         settings = WorkerSettings(config, url, uuid.uuid4().hex)
         life = self._life = WorkerLife()
         topics = self._topics = WorkerTopics(settings, life, lambda old, new, made: changes.changed(old, new, made))
@@ -167,9 +167,16 @@ def _metrics(
     return WorkerMetrics(lambda: topics.snapshot, topics.status.table, supervision.totals, figures, exporter)
 
 
+def _set_up_process(config: WorkerConfig) -> None:
+    """Give this process its plug-ins, the limit of connectors' files and the secrets to hide. Raises ConfigError."""
+    _require_names(config)
+    limit_files(config)
+    hold_given_secrets({key: str(value) for key, value in config.originals.items()})
+
+
 def _require_names(config: WorkerConfig) -> None:
     """Raise ConfigError for all classes that the worker's file names and that cannot be used."""
-    plugins = read_plugin_path(config.plugin_path or (), config.java_options)
+    plugins = read_plugin_path(config.plugin_path or (), config.java_options, config.plugin_disabled)
     faults: list[str] = []
     collected(lambda: require_converters(config, plugins), None, faults)
     collected(providers_of(config.originals).check, None, faults)

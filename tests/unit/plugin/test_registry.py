@@ -20,9 +20,12 @@ from fencepost.api import (
     ReplicationPolicy,
     Transform,
 )
-from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
+from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, process
 from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
+from fencepost.task.channel.task_spec import LimitSpec, LookUpSpec, TaskSpec
+from fencepost.task.life.plugins import connector_class
 
+FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 PANICS = """
 class PanicException(BaseException): ...
 raise PanicException("at import")
@@ -354,3 +357,22 @@ def test_an_entry_point_has_the_version_of_its_package_unless_its_class_has_one(
     registry = PluginRegistry()
     assert registry.versions(PluginKind.CONNECTOR, "Price") == ("7.1",)
     assert registry.versions(PluginKind.TRANSFORM, "Upper") == ("3.4",)
+
+
+@pytest.mark.parametrize("name", ["FileStreamSource", "FileStreamSourceConnector", FILE_SOURCE])
+def test_class_is_neither_found_nor_listed_when_it_is_disabled(name: str) -> None:
+    registry = PluginRegistry(disabled=["FileStreamSink", name])
+    for asked in ("FileStreamSource", "FileStreamSourceConnector", FILE_SOURCE):
+        with pytest.raises(ConfigError, match=r"plugin\.disabled"):
+            registry.find(PluginKind.CONNECTOR, asked)
+    assert FILE_SOURCE not in registry.names(PluginKind.CONNECTOR)
+    assert FILE_SOURCE not in [one.class_name for one in registry.all_plugins()]
+    assert registry.find(PluginKind.CONNECTOR, "VerifiableSource").__name__ == "VerifiableSourceConnector"
+
+
+def test_slot_refuses_a_class_when_the_worker_has_disabled_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_registry", PluginRegistry())
+    given = {"connector.class": "FileStreamSource"}
+    limits = LimitSpec(disabled_plugins=("FileStreamSource",))
+    with pytest.raises(ConfigError, match=r"plugin\.disabled"):
+        connector_class(TaskSpec("c", 0, 1, "i", given, given, look_up=LookUpSpec(limits=limits)))

@@ -9,6 +9,7 @@ from pathlib import Path
 from fencepost.cli.mirror.processes import Processes
 from fencepost.cli.worker.run import refused, serve_worker
 from fencepost.config import ConfigError
+from fencepost.config.file_limit import keep_from_connectors
 from fencepost.config.listener import Listener
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded.error import EmbeddedKafkaError
@@ -37,6 +38,7 @@ def run_mirror(path: Path, names: Sequence[str], targets: Sequence[str], parent:
     configure_logs()
     try:
         find_java()
+        keep_from_connectors([str(path)])
         file = MirrorFile.load(path)
         flows = chosen(file.flows(), names, targets)
         if parent is None:

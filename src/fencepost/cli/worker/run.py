@@ -13,6 +13,7 @@ import typer
 from fencepost.cli.client import read_worker_file, with_values
 from fencepost.cli.places import plugin_directory
 from fencepost.config import ConfigError
+from fencepost.config.file_limit import keep_from_connectors
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
@@ -56,6 +57,7 @@ def run_worker(path: Path) -> int:
     """Run a worker from its file until SIGTERM or Ctrl-C. Returns the exit code."""
     try:
         find_java()
+        keep_from_connectors([str(path)])
         return serve_worker(Driver(WorkerConfig(read_worker_file(path))))
     except ConfigError as error:
         return refused(f"{path}: the worker cannot start with these settings:", error)

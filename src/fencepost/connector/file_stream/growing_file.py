@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from fencepost.api import FatalError
 from fencepost.config.byte_order import marked_encoding
+from fencepost.config.file_limit import file_limit
 from fencepost.connector.file_stream.start import FileStart
 
 log = logging.getLogger(__name__)
@@ -107,6 +108,8 @@ class GrowingFile:
 
     def _open(self) -> None:
         self.close()
+        if (fault := file_limit().fault(self.path)) is not None:
+            raise FatalError(f"file={self.path}: {fault}")
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):

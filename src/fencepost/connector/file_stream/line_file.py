@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from fencepost.api import FatalError, RetriableError
+from fencepost.config.file_limit import file_limit
 from fencepost.connector.file_stream.watch import is_local
 
 LONGEST_WAIT_S = 5.0
@@ -31,6 +32,8 @@ class LineFile:
         """Open the file; it is created if it does not exist. Raises FatalError."""
         self._path = path
         self._is_held_up = False  # the last wait for the lock failed
+        if (fault := file_limit().fault(path)) is not None:
+            raise FatalError(f"file={path}: {fault}")
         is_special = os.path.exists(path) and not os.path.isfile(path)  # such as a FIFO, which is not read here
         flags = (os.O_WRONLY if is_special else os.O_RDWR) | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:

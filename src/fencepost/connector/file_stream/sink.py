@@ -15,6 +15,7 @@ from fencepost.api import (
     Utf8Column,
     setting,
 )
+from fencepost.config.file_limit import a_file
 from fencepost.connector.file_stream.line_file import LineFile, Piece
 from fencepost.record.java_text import java_text, java_texts
 
@@ -86,6 +87,7 @@ class FileStreamSinkConnector(SinkConnector):
     file: str | None = setting(
         "file",
         default=None,
+        check=a_file(),
         importance=HIGH,
         doc="Destination filename. If not specified, the standard output will be used",
     )

@@ -19,6 +19,7 @@ from fencepost.api import (
     non_empty,
     setting,
 )
+from fencepost.config.file_limit import a_file
 from fencepost.connector.file_stream.lines import LineReader
 from fencepost.connector.file_stream.start import FINGERPRINT, POSITION, FileOffsets, FileStart
 from fencepost.connector.file_stream.watch import FileWatch
@@ -90,7 +91,7 @@ class FileStreamSourceConnector(SourceConnector):
 
     task = FileStreamSourceTask
 
-    file: str = setting("file", check=non_empty(), importance=HIGH, doc="Source filename.")
+    file: str = setting("file", check=a_file(non_empty()), importance=HIGH, doc="Source filename.")
     topic: str = setting("topic", check=non_empty(), importance=HIGH, doc="The topic to publish data to")
     batch_size: int = setting(
         "batch.size",

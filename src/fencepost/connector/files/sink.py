@@ -27,6 +27,7 @@ from fencepost.api import (
     setting,
 )
 from fencepost.api.dataframe import DataFrame, Session
+from fencepost.config.file_limit import a_directory
 from fencepost.connector.file_system.spark import DirectoryError
 from fencepost.connector.files.columns import JSON, LINE, PARQUET, TEXT, name_check, partition_columns, quoted, too_long
 from fencepost.connector.files.copy import FilesCopy, check_whole
@@ -61,11 +62,11 @@ class FilesSink(DataFrameSink):
     _is_tidy = False
 
     path: str = setting(
-        "path", check=non_empty(), importance=HIGH,
+        "path", check=a_directory(non_empty()), importance=HIGH,
         doc="The directory to write to: of any file system that Spark knows, the same for all executors.",
     )  # fmt: skip
     aside_path: str | None = setting(
-        "aside.path", default=None, importance=LOW,
+        "aside.path", default=None, check=a_directory(), importance=LOW,
         doc="Where files are written before they are shown: of another file system than `path`, the same for all "
         "executors. Then they are copied to `path`, not renamed, for stores that have no rename. Unset: in `path`.",
     )  # fmt: skip

@@ -22,6 +22,7 @@ from fencepost.api import (
     setting,
 )
 from fencepost.api.dataframe import DataFrame, Session
+from fencepost.config.file_limit import a_directory, file_limit
 from fencepost.connector.file_system import local_directory
 from fencepost.connector.file_system.spark import (
     DirectoryError,
@@ -60,7 +61,7 @@ class SpoolDirectorySource(DataFrameConnector):
     `error.path`, and the others are read. So is a file whose name Spark does not support: with a colon, or not UTF-8.
     """
 
-    path: str = setting("input.path", check=non_empty(), doc="The directory to watch.", importance=HIGH)
+    path: str = setting("input.path", check=a_directory(non_empty()), doc="The directory to watch.", importance=HIGH)
     topic: str = setting("topic", check=non_empty(), doc="Where records go.", importance=HIGH)
     format: str = setting(
         "input.format", default="csv", check=one_of("csv", "json", "parquet", "text"), importance=HIGH,
@@ -97,10 +98,13 @@ class SpoolDirectorySource(DataFrameConnector):
         "such file. A file that cannot be looked at, or a link whose target is away, is not removed.",
     )  # fmt: skip
     finished_path: str | None = setting(
-        "finished.path", default=None, doc="Where files go with finished.action=move; on the same disk, preferably."
+        "finished.path",
+        default=None,
+        check=a_directory(),
+        doc="Where files go with finished.action=move; on the same disk, preferably.",
     )
     error_path: str | None = setting(
-        "error.path", default=None,
+        "error.path", default=None, check=a_directory(),
         doc="Where files go that cannot be read. Unset: `.failed` in the directory.",
     )  # fmt: skip
     min_age_ms: int = setting(
@@ -300,6 +304,8 @@ class SpoolDirectorySource(DataFrameConnector):
 
     def _put_back(self, session: Session, file: FoundFile) -> None:
         """Give a file the name back that it had before an unfinished removal. Raises RecordError."""
+        if (fault := file_limit().directory_fault(file.path)) is not None:  # a link
+            raise RecordError(f"{file.path}: {fault}")
         if file in self._taken and not Removal(SparkFileSystem(session)).try_put_back(file):
             raise RecordError(f"{file.path} was about to be moved, but another file has its name now")
 

@@ -94,6 +94,15 @@ class ClosedSpec(Message):
 
 
 @dataclass(frozen=True)
+class LimitSpec(Message):
+    """What the worker's file keeps from connectors: files, as in `FileLimit`, and names of plug-ins."""
+
+    allowed_files: tuple[str, ...] | None = None
+    refused_files: tuple[str, ...] = ()
+    disabled_plugins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class LookUpSpec(Message):
     """Where a task finds plug-ins, how it runs Java's, where its spans go, what its configs refer to, and what is
     closed to it.
@@ -106,6 +115,7 @@ class LookUpSpec(Message):
     java_options: tuple[str, ...] = ()
     tracing: TracingSpec | None = None
     closed: ClosedSpec = ClosedSpec()
+    limits: LimitSpec = LimitSpec()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from fencepost.api import Converter, HeaderConverter
 from fencepost.api.hosted_task import ChoosesTaskClass, HostedSink, HostedTask, TaskPlace, converts_itself
 from fencepost.config import ConfigError
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
+from fencepost.config.file_limit import FileLimit, use_file_limit
 from fencepost.config.raw import given_values
 from fencepost.plugin import VersionUnknownError, ensure_plugin_path, find, registry
 from fencepost.record import SinkRecord
@@ -46,9 +47,11 @@ def connector_class(spec: TaskSpec) -> Any:
 
 
 def use_plugins(spec: TaskSpec) -> None:
-    """Let this process find the plug-ins of the worker."""
-    if spec.look_up.plugin_path:
-        ensure_plugin_path(spec.look_up.plugin_path, spec.look_up.java_options)
+    """Let this process find the plug-ins of the worker, and limit its connectors as the worker does."""
+    limits = spec.look_up.limits
+    use_file_limit(FileLimit(limits.allowed_files, limits.refused_files))
+    if spec.look_up.plugin_path or limits.disabled_plugins:
+        ensure_plugin_path(spec.look_up.plugin_path, spec.look_up.java_options, limits.disabled_plugins)
 
 
 def given_properties(spec: TaskSpec) -> dict[str, str]:

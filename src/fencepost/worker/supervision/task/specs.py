@@ -13,10 +13,12 @@ from fencepost.config.connector import (
     SourceConnectorConfig,
     StreamConnectorConfig,
 )
+from fencepost.config.file_limit import file_limit
 from fencepost.config.raw import RawConfig, given_values
 from fencepost.config.reference import has_references
 from fencepost.config.tracing import TracingConfig
 from fencepost.config.transaction import interval_of
+from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.setting.client_settings import (
     OF_A_STREAM,
     chosen_client,
@@ -39,6 +41,7 @@ from fencepost.task.channel.task_spec import (
     CommitSpec,
     DeadLetterSpec,
     InputSpec,
+    LimitSpec,
     LookUpSpec,
     OutputSpec,
     References,
@@ -122,6 +125,7 @@ def _made(
             tuple(settings.config.plugin_path or ()),
             java_options=settings.config.java_options,
             tracing=_tracing(settings.config),
+            limits=_limits(settings.config),
         ),
         task_count=1 if handle.identity.is_sink else snapshot.task_counts.get(connector, 1),
     )
@@ -141,6 +145,12 @@ def _with_closed(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec) -> Ta
     closed = require_open_topics(settings, raw)
     names = ClosedSpec(closed.reads.names, closed.writes.names)
     return replace(spec, look_up=replace(spec.look_up, closed=names))
+
+
+def _limits(config: WorkerConfig) -> LimitSpec:
+    """Return what the worker's file keeps from connectors."""
+    files = file_limit()
+    return LimitSpec(files.allowed, files.refused, tuple(config.plugin_disabled))
 
 
 def _tracing(config: TracingConfig) -> TracingSpec | None:
