@@ -125,7 +125,8 @@ def list_all(
 
     For a Java plug-in, the last column says from where it was installed, or in which directory it is.
     """
-    from fencepost.cli.plugin.listing import Origins, of_worker
+    from fencepost.cli.plugin.listing import of_worker
+    from fencepost.plugin.origins import Origins
 
     printer = Printer(output)
     if url or context:

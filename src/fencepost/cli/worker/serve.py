@@ -14,13 +14,13 @@ from types import FrameType
 import typer
 from starlette.types import ASGIApp
 
-from fencepost.cli.plugin.listing import Origins
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.cluster.tls import peer_context, server_context
 from fencepost.config.errors import ConfigError, collected
 from fencepost.config.listener import Listener, bracketed
 from fencepost.config.rest_tls import ADMIN_HTTPS, LISTENERS_HTTPS, tls_config
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.plugin.origins import Origins
 from fencepost.plugin.process import registry
 from fencepost.rest.access.access import Access
 from fencepost.rest.access.host_name import HostNames
