@@ -26,6 +26,7 @@ class AnyBroker:
         self._spare: Connection | None = None  # to another broker, if two had to be asked
         self._moved_s = float("-inf")
         self._is_closed = False
+        self._is_let_in = False  # by some broker so far
 
     @property
     def address(self) -> Address | None:
@@ -124,16 +125,26 @@ class AnyBroker:
             raise LostError("the client is closed", is_sent=False)
 
     def _connected(self, addresses: list[Address], deadline_s: float) -> Connection:
-        """Return a connection to the first server that answers soon; if none does, to the first that answers at all."""
-        problem = LostError("no bootstrap.servers", is_sent=False)
+        """Return a connection to the first server that answers soon; if none does, to the first that answers at all.
+
+        One that refuses credentials with which another one has let us in is passed over. Else it is the only one that
+        is asked: too many logins may lock an account.
+        """
+        problem: Exception = LostError("no bootstrap.servers", is_sent=False)
+        refusing: set[Address] = set()
         for timeout_s in (*([_SOON_S] if len(addresses) > 1 else ()), self._access.answer_s):
-            for address in addresses:
+            for address in (each for each in addresses if each not in refusing):
                 self._experience.turns.asked(address)
                 try:
-                    return connect(address, self._access, min(deadline_s, time.monotonic() + timeout_s))
-                except AnswerError:  # it does not let us in: perhaps another one does, the next time
+                    made = connect(address, self._access, min(deadline_s, time.monotonic() + timeout_s))
+                    self._is_let_in = True
+                    return made
+                except AnswerError as error:
                     self._experience.turns.failed(address)
-                    raise
+                    if not self._is_let_in:
+                        raise
+                    problem = error
+                    refusing.add(address)
                 except LostError as error:
                     problem = error
                     self._experience.turns.failed(address)

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+from confluent_kafka import KafkaError
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
@@ -229,6 +230,35 @@ def test_coordinator_that_hangs_is_left_for_the_new_one(brokers: FakedBrokers) -
         brokers.brokers[broker].coordinator = 2
     with pytest.raises(LostError, match="another broker has taken over"):
         patience.take(made, connection, deadline_s)
+
+
+def test_broker_that_refuses_credentials_is_passed_over_once_another_took_them(
+    brokers: FakedBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing, asked = {1, 3}, []
+
+    def connect(address: Any, *given: Any) -> Any:
+        asked.append(address[1])
+        if address[1] in refusing:
+            raise AnswerError(KafkaError.SASL_AUTHENTICATION_FAILED, "SaslAuthenticate")
+        return brokers.connect(address, *given)
+
+    monkeypatch.setattr(any_broker, "connect", connect)
+    made = Cluster(Access.of({"bootstrap.servers": brokers.servers(2)}), 300)
+    assert made.leaders(TOPIC, time.monotonic() + 30) == [2]
+    for _ in range(3):
+        made.forget(TOPIC)
+        made._any.move_on(at_once=True)
+        assert made.leaders(TOPIC, time.monotonic() + 30) == [2]
+    assert refusing <= set(asked)
+    refusing.add(2)
+    made._any.move_on(at_once=True)
+    for _ in range(2):  # nobody lets us in: one login to each broker, and later the same
+        asked.clear()
+        made.forget(TOPIC)
+        with pytest.raises(AnswerError, match="SASL"):
+            made.leaders(TOPIC, time.monotonic() + 30)
+        assert sorted(asked) == [1, 2, 3]
 
 
 def test_questions_for_any_broker_are_spread_over_all(brokers: FakedBrokers) -> None:
