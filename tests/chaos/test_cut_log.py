@@ -1,10 +1,11 @@
-"""A sink's member and a mirror's task read a log that an unclean election cuts: each kept record comes once.
+"""Members of sinks and a mirror's task read a log that an unclean election cuts: each kept record comes once.
 
-The log grows past their positions before they ask again.
+The log grows past their positions before they ask again. One of the members is stopped meanwhile.
 """
 
 import contextlib
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import confluent_kafka
@@ -65,8 +66,9 @@ class MirrorReader:
 class SinkReader:
     """The member of a sink's group, and what it has polled."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, group: str = "running") -> None:
         self.members = Members(servers, PLACE.topic, BatchGroupInput)
+        self.members.group = group
         self.member = self.members.join(Notes(), auto_offset_reset="earliest")
         self.values: list[bytes] = []
 
@@ -89,13 +91,13 @@ def test_each_kept_record_is_read_once_when_a_log_is_cut(brokers: Brokers) -> No
     made = NewTopic(PLACE.topic, num_partitions=1, replica_assignment=[[LEADER, BEHIND]], config=unclean)
     client.create_topics([made])[PLACE.topic].result(60)
     eventually(lambda: brokers.leader_of(PLACE.topic) == LEADER, within_s=WITHIN_S)
-    sink, mirror = SinkReader(servers), MirrorReader(servers)
+    sink, mirror, stopped = SinkReader(servers), MirrorReader(servers), SinkReader(servers, "stopped")
     kept, lost, later = ([b"%s %d" % (name, n) for n in range(10)] for name in (b"kept", b"lost", b"later"))
 
-    def are_read(count: int) -> bool:
-        for each in (sink, mirror):
+    def are_read(count: int, *readers: SinkReader | MirrorReader) -> bool:
+        for each in readers:
             each.poll()
-        return min(len(sink.values), len(mirror.values)) >= count
+        return min(len(each.values) for each in readers) >= count
 
     def in_sync() -> list[int]:
         found: list[int] = client.list_topics(PLACE.topic, timeout=10).topics[PLACE.topic].partitions[0].isrs
@@ -107,15 +109,22 @@ def test_each_kept_record_is_read_once_when_a_log_is_cut(brokers: Brokers) -> No
         brokers.kill(BEHIND)
         eventually(lambda: in_sync() == [LEADER], within_s=WITHIN_S)
         send(servers, lost)
-        eventually(lambda: are_read(20), within_s=WITHIN_S, every_s=0)
+        eventually(lambda: are_read(20, sink, mirror, stopped), within_s=WITHIN_S, every_s=0)
+        stopped.member.commit({PLACE: 20})
+        stopped.member.close()
         brokers.kill(LEADER, is_last=True)
         brokers.start(BEHIND)
         eventually(lambda: brokers.leader_of(PLACE.topic) == BEHIND, within_s=WITHIN_S)
         send(servers, later * 3)
-        eventually(lambda: are_read(50), within_s=WITHIN_S, every_s=0)
+        eventually(lambda: are_read(50, sink, mirror), within_s=WITHIN_S, every_s=0)
         assert sink.values == mirror.values == [*kept, *lost, *later * 3]
         assert [(gap["reason"], gap["position"]) for gap in mirror.gaps] == [("diverged", 20)]
+        started = SinkReader(servers, "stopped")
+        with closing(started.member):
+            eventually(lambda: are_read(30, started), within_s=WITHIN_S, every_s=0)
+        assert started.values == later * 3
     finally:
+        stopped.member.close()
         sink.member.close()
         mirror.task.stop()
         brokers.restore()

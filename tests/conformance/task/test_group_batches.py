@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.codec.encode_header import CorruptBatchError
@@ -26,11 +27,13 @@ from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.group_batches import BatchFetcher, BatchGroupInput
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.errors import LostError
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
 from fencepost.testing import eventually
 from support.clients import cluster_of
+from support.group_commit import commit_for
 from support.group_members import Members, Notes, damaged, poll_for_long, read
 from support.log_writer import LogWriter
 from support.proxy import Action, ApiKey, KafkaProxy
@@ -389,6 +392,39 @@ def test_a_topic_that_was_created_again_is_read_from_its_beginning(
     log_writer.recreate(members.topic, partitions=2)
     log_writer.send(members.topic, numbered(0, 5), 0)
     assert read(member, 5) == [(0, n) for n in range(5)]
+
+
+def test_records_of_a_recreated_topic_are_read_after_a_late_commit(
+    members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new topic has the offset, with the same leader epoch."""
+    monkeypatch.setattr(position_resets, "SURE_S", 0.5)
+    place = TopicPartition(members.topic, 0)
+    log_writer.send(members.topic, numbered(0, 3), 0)
+    first = begun(members)
+    assert len(read(first, 3)) == 3
+    first.commit({place: 3})
+    (committed,) = first._client.consumer.committed([ClientPartition(*place)], timeout=30)
+    first.close()
+    assert committed.leader_epoch == 0
+    log_writer.recreate(members.topic, partitions=2)
+    log_writer.send(members.topic, numbered(0, 5), 0)
+    eventually(lambda: not members.offsets().read(), within_s=60)  # the broker deletes it with the topic
+    stale = GroupOffset(*place, 3, committed.metadata, committed.leader_epoch)
+    commit_for(members.offsets(), [stale])  # as a member does that does not know of the new topic yet
+    assert read(members.join(Notes()), 5) == [(0, n) for n in range(5)]
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+def test_member_continues_at_an_offset_copied_from_another_cluster(
+    members: Members, log_writer: LogWriter, epoch: int
+) -> None:
+    """Its metadata was copied with it, and has the id that the topic has in the other cluster."""
+    place = TopicPartition(members.topic, 0)
+    log_writer.send(members.topic, numbered(0, 5), 0)
+    note = '{"fencepost.topic_id":"AAAAAAAAAAAAAAAAAAAAAQ"}'
+    commit_for(members.offsets(), [GroupOffset(*place, 3, "" if epoch == 0 else note, epoch)])
+    assert read(members.join(Notes()), 2) == [(0, 3), (0, 4)]
 
 
 def test_a_broker_that_is_away_is_waited_for_in_silence(members: Members, log_writer: LogWriter) -> None:

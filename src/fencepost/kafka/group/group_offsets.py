@@ -69,7 +69,7 @@ class GroupOffsets:
                     of_topic.OffsetCommitRequestPartition(
                         partition_index=each.partition,
                         committed_offset=each.offset,
-                        committed_leader_epoch=-1,
+                        committed_leader_epoch=each.leader_epoch,
                         committed_metadata=each.metadata,
                     )
                     for each in of_one

@@ -95,7 +95,7 @@ def group_offsets(producer: ProducerIdentity, member: Committer, offsets: Sequen
         return of_topic.TxnOffsetCommitRequestPartition(
             partition_index=place.partition,
             committed_offset=by_place[place].offset,
-            committed_leader_epoch=-1,
+            committed_leader_epoch=by_place[place].leader_epoch,
             committed_metadata=by_place[place].metadata,
         )
 

@@ -158,9 +158,9 @@ class AssignedPartitions:
             if places and assignee is not None:
                 (assignee.lost if is_lost else assignee.revoked)(places)
         for place in places:
-            self.starts.offset_metadata.pop(place, None)
             del self.begins[place]
             self.client.due.pop(place, None)
+        self.starts.forget(places)
         self.revoked |= places
         self.fetcher.let_go(places)
         with self.client.errors_kept():

@@ -189,23 +189,35 @@ class BatchFetcher(Fetcher):
 
     def _record_positions(self, fetched: Fetched) -> None:
         """Record the next positions of partitions."""
-        topic_id = self._reader.topic_id
         positions = {
-            place: LogPosition(offset, topic_id(place), epoch) for place, (offset, epoch) in fetched.epochs.items()
+            place: LogPosition(offset, self._topic_id(place), epoch)
+            for place, (offset, epoch) in fetched.epochs.items()
         }
         self._next.update(positions)
+        self._assignment.starts.known.read_to(positions)
         self._resets.forget(positions)  # their logs continue there
+
+    def _topic_id(self, place: TopicPartition) -> str:
+        """Return the id of the topic from which a partition is read; empty if brokers are asked for topics by name."""
+        return self._reader.topic_id(place) if self._reader.knows_topics else ""
 
     # positions
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        known = self._assignment.starts.known
         topic_ids = {place: self._next[place].topic_id for place in offsets if place in self._next}
-        self._go_to({place: LogPosition(offset, topic_ids.get(place, "")) for place, offset in offsets.items()})
+        self._go_to(
+            {
+                place: known.at(place, offset) or LogPosition(offset, topic_ids.get(place, ""))
+                for place, offset in offsets.items()
+            }
+        )
 
     def _go_to(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         """Continue at other positions than those after the returned records."""
         self.stop(positions)
         self._next.update(positions)
+        self._assignment.starts.known.move(positions)
         self.resume([place for place in positions if place not in self._assignment.paused])
 
     def stop(self, places: Collection[TopicPartition]) -> None:

@@ -17,6 +17,7 @@ from fencepost.kafka.read.member_client import MemberClient
 from fencepost.kafka.read.start_positions import PositionReader, StartPositions, client_reset
 from fencepost.kafka.read.subscribed_topics import SubscribedTopics
 from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 
 _CLOSE_S = 2.0
@@ -133,14 +134,20 @@ class GroupInput:
     ) -> dict[TopicPartition, int]:
         """Commit, wait for it, and return what was committed: everything except partitions that no longer exist.
 
-        `offset_metadata` is for all or none of them. Raises FencedError if the membership is over, or a refusal as
+        `offset_metadata` is for all or none of them; without it, their topic ids and leader epochs are committed with
+        them, as far as they are known. Raises FencedError if the membership is over, or a refusal as
         converted by `translate`.
 
         A commit without a generation, which a group without members accepts from any client, is never sent (E10).
         """
         with self._in_client:
             self._assignment.ensure_member()
-            return self._client.commit(offsets, offset_metadata or {})
+            known = self._assignment.starts.known
+            return self._client.commit(
+                [known.to_commit(place, offset) for place, offset in offsets.items()]
+                if offset_metadata is None
+                else [GroupOffset(*place, offset, offset_metadata.get(place, "")) for place, offset in offsets.items()]
+            )
 
     def stored(self, places: Collection[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Return the group's committed offsets, by default those of the assignment.

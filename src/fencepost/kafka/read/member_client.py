@@ -13,6 +13,7 @@ from fencepost.kafka.errors import is_unavailable, translate
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION, close_consumer
 from fencepost.kafka.value.group_metadata import MemberGeneration, generation_of
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.wire.coordinator_check import CommitWatch
 from fencepost.kafka.wire.library_client import new_client
 from fencepost.record import TopicPartition
@@ -113,45 +114,38 @@ class MemberClient:
     def pause(self, places: Collection[TopicPartition]) -> None:
         self.consumer.pause([ClientPartition(*place) for place in places])
 
-    def commit(
-        self, offsets: Mapping[TopicPartition, int], offset_metadata: Mapping[TopicPartition, str]
-    ) -> dict[TopicPartition, int]:
+    def commit(self, offsets: Collection[GroupOffset]) -> dict[TopicPartition, int]:
         """Commit, and return what was committed: everything except partitions that no longer exist.
 
         Raises a refusal as converted by `translate`.
         """
         try:
             try:
-                return self._committed(offsets, offset_metadata)
+                return self._committed(offsets)
             except KafkaException as error:
                 if is_unavailable(error.args[0]):
                     self._watch.failed()
                 if error.args[0].code() not in UNKNOWN_PARTITION:
                     raise
-                existing = self._existing(offsets)  # the client does not report which one it was
-                return self._committed(existing, offset_metadata)
+                return self._committed(self._existing(offsets))  # the client does not report which one it was
         except KafkaException as error:
             raise self.failed(error, f"committing offsets of group {self.group}") from error
 
-    def _committed(
-        self, offsets: Mapping[TopicPartition, int], offset_metadata: Mapping[TopicPartition, str]
-    ) -> dict[TopicPartition, int]:
+    def _committed(self, offsets: Collection[GroupOffset]) -> dict[TopicPartition, int]:
         if offsets:
-            asked = [
-                ClientPartition(*place, offset, offset_metadata.get(place, "")) for place, offset in offsets.items()
-            ]
+            asked = [ClientPartition(*offset) for offset in offsets]
             for each in self.consumer.commit(offsets=asked, asynchronous=False) or ():
                 if each.error is not None:
                     raise KafkaException(each.error)
             self._watch.committed()
-        return dict(offsets)
+        return {TopicPartition(each.topic, each.partition): each.offset for each in offsets}
 
-    def _existing(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _existing(self, offsets: Collection[GroupOffset]) -> list[GroupOffset]:
         """Return the offsets of partitions that exist."""
         topics = self.topics()
-        kept = {p: o for p, o in offsets.items() if p.topic in topics and p.partition in topics[p.topic].partitions}
-        for topic, partition in sorted(offsets.keys() - kept.keys()):
-            log.warning("no offset is committed for %s-%d: it no longer exists", topic, partition)
+        kept = [each for each in offsets if each.topic in topics and each.partition in topics[each.topic].partitions]
+        for gone in sorted(set(offsets).difference(kept)):
+            log.warning("no offset is committed for %s-%d: it no longer exists", gone.topic, gone.partition)
         return kept
 
     def close(self, *, is_subscribed: bool) -> None:

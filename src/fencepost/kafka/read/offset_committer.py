@@ -37,7 +37,7 @@ class OffsetCommitter:
 
     def commit(self, offsets: Collection[GroupOffset]) -> None:
         """Commit, without waiting for the outcome. Does nothing once this is closed."""
-        asked = [ClientPartition(o.topic, o.partition, o.offset, o.metadata) for o in offsets]
+        asked = [ClientPartition(*offset) for offset in offsets]
         with self._in_use:
             if asked and not self._is_closed:
                 try:

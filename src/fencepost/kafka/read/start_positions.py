@@ -8,8 +8,11 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.group.committed_offsets import Committed
+from fencepost.kafka.read.known_positions import KnownPositions, committed_position
 from fencepost.kafka.read.member_client import MemberClient, MemberIdentity
 from fencepost.kafka.value.group_metadata import MemberGeneration
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_gap import NO_EPOCH
 from fencepost.record import TopicPartition
 
 _ASK_S = 30.0
@@ -56,6 +59,8 @@ class StartPositions:
         self._resets_to = str(client.conf.get(_RESET, "earliest"))
         self.offset_metadata: dict[TopicPartition, str] = {}
         """The metadata of the assignment's committed offsets, as of the time of the assignment."""
+        self.known = KnownPositions()
+        """The topics and leader epochs of committed offsets, and of what was read after them."""
 
     def stored(self, places: Sequence[TopicPartition], membership: MemberIdentity | None) -> dict[TopicPartition, int]:
         """Return the group's committed offsets. Partitions without one are left out. Raises KafkaException."""
@@ -71,9 +76,18 @@ class StartPositions:
             if each.error is not None:
                 raise KafkaException(each.error)
             if each.offset >= 0:
-                stored[TopicPartition(each.topic, each.partition)] = each.offset
-                self.offset_metadata[TopicPartition(each.topic, each.partition)] = _metadata_of(each)
+                place, epoch = TopicPartition(each.topic, each.partition), each.leader_epoch
+                committed = GroupOffset(*place, each.offset, _metadata_of(each), NO_EPOCH if epoch is None else epoch)
+                stored[place] = committed.offset
+                self.offset_metadata[place] = committed.metadata
+                self.known.move({place: committed_position(committed)})
         return stored
+
+    def forget(self, places: Collection[TopicPartition]) -> None:
+        """Forget what is known of partitions that are no longer in the assignment."""
+        self.known.forget(places)
+        for place in places:
+            self.offset_metadata.pop(place, None)
 
     def reset(self, place: TopicPartition) -> int:
         """Return the start offset of a partition without a committed offset. Raises KafkaException."""

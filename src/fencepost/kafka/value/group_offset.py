@@ -7,9 +7,13 @@ FORGOTTEN = "forgotten"
 
 
 class GroupOffset(NamedTuple):
-    """The offset of the next record of a partition, and the metadata text that is committed with it (`metadata`)."""
+    """The offset of the next record of a partition, and what is committed with it.
+
+    `metadata` is any text. `leader_epoch` is that of the record before the offset; -1 if it is not known.
+    """
 
     topic: str
     partition: int
     offset: int
     metadata: str = ""
+    leader_epoch: int = -1

@@ -1,0 +1,119 @@
+"""What is committed with a group's offsets, and where a member starts that reads them."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition as ClientPartition
+
+from fencepost.kafka.read.batch_reader import BatchReader
+from fencepost.kafka.read.group_batches import BatchFetcher
+from fencepost.kafka.read.known_positions import KnownPositions, committed_position
+from fencepost.kafka.read.start_positions import StartPositions
+from fencepost.kafka.read.unread import Unread
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.record import TopicPartition
+
+PLACE = TopicPartition("t", 0)
+ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+NOTE = f'{{"fencepost.topic_id":"{ID}"}}'
+
+
+def known(*positions: LogPosition) -> KnownPositions:
+    """Return what is known after reading from the first position to the others."""
+    made = KnownPositions()
+    made.move({PLACE: positions[0]})
+    for position in positions[1:]:
+        made.read_to({PLACE: position})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("positions", "offsets"),
+    [
+        ([LogPosition(10, ID, 5)], range(10, 11)),
+        ([LogPosition(10, ID, 5), LogPosition(20, ID, 5), LogPosition(30, ID, 5)], range(10, 31)),
+        ([LogPosition(10), LogPosition(20, ID, 5), LogPosition(30, ID, 5)], range(20, 31)),
+        ([LogPosition(10, ID, 4), LogPosition(20, ID, 4), LogPosition(30, ID, 5)], range(30, 31)),
+        ([LogPosition(10, OTHER_ID, 5), LogPosition(20, ID, 5)], range(20, 21)),
+        ([LogPosition(10, ID, 5), LogPosition(20, ID)], range(0)),
+        ([LogPosition(10, "", 5), LogPosition(20, "", 5)], range(0)),
+    ],
+)
+def test_leader_epoch_is_committed_where_it_and_the_topic_are_known(
+    positions: list[LogPosition], offsets: range
+) -> None:
+    committed = {offset: known(*positions).to_commit(PLACE, offset) for offset in range(40)}
+    assert {offset for offset, each in committed.items() if each.leader_epoch == 5} == set(offsets)
+    assert {each for each in committed.values() if each.leader_epoch == 5} == {
+        GroupOffset(*PLACE, offset, NOTE, 5) for offset in offsets
+    }
+    assert all(each == GroupOffset(*PLACE, n) for n, each in committed.items() if each.leader_epoch != 5)
+
+
+def test_leader_epochs_are_still_known_after_reading_again() -> None:
+    read = known(LogPosition(10, ID, 5), LogPosition(30, ID, 5))
+    read.move({PLACE: LogPosition(20, ID, 5)})
+    read.read_to({PLACE: LogPosition(25, ID, 5)})
+    assert read.at(PLACE, 28) == LogPosition(28, ID, 5)
+
+
+def test_leader_epochs_are_forgotten_when_reading_continues_elsewhere() -> None:
+    read = known(LogPosition(10, ID, 5), LogPosition(30, ID, 5))
+    read.move({PLACE: LogPosition(5, ID)})
+    assert read.at(PLACE, 20) is None
+    read.read_to({PLACE: LogPosition(20, ID, 6)})
+    assert read.at(PLACE, 10) is None
+    assert read.at(PLACE, 20) == LogPosition(20, ID, 6)
+
+
+@pytest.mark.parametrize(
+    ("committed", "position"),
+    [
+        (GroupOffset(*PLACE, 7, NOTE, 5), LogPosition(7, ID, 5)),
+        (GroupOffset(*PLACE, 7, NOTE), LogPosition(7)),  # as mirrors of groups commit it in another cluster
+        (GroupOffset(*PLACE, 7, "", 5), LogPosition(7)),
+        (GroupOffset(*PLACE, 7, "[1]", 5), LogPosition(7)),
+        (GroupOffset(*PLACE, 7, '{"fencepost.topic_id":"no id"}', 5), LogPosition(7)),
+        (GroupOffset(*PLACE, 7, '{"fencepost.topic_id":1}', 5), LogPosition(7)),
+    ],
+)
+def test_committed_leader_epoch_is_used_only_with_a_topic_id(committed: GroupOffset, position: LogPosition) -> None:
+    assert committed_position(committed) == position
+
+
+class Member:
+    """A fetcher that starts at a committed offset. Its reader reads nothing."""
+
+    def __init__(self, committed: Any) -> None:
+        consumer = SimpleNamespace(committed=lambda asked, timeout: [committed], poll=lambda _: None)
+        client: Any = SimpleNamespace(conf={}, consumer=consumer, error=None, pause=lambda _: None)
+        self.starts = StartPositions(client, (), None)
+        begins = self.starts.stored([PLACE], None)
+        assignment: Any = SimpleNamespace(client=client, starts=self.starts, begins=begins, paused=frozenset())
+        self.reader = BatchReader({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, Unread())
+        self.fetcher = assignment.fetcher = BatchFetcher(assignment, self.reader)
+        self.fetcher.begin(begins)
+
+
+def test_first_fetch_has_the_leader_epoch_of_the_committed_offset() -> None:
+    member = Member(ClientPartition(*PLACE, 1000, NOTE, 5))
+    assert member.reader._positions.at[PLACE] == (1000, 5)
+    assert member.reader.topic_id(PLACE) == ID
+
+
+def test_first_fetch_has_no_leader_epoch_when_the_topic_is_not_known() -> None:
+    member = Member(ClientPartition(*PLACE, 1000, "", 5))
+    assert member.reader._positions.at[PLACE] == (1000, -1)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_topic_id_is_committed_only_if_the_records_came_by_it(by_name: bool) -> None:
+    """Brokers of Kafka 3.0 are asked by name: the records may be of a topic that was created again."""
+    member = Member(ClientPartition(*PLACE, 1000, NOTE, 5))
+    member.reader._requests.has_named_topics = by_name
+    member.fetcher._record_positions(Fetched(epochs={PLACE: (1010, 6)}))
+    expected = GroupOffset(*PLACE, 1010) if by_name else GroupOffset(*PLACE, 1010, NOTE, 6)
+    assert member.starts.known.to_commit(PLACE, 1010) == expected
