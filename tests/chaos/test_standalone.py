@@ -16,7 +16,13 @@ from support.java_plugins import compile_plugins
 from support.quick import QUICK
 from support.worker import Worker
 
-SETTINGS = {**TRANSACTIONS, "spark.executor.memory": "512m", "spark.executor.cores": "4", "java.host.options": QUICK}
+SETTINGS = {
+    **TRANSACTIONS,
+    "channel.unprotected": "accepted",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "4",
+    "java.host.options": QUICK,
+}
 
 
 @pytest.mark.chaos

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 
-from fencepost.config.check import at_least, between, non_empty, one_of
+from fencepost.config.check import at_least, one_of
 from fencepost.config.client import ConnectionConfig, SecurityConfig
 from fencepost.config.cluster import GroupConfig, InternalTopicConfig, SigningConfig
 from fencepost.config.errors import ConfigError
@@ -13,6 +13,7 @@ from fencepost.config.plugin import PluginConfig
 from fencepost.config.rest_access import RestAccessConfig
 from fencepost.config.retention import RetentionConfig
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Type, setting
+from fencepost.config.slot import SlotConfig
 from fencepost.config.source_default import SourceDefaults
 from fencepost.config.tracing import TracingConfig
 
@@ -148,77 +149,11 @@ class MetricConfig(Config):
     )
 
 
-class SlotConfig(Config):
-    """Where task loops run on Spark; the settings of Spark itself begin with `spark.`."""
-
-    slots_max: int = setting(
-        "slots.max",
-        type=Type.INT,
-        default=0,
-        check=between(0, 10_000),
-        doc="How many slots this worker may ask Spark for; 0: as many as this machine has cores, at least 2.",
-    )
-    slot_lease_ms: int = setting(
-        "slot.lease.ms",
-        type=Type.INT,
-        default=10_000,
-        check=at_least(1_000),
-        doc="A slot that cannot reach its worker for so long stops its tasks.",
-    )
-    channel_host: str = setting(
-        "channel.host",
-        default="127.0.0.1",
-        check=non_empty(),
-        doc="The address at which executors reach this worker. Anything but loopback needs channel.ssl.* as well.",
-    )
-    channel_certificate: str | None = setting(
-        "channel.ssl.certificate.location",
-        default=None,
-        doc="PEM file with the certificate that the worker shows its executors.",
-    )
-    channel_key: str | None = setting(
-        "channel.ssl.key.location", default=None, doc="PEM file with the key of that certificate."
-    )
-    channel_authority: str | None = setting(
-        "channel.ssl.ca.location",
-        default=None,
-        doc="PEM file with the authority that signed it, which executors trust; unset: their system's.",
-    )
-
-    java_host_options: str = setting(
-        "java.host.options",
-        default="",
-        importance=LOW,
-        doc="Options of the JVMs that run Java plug-ins, such as `-Xmx512m`, separated by spaces. Each slot with Java "
-        "tasks has such a JVM; by default, its heap takes what it needs, up to a quarter of the machine's or the "
-        "container's memory.",
-    )
-
-    @property
-    def java_options(self) -> tuple[str, ...]:
-        """Return the options of hosts, one by one."""
-        return tuple(self.java_host_options.split())
-
-    def channel_fault(self) -> str | None:
-        """Return why this combination of settings is wrong; None if it is right."""
-        has_tls = self.channel_certificate is not None and self.channel_key is not None
-        if (self.channel_certificate is None) != (self.channel_key is None):
-            return "channel.ssl.certificate.location and channel.ssl.key.location go together; set both or neither"
-        if not has_tls and self.channel_host not in _LOOPBACK:
-            return (
-                f"Invalid value {self.channel_host} for configuration channel.host: the channel to executors carries "
-                "client settings, so it is loopback or TLS; set channel.ssl.certificate.location and "
-                "channel.ssl.key.location"
-            )
-        return None
-
-
 def nearest(key: str, known: Iterable[str]) -> str | None:
     """Return the known key that an unknown one probably means, if there is a similar one."""
     return next(iter(difflib.get_close_matches(key, list(known), n=1, cutoff=0.75)), None)
 
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _PREFIXES = (
     "producer.", "consumer.", "admin.",
     "config.storage.", "offset.storage.", "status.storage.",
@@ -331,6 +266,7 @@ class WorkerConfig(
                 self._exactly_once_names(),
                 self.ledger_fault(self.closed_topics),
                 self.channel_fault(),
+                self.spark_fault(),
                 self.tracing_fault(),
                 *self.unprotected_faults(),
             )
