@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -176,12 +177,16 @@ def expected(needed: str, where: str, role: str, pattern: str) -> bool:
 
 
 def send(client: TestClient, request: str) -> int:
+    return respond(client, request).status_code
+
+
+def respond(client: TestClient, request: str) -> httpx.Response:
     method, path = request.split()
     body = BODIES.get(request)
     sent: dict[str, Any] = {"json": body} if body is not None else {}
     if request.startswith("POST /ui"):
         sent = {"data": {"token": TOKEN, **FORMS.get(request, {})}, "follow_redirects": False}
-    return client.request(method, re.sub(r"\{(\w+)\}", lambda found: PARTS[found[1]], path), **sent).status_code
+    return client.request(method, re.sub(r"\{(\w+)\}", lambda found: PARTS[found[1]], path), **sent)
 
 
 def test_the_table_has_each_path_of_the_application() -> None:
@@ -275,3 +280,32 @@ def test_a_name_that_is_encoded_is_compared_decoded(worker: FakeWorker) -> None:
     worker.connectors["a/b"] = FakeConnector({**CONFIG, "name": "a/b"})
     assert client_of(worker, rules_of("view", "a/b")).get("/connectors/a%2Fb").status_code == 200
     assert client_of(worker, rules_of("view", "a%2Fb")).get("/connectors/a%2Fb").status_code == 403
+
+
+class TestEditorOfOrdersAgainstPayments:
+    """An editor of `orders-*` asks every route for `payments`, which is another team's."""
+
+    @pytest.fixture
+    def worker(self) -> FakeWorker:
+        fake = FakeWorker()
+        fake.connectors["payments"] = FakeConnector({**CONFIG, "name": "payments", "topic": "of-payments"})
+        return fake
+
+    @pytest.mark.parametrize("request_", [row[0] for row in rows()])
+    def test_route_is_refused_when_the_connector_is_not_theirs(
+        self, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch, request_: str
+    ) -> None:
+        monkeypatch.setitem(PARTS, "name", "payments")
+        monkeypatch.setitem(BODIES, "POST /connectors", {"name": "payments", "config": CONFIG})
+        monkeypatch.setitem(FORMS, "POST /ui/new", {**FORMS["POST /ui/new"], "c.name": "payments"})
+        before = dict(worker.connectors["payments"].config)
+        client = client_of(worker, Rules((Grant("user:alice", Role.EDIT, "orders-*"),)))
+        answer = respond(client, request_)
+        needed, where = next((needed, where) for each, needed, where in rows() if each == request_)
+        if needed != "-" and where != "some":
+            assert answer.status_code == (400 if needed == "signed" else 403)
+        elif not request_.endswith("/openapi.json"):
+            assert "of-payments" not in answer.text
+        assert dict(worker.connectors["payments"].config) == before
+        assert set(worker.connectors) == {"payments"}
+        assert worker.calls == []
