@@ -7,7 +7,7 @@ Each case goes through the real classes of Debezium 3.6.1, in Kafka Connect 4.3.
 import os
 import random
 import sys
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ PROGRAM = Path(__file__).with_name("ConnectValues.java")
 OUTPUT = Path(__file__).parents[1] / "fixtures" / "debezium-3.6.1" / "values.json.gz"
 
 NO_NAME = "a reference without a name is refused"
+NULL_STRUCT = "a struct is refused as a metadata field, also where it is null"
 REST_OF_TEXT = "text after the JSON, and numbers that do not fit, keep the payload as it is"
 KEPT = "a payload that cannot be expanded is kept"
 ARRAYS = "an array is expanded"
@@ -88,7 +89,7 @@ def envelope(row: Any = ROW, name: str = "server1.inventory.orders.Envelope", **
     )
 
 
-def event(op: str, before: Any, after: Any, **more: Any) -> dict[str, Any]:
+def event(op: str | None, before: Any, after: Any, **more: Any) -> dict[str, Any]:
     """Return the payload of a change event."""
     source = {
         "version": "3.6.1.Final",
@@ -111,6 +112,12 @@ def event(op: str, before: Any, after: Any, **more: Any) -> dict[str, Any]:
         "transaction": transaction,
         **more,
     }
+
+
+def changed(base: dict[str, Any], *, without: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+    """Return an envelope's schema as other transforms may leave it: without fields, and with more or other ones."""
+    given = {one["field"]: one for one in base["fields"] if one["field"] not in without}
+    return {**base, "fields": list({**given, **{name: field(name, schema) for name, schema in more.items()}}.values())}
 
 
 KEY = message(
@@ -229,6 +236,12 @@ def other_records() -> list[Case]:
         message(envelope(), event("d", None, None)),
         message(envelope(), event("x", OLD, NEW)),
         message(envelope(), event("m", None, None)),
+        message(envelope(), event("c", OLD, None)),
+        message(envelope(), event("x", OLD, None)),
+        message(envelope(), event("d", OLD, NEW)),
+        message(envelope(), event("d", None, NEW)),
+        message(changed(envelope(), op=optional("string")), event(None, OLD, NEW)),
+        message(changed(envelope(), op=optional("string")), event(None, OLD, None)),
         message(envelope(name="Envelope"), event("c", None, NEW)),
         message(envelope(name="a.envelope"), event("c", None, NEW)),
         message(envelope(name="a.Envelope.b"), event("c", None, NEW)),
@@ -238,6 +251,53 @@ def other_records() -> list[Case]:
         rows, ({}, {"add.fields": "op", "delete.tombstone.handling.mode": "rewrite"}, {"add.headers": "op"})
     ):
         found += [unwrapped(settings, row), unwrapped(settings, row, sink=True), transformed(OUTBOX, {}, row)]
+    return found
+
+
+INSERTED = {"region": of("string"), "db": optional("string", default="none"), "lines": of("array", items=of("int32"))}
+CHANGED = (
+    (changed(envelope(), **INSERTED), {"region": "eu", "db": None, "lines": [1]}),
+    (changed(envelope(), at=of("int64", name=f"{LOGICAL}Timestamp", version=1), id=of("int32")), {"at": 5, "id": 9}),
+    (changed(envelope(), none=of("int32"), snapshot=of("boolean")), {"none": 4, "snapshot": True}),
+    (changed(envelope(), extra=of("struct", fields=[field("x", of("int32"))])), {"extra": {"x": 1}}),
+    (changed(envelope(), extra=optional("struct", fields=[field("x", of("int32"))])), {"extra": None}),
+    (changed(envelope(), source=of("string"), region=of("string")), {"source": "s", "region": "eu"}),
+    (changed(envelope(), source=optional("struct", fields=SOURCE["fields"])), {"source": None}),
+    (changed(envelope(), without=("source",)), {}),
+    (changed(envelope(), without=("source",), db=of("string"), table=of("string")), {"db": "d", "table": "t"}),
+    (changed(envelope(), without=("transaction",)), {}),
+    (changed(envelope(), region=of("string")), {"transaction": None, "region": "eu"}),
+    (changed(envelope(), without=("op",)), {}),
+    (changed(envelope(), without=("op",), operation=of("string")), {"operation": "c"}),
+    (changed(envelope(), op=optional("string")), {"op": None}),
+    (changed(envelope(), op=of("int32")), {"op": 1}),
+    (changed(envelope(), without=("ts_ms", "ts_us")), {}),
+    (changed(envelope(), without=("before",)), {}),
+    (changed(envelope(), without=("after",)), {}),
+    (changed(envelope(), without=("after",), row=ROW), {"row": NEW}),
+    (changed(envelope(), after=of("string")), {"after": "x"}),
+)  # fmt: skip
+ADDED = (
+    "", "op", "ts_ms", "region", "region:R", "source.region", "transaction.region", "before.region", "after.region",
+    "db", "source.db", "source.op", "transaction.op", "before.op", "after.ts_ms", "id", "transaction.id", "before.id",
+    "before.x", "none", "source.none", "lines", "snapshot", "at", "extra", "extra.x", "extra.op", "extra.region",
+    "operation", "transaction", "before", "updateDescription", "updateDescription.x", "region,source.table",
+)  # fmt: skip
+
+
+def changed_envelopes() -> list[Case]:
+    """Return events that other transforms have changed before."""
+    found = []
+    events = cycle((EVENTS[2], EVENTS[4], EVENTS[3]))
+    for (schema, more), text in product(CHANGED, ADDED):
+        op, before, after = next(events)
+        kinds = {one["field"]: one["type"] for one in schema["fields"]}
+        payload = {name: value for name, value in {**event(op, before, after), **more}.items() if name in kinds}
+        added = {"add.fields": text, "add.headers": text} if text else {}
+        is_whole = kinds.get("source") == kinds.get("after") == "struct" and kinds.get("op") == "string"
+        is_null = is_whole and kinds.get(text) == "struct" and None in (payload[text], payload["source"])
+        settings = {"delete.tombstone.handling.mode": "rewrite", **added}
+        found.append(unwrapped(settings, message(schema, payload), **({"differs": NULL_STRUCT} if is_null else {})))
     return found
 
 
@@ -461,6 +521,7 @@ def cases() -> list[Case]:
         *dropped(),
         *routes(),
         *other_records(),
+        *changed_envelopes(),
         *drawn_unwraps(31, 150),
         *placements(),
         *outbox_basics(),

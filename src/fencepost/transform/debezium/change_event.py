@@ -8,11 +8,12 @@ from fencepost.api import ConnectRecord, RecordError, Schema
 from fencepost.record import Field, SchemaType
 
 BEFORE, AFTER, OPERATION = "before", "after", "op"
-DELETE, UPDATE = "d", "u"
+DELETE, UPDATE, TRUNCATE = "d", "u", "t"
 
 _ENVELOPE = ".Envelope"
 _OF_ENVELOPE = frozenset({OPERATION, "ts_ms", "ts_us", "ts_ns"})
 _OF_TRANSACTION = frozenset({"id", "total_order", "data_collection_order"})
+_OF_MONGO = "updateDescription"
 
 
 def is_change_event(record: ConnectRecord) -> bool:
@@ -26,7 +27,7 @@ def event_of(record: ConnectRecord) -> Mapping[str, Any]:
     value = record.value
     if not isinstance(value, Mapping):
         raise RecordError(f"A change event should be a struct, but found {type(value).__name__}")
-    if not isinstance(value.get(OPERATION), str):
+    if OPERATION not in value or not isinstance(value[OPERATION], str | None):
         raise RecordError(f"A change event should have a text in the field '{OPERATION}'")
     return value
 
@@ -46,6 +47,7 @@ class MetadataField:
     name: str
     struct: str | None
     field: str
+    is_in_struct: bool = True
 
     @classmethod
     def parsed(cls, text: str, prefix: str) -> "MetadataField":
@@ -58,32 +60,41 @@ class MetadataField:
             return cls(prefix + (alias or f"{struct}_{name}"), struct, name)
         return cls(prefix + (alias or reference), _struct_of(reference), reference)
 
-    def schema_in(self, envelope: Schema) -> Schema | None:
-        """Return the schema of the fact, which is optional; None if the envelope has none.
+    def found_in(self, envelope: Schema) -> "tuple[MetadataField, Schema] | None":
+        """Return the field where an envelope has the fact, with the fact's schema, which is optional; None without it.
 
-        Raises RecordError for a struct.
+        What its struct does not have may be in the envelope itself, where other transforms put fields. Raises
+        RecordError for a fact that is a struct.
         """
-        outer = None
+        holder = envelope
         if self.struct is not None:
             outer = envelope.field(self.struct)
-            if outer is None:
+            if outer is None or outer.schema.type is not SchemaType.STRUCT:
                 raise RecordError(f"The schema {envelope.name} has no struct '{self.struct}'")
-            envelope = outer.schema
-        found = envelope.field(self.field) or (outer if self.field == self.struct else None)
-        if found is not None and found.schema.type is SchemaType.STRUCT:
+            holder = outer.schema
+        inner = holder.field(self.field)
+        found = inner or envelope.field(self.field)
+        if found is None:
+            return None
+        if found.schema.type is SchemaType.STRUCT:
             raise RecordError(f"{self.field} is a struct and cannot be added: name one of its fields")
-        return None if found is None else replace(found.schema, is_optional=True, default=None)
+        where = replace(self, is_in_struct=inner is not None)
+        return where, replace(found.schema, is_optional=True, default=None)
 
     def value_in(self, event: Mapping[str, Any]) -> Any:
-        """Return the fact; None if there is none."""
-        found = event if self.struct is None else event.get(self.struct)
-        return found.get(self.field) if isinstance(found, Mapping) else None
+        """Return the fact; None if there is none, as where the struct that should have it is null."""
+        holder = event if self.struct is None else event.get(self.struct)
+        if not isinstance(holder, Mapping):
+            return None
+        return (holder if self.is_in_struct else event).get(self.field)
 
 
 def _struct_of(field: str) -> str | None:
     if field in _OF_ENVELOPE:
         return None
-    return "transaction" if field == "transaction" or field in _OF_TRANSACTION else "source"
+    if field == _OF_MONGO:
+        return field
+    return "transaction" if field in _OF_TRANSACTION else "source"
 
 
 def metadata_fields(texts: Iterable[str], prefix: str) -> tuple[MetadataField, ...]:
@@ -93,8 +104,8 @@ def metadata_fields(texts: Iterable[str], prefix: str) -> tuple[MetadataField, .
 
 def schemas_in(envelope: Schema, fields: Iterable[MetadataField]) -> tuple[tuple[MetadataField, Schema], ...]:
     """Return those of the facts that an envelope has, with their schemas. Raises RecordError for a struct."""
-    found = [(field, field.schema_in(envelope)) for field in fields]
-    return tuple((field, schema) for field, schema in found if schema is not None)
+    found = (field.found_in(envelope) for field in fields)
+    return tuple(one for one in found if one is not None)
 
 
 def with_fields(schema: Schema, fields: Iterable[Field]) -> Schema:

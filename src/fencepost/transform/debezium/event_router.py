@@ -200,7 +200,9 @@ class EventRouter(OutboxTable, OutboxPayload, OutboxRoute, Transform):
         if not is_change_event(record):
             return record
         event = event_of(record)
-        operation = event.get(OPERATION)
+        operation = event[OPERATION]
+        if operation is None:
+            raise RecordError(f"The field '{OPERATION}' of a change event is null")
         if operation == DELETE:
             return None
         if operation == UPDATE:

@@ -13,6 +13,7 @@ from fencepost.transform.debezium.change_event import (
     BEFORE,
     DELETE,
     OPERATION,
+    TRUNCATE,
     MetadataField,
     event_of,
     is_change_event,
@@ -130,7 +131,9 @@ class ExtractNewRecordState(MetadataAdding, FieldDropping, Transform):
         if not is_change_event(record):
             return record
         event = event_of(record)
-        is_delete = event[OPERATION] == DELETE
+        if event[OPERATION] == TRUNCATE:
+            return None
+        is_delete = event.get(AFTER) is None  # whatever the operation, as Debezium sees it
         changed = self._deleted(record, event) if is_delete else self._with_row(record, event, AFTER)
         return None if changed is None else self._with_headers(changed, record, event)
 
@@ -142,9 +145,9 @@ class ExtractNewRecordState(MetadataAdding, FieldDropping, Transform):
 
     def _deleted(self, record: Record, event: Mapping[str, Any]) -> Record | None:
         assert record.value_schema is not None
+        before, after = row_schema(record.value_schema, BEFORE), row_schema(record.value_schema, AFTER)
         if self._mode in _REWRITES:
             return self._with_row(record, event, BEFORE)
-        before, after = row_schema(record.value_schema, BEFORE), row_schema(record.value_schema, AFTER)
         if self._mode == _DROP or event.get(BEFORE) is None:
             return None
         routed = self._routed(record, before, event[BEFORE])
