@@ -48,3 +48,19 @@ class Cache(Generic[V]):
             found = make()
             self.put(key, found)
         return found
+
+
+class ProvisionalCache(Generic[V]):
+    """Keeps the `size` values that were used last: final ones for good, others for `ttl_s` seconds. Thread-safe."""
+
+    def __init__(self, size: int, ttl_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._final: Cache[V] = Cache(size)
+        self._provisional: Cache[V] = Cache(size, ttl_s, clock)
+
+    def get(self, key: Hashable) -> V | None:
+        """Return a value that is still valid, or None."""
+        found = self._final.get(key)
+        return self._provisional.get(key) if found is None else found
+
+    def put(self, key: Hashable, value: V, *, is_final: bool) -> None:
+        (self._final if is_final else self._provisional).put(key, value)

@@ -17,7 +17,7 @@ from fencepost.api import (
     Schema,
     SettingValue,
 )
-from fencepost.converter.registry.cache import Cache
+from fencepost.converter.registry.cache import Cache, ProvisionalCache
 from fencepost.converter.registry.client import Registry, WrittenSchema
 from fencepost.converter.registry.extra import Extra
 from fencepost.converter.registry.format import Format, Reader, Writer
@@ -35,6 +35,7 @@ from fencepost.converter.registry.wire import (
 )
 from fencepost.record import HeaderBytes
 
+_UNVERSIONED_FOR_S = 10.0  # a schema may be none of its topic's subject for good: then it is asked for no oftener
 _BOTH_HEADERS = frozenset({KEY_HEADER, VALUE_HEADER})
 
 
@@ -65,7 +66,7 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
         self._is_key = str(self.originals.get("converter.type")) == "key"
         self._topic: str | None = None
         self._outgoing: Cache[_Outgoing] = Cache(self.schemas_cache_size, self._latest_ttl_s)
-        self._readers: Cache[Reader] = Cache(self.schemas_cache_size)
+        self._readers: ProvisionalCache[Reader] = ProvisionalCache(self.schemas_cache_size, _UNVERSIONED_FOR_S)
         self._of_topics: Cache[RegistryConverter] = Cache(self.schemas_cache_size)
         self._last: tuple[str, Schema | None, _Outgoing | None] = ("", None, None)
 
@@ -230,7 +231,8 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
         return _Outgoing(key, prefix(key.id or 0) + written.writer.lead, written.writer)
 
     def _reader(self, topic: str, key: SchemaKey) -> Reader:
-        return self._readers.get_or((topic, key), lambda: self._new_reader(topic, key))
+        found = self._readers.get((topic, key))
+        return self._new_reader(topic, key) if found is None else found
 
     def _new_reader(self, topic: str, key: SchemaKey) -> Reader:
         schema = self._registry.schema(key)
@@ -239,8 +241,12 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
         try:
             subject = self._strategy(topic, self._is_key, self._format.name_of(schema, referenced))
         except RecordError:  # a schema without a name
-            return self._format.reader(schema, referenced, None)
-        return self._format.reader(schema, referenced, self._registry.version(subject, schema))
+            subject = None
+        version = None if subject is None else self._registry.version(subject, schema)
+        is_final = subject is None or version is not None  # the registry may only be behind
+        reader = self._format.reader(schema, referenced, version)
+        self._readers.put((topic, key), reader, is_final=is_final)
+        return reader
 
     def _check_type(self, schema: WrittenSchema, what: str) -> None:
         if schema.type != self.type:

@@ -9,6 +9,7 @@ import pytest
 from fencepost.api import ConfigError, Converter, FatalError, RecordError, Repeated, Schema, UnavailableError
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.converter.registry.avro.converter import AvroConverter
+from fencepost.converter.registry.cache import ProvisionalCache
 from fencepost.converter.registry.client import Reference, WrittenSchema
 from fencepost.converter.registry.settings import HEADER_ID, PREFIX_ID
 from fencepost.converter.string import StringConverter
@@ -283,3 +284,27 @@ def test_secrets_are_not_shown() -> None:
         }
     )
     assert "canary" not in repr(vars(avro)["_values"])
+
+
+def test_version_is_asked_for_again_when_the_registry_was_behind() -> None:
+    registry = MemoryRegistry()
+    data = converter(registry).from_connect_data("t", PERSON, ANN)
+    versions = registry.subjects.pop("t-value")
+    reader, now = converter(registry), [0.0]
+    reader.__dict__["_readers"] = ProvisionalCache(10, 10.0, lambda: now[0])
+
+    def version() -> int | None:
+        schema, _ = reader.to_connect_data("t", data)
+        assert schema is not None
+        return schema.version
+
+    assert version() is None
+    registry.subjects["t-value"] = versions
+    now[0] = 9.0
+    assert version() is None
+    now[0] = 11.0
+    assert version() == 1
+    asked = registry.asked["version"]
+    now[0] = 30.0
+    assert version() == 1
+    assert registry.asked["version"] == asked
