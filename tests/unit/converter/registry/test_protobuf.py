@@ -302,3 +302,42 @@ def test_what_is_written_of_enums_is_taken_by_protoc_and_read_again(text: str, v
     assert found == value
     again = form(optional_for_nullables="true").written(schema)
     compiled(again.schema, {})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "int32 A = 1; .A b = 2; message N { int32 N = 1; } N n = 3;",
+        "int32 Each = 1; .Each e = 2; repeated .Each es = 3;",
+        "oneof A { int32 a = 1; .A b = 2; }",
+        "map<string, .A> m = 1; int32 M2 = 2; message M2Entry { int32 x = 1; } M2Entry n = 3;",
+        "map<int64, .A> a = 1; map<bool, bytes> b = 2; map<string, .Each> c = 3;",
+        "X x = 1; X y = 2; Y.X z = 3; message X { int32 x = 1; } message Y { message X { int32 q = 1; } }",
+        "Y y = 1; message Y { Z z = 1; message Z { Y y = 1; message Y { int32 Z = 1; } } }",
+        "optional int32 a = 1; optional string _a = 2; int32 b = 3; optional .A c = 4;",
+        "oneof o { int32 a = 1; .A m = 2; .Each e = 3; } oneof p { string s = 4; }",
+        'reserved 2, 5 to 9; reserved "x"; int32 a = 1 [deprecated = true]; repeated int32 b = 10 [packed = false];',
+        "int32 message = 1; string string = 2; int32 optional = 3; bool oneof = 4; map<string, string> map = 5;"
+        "int32 reserved = 6; int32 enum = 7; int32 to = 8; int32 max = 9; int32 repeated = 10; int32 group = 11;",
+        'int32 a_b = 1 [json_name = "q"]; int32 q = 2 [json_name = "z"];',
+        "int32 a = 536870911; uint32 b = 18999; fixed64 c = 20000; sint32 d = 3; uint64 e = 4; float g = 6;",
+    ],
+)
+def test_what_is_written_of_messages_is_taken_by_protoc(body: str) -> None:
+    text = f'syntax = "proto3"; message Row {{ {body} }} message A {{ int32 x = 1; }} enum Each {{ Z = 0; W = 1; }}'
+    read, _ = form().reader(WrittenSchema("PROTOBUF", text, ()), {}, None).read(place_of([0]), 0)
+    for nullables in ("true", "false"):
+        done = form(optional_for_nullables=nullables).written(read)
+        compiled(done.schema, {})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        'optional int32 a = 1 [default = 5]; optional string s = 2 [default = "x"]; required bool b = 3;',
+        "repeated double d = 1 [packed = true]; extensions 100 to 199;",
+    ],
+)
+def test_what_is_written_of_proto2_is_taken_by_protoc(fields: str) -> None:
+    read, _ = form().reader(WrittenSchema("PROTOBUF", of_enums(fields=fields), ()), {}, None).read(place_of([0]), 0)
+    compiled(form(optional_for_nullables="true").written(read).schema, {})

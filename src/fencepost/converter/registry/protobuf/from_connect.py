@@ -1,6 +1,7 @@
 """The Protobuf file of a Connect schema, as Confluent's ProtobufData makes it: a message for each struct."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
@@ -91,10 +92,12 @@ class _Writer:
         self._file = file
         self._mapping = mapping
         self._enums: list[tuple[Any, Any, Schema]] = []  # the message and field of each that is still to be made
+        self._fields: list[set[str]] = []  # the names of the fields of each message that is being made
 
     def message(self, message: Any, schema: Schema) -> None:
         """Fill a message with a struct's fields."""
         numbers = _numbers(schema)
+        self._fields.append({field_name(each, self._mapping) for each in _names_of(schema)})
         for field in schema.fields:
             if is_union(field.schema):
                 self._oneof(message, field, numbers)
@@ -112,6 +115,7 @@ class _Writer:
         self._enums = [each for each in self._enums if each[0] is not message]
         for _, made, each in mine:  # when all other names of the message are known
             self._enum(message, made, each)
+        self._fields.pop()
 
     def _oneof(self, message: Any, field: Field, numbers: "_Numbers") -> None:
         index = len(message.oneof_decl)
@@ -203,7 +207,7 @@ class _Writer:
         made.type_name = path + enum.name
 
     def _free(self, message: Any, name: str) -> str:
-        taken = {each.name for each in (*message.nested_type, *message.enum_type)}
+        taken = self._fields[-1] | {each.name for each in (*message.nested_type, *message.enum_type)}
         found, count = name, 1
         while found in taken:
             count += 1
@@ -236,6 +240,16 @@ def _numbers(schema: Schema) -> _Numbers:
             if tag is not None:
                 tagged[tag] = tagged.get(tag, 0) + 1
     return _Numbers(tagged)
+
+
+def _names_of(schema: Schema) -> Iterator[str]:
+    """Yield the names that a struct's fields take in its message."""
+    for field in schema.fields:
+        if is_union(field.schema):
+            yield oneof_name(field)
+            yield from (member.name for member in field.schema.fields)
+        else:
+            yield field.name
 
 
 def _names_in(message: Any) -> set[str]:
