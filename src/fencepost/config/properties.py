@@ -12,15 +12,22 @@ _UNICODE_ESCAPE = re.compile(r"[0-9a-fA-F]{4}")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def read_properties(path: Path | str) -> dict[str, str]:
-    """Return the keys and values of a file. If a key occurs twice, the last value counts. Raises ConfigError."""
+def read_properties(path: Path | str, *, is_utf8: bool = False) -> dict[str, str]:
+    """Return the keys and values of a file. If a key occurs twice, the last value counts. Raises ConfigError.
+
+    With `is_utf8`, other bytes are refused, as Kafka's `FileConfigProvider` does; otherwise they are ISO-8859-1.
+    """
     try:
         content = Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     if (encoding := marked_encoding(content)) is not None:
         raise ConfigError(f"{path}: it is encoded in {encoding}: save it as UTF-8")
-    return parse_properties(_decoded(content), source=str(path))
+    try:
+        text = _decoded(content, is_utf8=is_utf8)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: it is not UTF-8 (byte {error.start}): save it as UTF-8") from error
+    return parse_properties(text, source=str(path))
 
 
 def parse_properties(text: str, *, source: str = "<text>") -> dict[str, str]:
@@ -38,11 +45,13 @@ def parse_properties(text: str, *, source: str = "<text>") -> dict[str, str]:
     return values
 
 
-def _decoded(content: bytes) -> str:
+def _decoded(content: bytes, *, is_utf8: bool) -> str:
     """Decode as UTF-8 if the bytes are valid, because people write that; otherwise as ISO-8859-1, like Java."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
+        if is_utf8:
+            raise
         return content.decode("iso-8859-1")
 
 

@@ -13,8 +13,14 @@ class FileConfigProvider(AllowedPaths, ConfigProvider):
     def get(self, path: str, keys: Set[str]) -> ConfigData:
         file = self.allowed(path)
         try:
-            found = read_properties(file)
+            found = read_properties(file, is_utf8=True)
         except ConfigError as error:
-            why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else "it is not a properties file"
-            raise ConfigError(f"{path} cannot be read: {why}") from None
+            raise ConfigError(f"{path} cannot be read: {_reason(error.__cause__)}") from None
         return ConfigData({key: found[key] for key in keys if key in found})
+
+
+def _reason(cause: BaseException | None) -> str | None:
+    """Return the reason without the file's text, which may be secret."""
+    if isinstance(cause, UnicodeDecodeError):
+        return f"it is not UTF-8 (byte {cause.start}): save it as UTF-8"
+    return cause.strerror if isinstance(cause, OSError) else "it is not a properties file"

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from fencepost.config import ConfigError
 from fencepost.config.properties import parse_properties, read_properties
+from fencepost.provider.file import FileConfigProvider
 
 
 @pytest.mark.parametrize(
@@ -69,3 +70,12 @@ def test_a_file_of_another_encoding_is_named(tmp_path, encoding):
     (tmp_path / "f.properties").write_bytes("bootstrap.servers=b".encode(encoding))
     with pytest.raises(ConfigError, match=rf"f\.properties: it is encoded in {encoding.upper()}: save it as UTF-8"):
         read_properties(tmp_path / "f.properties")
+
+
+def test_file_provider_refuses_what_is_not_utf8_as_kafkas_does(tmp_path):
+    file = tmp_path / "secrets.properties"
+    file.write_bytes("password=pässwörd".encode("iso-8859-1"))
+    with pytest.raises(ConfigError, match=r"it is not UTF-8 \(byte 10\): save it as UTF-8"):
+        FileConfigProvider({}).get(str(file), {"password"})
+    file.write_bytes("password=pässwörd".encode())
+    assert FileConfigProvider({}).get(str(file), {"password"}).values == {"password": "pässwörd"}
