@@ -25,13 +25,13 @@ from fencepost.cli.live.top import top
 from fencepost.cli.mirror.command import app as mirror_app
 from fencepost.cli.new.command import app as new_app
 from fencepost.cli.offsets.command import app as offsets_app
-from fencepost.cli.output import printable
 from fencepost.cli.password import hash_password
 from fencepost.cli.plugin.command import app as plugin_app
 from fencepost.cli.validate.command import validate
 from fencepost.cli.worker.command import dev, worker
 from fencepost.config import ConfigError
 from fencepost.embedded.cli import app as kafka_app
+from fencepost.telemetry.plain_line import printable
 
 app = typer.Typer(
     name="fencepost",

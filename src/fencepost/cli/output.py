@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fencepost.cli.columns import aligned
+from fencepost.telemetry.plain_line import printable
 
 _COLOURS = {"RUNNING": "green", "FAILED": "bold red", "PAUSED": "yellow", "STOPPED": "yellow", "UNASSIGNED": "magenta"}
 
@@ -60,8 +61,3 @@ class Printer:
         for row in cells:
             table.add_row(*(Text(cell, style=_COLOURS.get(cell.partition(" ")[0], "")) for cell in row))
         Console().print(table)
-
-
-def printable(text: str) -> str:
-    """Return a text without control characters: names and traces come from others, and could write to the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)

@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from fencepost.redaction import redacted
-from fencepost.telemetry.plain_line import is_json
+from fencepost.telemetry.plain_line import is_json, printable
 from fencepost.telemetry.quiet import quiet_libraries
 from fencepost.telemetry.secret import protect
 from fencepost.telemetry.subject import FIELDS, add_subject
@@ -61,6 +61,11 @@ def _redact(_logger: object, _method: str, event: structlog.typing.EventDict) ->
     return event
 
 
+def _escape(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Escape control characters, which could write to the terminal of whoever reads the log. JSON does it by itself."""
+    return {key: printable(value) if isinstance(value, str) else value for key, value in event.items()}
+
+
 def configure_logs(level: str | None = None) -> None:
     """Send all logging of this process to stderr. Reads `FENCEPOST_LOG_LEVEL` and `FENCEPOST_LOG_FORMAT=json`."""
     chosen = (level or os.environ.get("FENCEPOST_LOG_LEVEL") or "INFO").upper()
@@ -72,6 +77,7 @@ def configure_logs(level: str | None = None) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
         _redact,
+        *([] if is_json() else [_escape]),
     ]
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(Repeats())

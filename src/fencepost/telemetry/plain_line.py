@@ -14,6 +14,11 @@ def is_json() -> bool:
     return os.environ.get("FENCEPOST_LOG_FORMAT", "").lower() == "json"
 
 
+def printable(text: str) -> str:
+    """Return a text without control characters: names and traces come from others, and could write to the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+
+
 def print_early(logger: str, text: str) -> None:
     """Print a line on stderr as the log will be: `text`, or JSON with the fields that `configure_logs` gives each."""
     if is_json():

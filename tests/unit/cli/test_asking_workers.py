@@ -10,9 +10,9 @@ import pytest
 
 from fencepost.cli.completion import connector_names
 from fencepost.cli.connect import Connect, RefusedError
-from fencepost.cli.output import printable
 from fencepost.cli.rest import Access
 from fencepost.config import ConfigError
+from fencepost.telemetry.plain_line import printable
 from support.command_line import fencepost
 from support.http_answers import Answer, Asked, HttpAnswers
 

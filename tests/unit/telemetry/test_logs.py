@@ -54,3 +54,20 @@ def test_a_line_of_json_shows_no_password_that_nobody_knew_and_stays_json(
     assert (line["event"], line["connector"], line["task"]) == ("http://me:[hidden]@host", "me@host", 1)
     assert 'password="[hidden]"' in line["exception"]
     assert "hunter22" not in line["exception"]
+
+
+def test_control_characters_are_escaped_in_lines_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs()
+    try:
+        logging.getLogger("other").warning("a name %s", "\x1b[2Jx\x07", extra={"connector": "c\x1b]0;t"})
+        try:
+            raise ValueError("\x1b[31m")
+        except ValueError:
+            logging.getLogger("other").exception("it failed")
+    finally:
+        logging.getLogger().handlers.clear()
+    written = capsys.readouterr().err
+    assert "\x1b" not in written
+    assert "\x07" not in written
+    assert "a name \\x1b[2Jx\\x07" in written
+    assert "ValueError: \\x1b[31m" in written

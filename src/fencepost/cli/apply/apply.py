@@ -14,8 +14,9 @@ from fencepost.cli.connector.view import ConnectorView, all_connectors
 from fencepost.cli.connector.waiting import await_running
 from fencepost.cli.masking import Masking
 from fencepost.cli.on_worker import confirm
-from fencepost.cli.output import Output, Printer, printable
+from fencepost.cli.output import Output, Printer
 from fencepost.cli.progress import waiting
+from fencepost.telemetry.plain_line import printable
 
 DONE, FAILED, WRONG, DIFFERENT = 0, 1, 2, 3
 _SIGNS = {Action.CREATE: "+", Action.CHANGE: "~", Action.DELETE: "-", Action.NONE: " "}

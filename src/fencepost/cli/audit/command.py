@@ -8,7 +8,8 @@ import typer
 
 from fencepost.cli.completion import ConnectorName
 from fencepost.cli.on_worker import on_worker
-from fencepost.cli.output import Form, Output, printable
+from fencepost.cli.output import Form, Output
+from fencepost.telemetry.plain_line import printable
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect

@@ -5,11 +5,12 @@ from typing import Any
 
 import typer
 
-from fencepost.cli.output import Output, Printer, printable
+from fencepost.cli.output import Output, Printer
 from fencepost.ledger.audit import AuditReport
 from fencepost.ledger.files_audit import FilesReport
 from fencepost.ledger.finding import PartitionFindings
 from fencepost.ledger.mirror_audit import MirrorReport
+from fencepost.telemetry.plain_line import printable
 
 VERIFIED, DIFFERS, INCOMPLETE = 0, 1, 2
 _NOT_IN_LEDGER = "not_in_ledger"

@@ -7,7 +7,7 @@ import typer
 from fencepost.cli.completion import ConnectorNames
 from fencepost.cli.connector.each import for_each
 from fencepost.cli.on_worker import Yes, confirm, on_worker
-from fencepost.cli.output import printable
+from fencepost.telemetry.plain_line import printable
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect

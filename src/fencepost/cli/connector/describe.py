@@ -9,7 +9,8 @@ import typer
 from fencepost.cli.columns import aligned
 from fencepost.cli.completion import ConnectorName
 from fencepost.cli.on_worker import on_worker
-from fencepost.cli.output import Form, Output, Printer, printable
+from fencepost.cli.output import Form, Output, Printer
+from fencepost.telemetry.plain_line import printable
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import typer
 
 from fencepost.api.errors import ConnectError
-from fencepost.cli.output import printable
+from fencepost.telemetry.plain_line import printable
 
 
 def for_each(names: Iterable[str], done: str, act: Callable[[str], object]) -> None:

@@ -12,9 +12,9 @@ import typer
 from fencepost.cli.connect import Connect
 from fencepost.cli.connector.view import AT_REST, ConnectorView, all_connectors
 from fencepost.cli.masking import Masking
-from fencepost.cli.output import printable
 from fencepost.config import ConfigError
 from fencepost.redaction import HIDDEN
+from fencepost.telemetry.plain_line import printable
 
 
 def export_connectors(

@@ -8,7 +8,7 @@ import typer
 
 from fencepost.cli.completion import connector_names
 from fencepost.cli.on_worker import on_worker
-from fencepost.cli.output import printable
+from fencepost.telemetry.plain_line import printable
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect

@@ -9,7 +9,8 @@ import typer
 
 from fencepost.cli.live.rows import HEADINGS, Order, Task, cells, ordered, tasks_of
 from fencepost.cli.on_worker import on_worker
-from fencepost.cli.output import Output, Printer, printable
+from fencepost.cli.output import Output, Printer
+from fencepost.telemetry.plain_line import printable
 
 if TYPE_CHECKING:
     from rich.table import Table

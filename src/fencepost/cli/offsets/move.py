@@ -14,8 +14,9 @@ from fencepost.cli.connect import Connect, RefusedError
 from fencepost.cli.connector.view import existing_connector
 from fencepost.cli.offsets.change import OffsetChange, of_answer
 from fencepost.cli.on_worker import confirm
-from fencepost.cli.output import Output, Printer, printable
+from fencepost.cli.output import Output, Printer
 from fencepost.config import ConfigError
+from fencepost.telemetry.plain_line import printable
 
 _STOPPED, _PAUSED, _RUNNING = "STOPPED", "PAUSED", "RUNNING"
 _BACK = {_PAUSED: "pause"}

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fencepost.cli.on_worker import on_worker
-from fencepost.cli.output import Form, Output, Printer, printable
+from fencepost.cli.output import Form, Output, Printer
+from fencepost.telemetry.plain_line import printable
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
