@@ -21,6 +21,8 @@ from fencepost.secret_name import is_secret_name
 from fencepost.telemetry.secret import hide, hold, remember
 
 _PROVIDERS = WorkerConfig.key_of("config_providers")
+_OF_CONNECTORS = ".param.allowlist.pattern"
+"""How the setting ends that limits the variables of configs, and not those of the worker's own file."""
 _LONGEST_S = 60.0  # of one call; what looks values up tries again itself
 
 
@@ -113,6 +115,12 @@ class Providers:
         self._locks = {name: threading.Lock() for name in self.names}  # while a provider is created
         self._made: dict[str, ConfigProvider] = {}
         self._recent: dict[str, _Recent] = {}  # by the texts of references
+
+    @property
+    def of_worker(self) -> "Providers":
+        """Return the providers for the worker's own file, whose author may have any variable of the worker."""
+        own = {key: value for key, value in self.settings.items() if not key.endswith(_OF_CONNECTORS)}
+        return self if own == self.settings else providers_of(own)
 
     def look_up(self, config: Mapping[str, Any], max_age_s: float = 0.0) -> LookedUp:
         """Look up every reference of a config; settings of providers are left as they are. Values are remembered as
@@ -226,7 +234,7 @@ class Providers:
         prefix = f"{_PROVIDERS}.{name}.param."
         own = {k.removeprefix(prefix): value for k, value in self.settings.items() if k.startswith(prefix)}
         _ensure_known(prefix, own, cls)
-        known = self._look_up(own, self.names[: self.names.index(name)])
+        known = self.of_worker._look_up(own, self.names[: self.names.index(name)])
         known.keep_hidden()
         hold(value for key, value in own.items() if _is_password(cls, key) and not has_references({key: value}))
         try:

@@ -22,7 +22,7 @@ def worker_properties(properties: Mapping[str, str]) -> dict[str, str]:
     if "${" not in directories:
         options = properties.get(_JAVA_OPTIONS, "")
         use_plugin_path(names_in(directories), options.split())
-    found = providers_of(properties).look_up(properties)
+    found = providers_of(properties).of_worker.look_up(properties)
     if _PLUGIN_PATH in found.values and found.values[_PLUGIN_PATH] != directories:
         raise ConfigError(f"{_PLUGIN_PATH}: it names where providers are found, so it cannot be a reference: write it")
     found.keep_hidden()

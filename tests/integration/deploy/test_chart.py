@@ -77,6 +77,7 @@ def test_kubernetes_knows_every_field(program: Path, sets: tuple[str, ...], vers
 def test_a_worker_takes_the_settings(program: Path) -> None:
     text = rendered(program, *PROTECTED)["ConfigMap pipelines"]["data"]["worker.properties"]
     config = WorkerConfig(parse_properties(text.replace("${env:POD_NAME}", "pipelines-0")))
+    assert config.originals["config.providers.env.param.allowlist.pattern"] == "CONNECT_.*"
     assert config.warnings() == []
     assert (config.group_id, config.config_storage_topic) == ("pipelines", "pipelines-configs")
 

@@ -6,6 +6,7 @@ import pytest
 
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
+from fencepost.reference import providers_of
 from fencepost.reference.worker_file import worker_properties
 from support.settings import SETTINGS
 
@@ -47,3 +48,22 @@ def test_the_plugin_path_itself_cannot_be_looked_up(monkeypatch: pytest.MonkeyPa
     declared = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"}
     with pytest.raises(ConfigError, match=r"plugin\.path: it names where providers are found"):
         worker_properties({**declared, "plugin.path": "${env:FENCEPOST_PLUGINS}"})
+
+
+def test_pattern_limits_configs_of_connectors_and_not_the_workers_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_SERVERS", "k:9092")
+    monkeypatch.setenv("CONNECT_TOPIC", "lines")
+    declared = {
+        "config.providers": "env,store",
+        "config.providers.env.class": "EnvVarConfigProvider",
+        "config.providers.env.param.allowlist.pattern": "CONNECT_.*",
+        "config.providers.store.class": "FileConfigProvider",
+        "config.providers.store.param.allowed.paths": "/${env:KAFKA_SERVERS}",
+    }
+    found = worker_properties({**SETTINGS, **declared, "bootstrap.servers": "${env:KAFKA_SERVERS}"})
+    assert found["bootstrap.servers"] == "k:9092"
+    providers = providers_of(found)
+    providers.check()
+    assert providers.look_up({"topic": "${env:CONNECT_TOPIC}"}).require() == {"topic": "lines"}
+    with pytest.raises(ConfigError, match=r"KAFKA_SERVERS is not in the provider's allowlist\.pattern"):
+        providers.look_up({"topic": "${env:KAFKA_SERVERS}"}).require()

@@ -48,6 +48,7 @@ exec:
   "connector.client.config.override.allowlist" "acks,auto.offset.reset,batch.size,buffer.memory,client.id,compression.type,delivery.timeout.ms,fetch.max.bytes,fetch.max.wait.ms,fetch.min.bytes,linger.ms,max.partition.fetch.bytes,max.poll.interval.ms,max.poll.records,max.request.size,request.timeout.ms,sasl.jaas.config,sasl.mechanism,session.timeout.ms,transaction.timeout.ms"
   "config.providers" "env,directory"
   "config.providers.env.class" "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+  "config.providers.env.param.allowlist.pattern" "CONNECT_.*"
   "config.providers.directory.class" "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
   "config.providers.directory.param.allowed.paths" "/etc/fencepost/secrets"
 -}}
