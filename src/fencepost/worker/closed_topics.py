@@ -13,8 +13,8 @@ from fencepost.config.connector import SinkChoice, SinkConnectorConfig
 from fencepost.config.raw import RawConfig, given_values, names_in
 from fencepost.config.worker import WorkerConfig
 from fencepost.worker.client_recipes import BOOTSTRAP, overrides, producer_properties, shared_properties
-from fencepost.worker.connector_classes import is_mirror, typical_class_of
-from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.connector_classes import class_of, is_mirror, typical_class_of
+from fencepost.worker.settings import WorkerSettings, known
 
 _TOPICS = SinkConnectorConfig.key_of("topics")
 _READ = (_TOPICS, SinkChoice.key_of("resend_topic"))
@@ -76,6 +76,30 @@ def require_open_topics(settings: WorkerSettings, config: RawConfig) -> Closed:
     if faults := closed.faults(connector, given_values(config)):
         raise ConfigError(list(faults.values()))
     return closed
+
+
+def require_open_source(settings: WorkerSettings, config: RawConfig, task_config: RawConfig) -> None:
+    """Check what a mirror's task is to read, if its source is the workers' cluster.
+
+    The source is asked for its id only if a topic that is to be read has the name of a closed one. Raises ConfigError,
+    and what `require_open_topics` raises.
+    """
+    from fencepost.mirror.setting.clients import FlowEnd
+    from fencepost.mirror.setting.filters import TopicSelection
+    from fencepost.mirror.source.connector import MirrorSourceConnector
+
+    assigned = names_in(str(task_config.get(MirrorSourceConnector.key_of("assigned")) or ""))
+    topics = sorted({each.rpartition("-")[0] for each in assigned})
+    closed = [topic for topic in topics if settings.config.closed_topics.has(topic)]
+    if not closed or not is_mirror(class_of(config)):
+        return
+    mirror = MirrorSourceConnector(known(settings.config, config))
+    conf = mirror.admin_conf(FlowEnd.SOURCE, "closed-topics")
+    if settings.cluster_ids.of(conf) == settings.cluster_ids.of(settings.admin_conf()):
+        raise ConfigError(
+            f"The source of the mirror is the workers' own cluster, and {CLOSED}: {', '.join(closed)}. Add it to "
+            f"{TopicSelection.key_of('topics_exclude')}"
+        )
 
 
 def _is_own(

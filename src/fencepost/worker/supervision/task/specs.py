@@ -49,7 +49,7 @@ from fencepost.task.channel.task_spec import (
 )
 from fencepost.task.channel.tracing_spec import CollectorSpec, TracingSpec
 from fencepost.worker.client_recipes import ClientRecipes
-from fencepost.worker.closed_topics import require_open_topics
+from fencepost.worker.closed_topics import require_open_source, require_open_topics
 from fencepost.worker.connector_classes import is_dataframe, is_stream
 from fencepost.worker.fixed_reference import refuse_fixed_references
 from fencepost.worker.ledger_choice import ledger_topic
@@ -131,6 +131,7 @@ def _made(
     )
     transactional_id = task_transactional_id(settings.group_id, connector, task)
     if not handle.identity.is_sink:
+        require_open_source(settings, raw, task_config)
         spec = _of_source(settings, raw, spec, transactional_id if settings.is_exactly_once else None)
         return _with_closed(settings, raw, spec)
     spec = _of_sink(settings, raw, spec)

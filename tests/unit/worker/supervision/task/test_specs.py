@@ -9,6 +9,7 @@ import pytest
 from fencepost.api import ConfigData
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
+from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.provider.environment import EnvVarConfigProvider
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
@@ -117,3 +118,23 @@ def test_what_a_worker_inherits_to_its_connectors_is_not_looked_up_again(setting
     spec = spec_of(settings, SOURCE, {})
     assert spec.connector_config["value.converter.password"] == "${no:reference}"
     assert resolved(spec.unresolved()).connector_config["value.converter.password"] == "${no:reference}"
+
+
+@pytest.mark.parametrize(("source_id", "is_refused"), [("workers", True), ("another", False)])
+def test_mirror_of_the_workers_own_cluster_reads_none_of_their_topics(
+    settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch, source_id: str, is_refused: bool
+) -> None:
+    ids = {"localhost:9092": "workers", "source:9092": source_id}
+    monkeypatch.setattr(ClusterIds, "of", lambda _, conf: ids.get(conf["bootstrap.servers"], "target"))
+    mirror = {
+        "name": "c", "connector.class": "MirrorSourceConnector", "source.cluster.alias": "a",
+        "target.cluster.alias": "b", "source.cluster.bootstrap.servers": "source:9092",
+        "target.cluster.bootstrap.servers": "elsewhere:9092", "producer.override.bootstrap.servers": "elsewhere:9092",
+    }  # fmt: skip
+    spec_of(settings, mirror, {**mirror, "task.assigned.partitions": "orders-0,orders-1"})
+    closed = {**mirror, "task.assigned.partitions": "orders-0,connect-configs-0,__consumer_offsets-7"}
+    if not is_refused:
+        assert spec_of(settings, mirror, closed).task_config["task.assigned.partitions"]
+        return
+    with pytest.raises(ConfigError, match=r"__consumer_offsets, connect-configs\. Add it to topics\.exclude"):
+        spec_of(settings, mirror, closed)
