@@ -57,8 +57,8 @@ def test_query_reads_no_file_when_xml_names_one(runtime: SparkRuntime, tmp_path:
     xml = f'<!DOCTYPE a [<!ENTITY e SYSTEM "file://{file}">]><a>&e;</a>'
     frame = runtime.session.createDataFrame([(xml,)], "value string")
     query = "SELECT xpath_string(value, 'a') AS value FROM records"
-    with pytest.raises(Exception, match=r"(?s)^(?!.*a secret)"):
-        with_sql(runtime.session, frame, query, ("records",)).collect()
+    (found,) = with_sql(runtime.session, frame, query, ("records",)).collect()
+    assert "a secret" not in str(found)
 
 
 def test_query_is_run_when_it_uses_other_functions(runtime: SparkRuntime) -> None:
