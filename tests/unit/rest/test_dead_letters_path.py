@@ -63,12 +63,13 @@ def test_a_second_resend_is_a_conflict(worker: FakeWorker, client: TestClient) -
     assert (answer.status_code, "already" in answer.json()["message"]) == (409, True)
 
 
-def test_a_resend_has_its_line_in_the_audit_log_and_a_look_has_none(
+def test_resends_and_looks_at_dead_letters_are_in_the_audit_log(
     client: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "fencepost.rest.audit"):
         client.get(PATH)
         client.post(RESEND, json={})
     lines = [record.getMessage() for record in caplog.records if record.name == "fencepost.rest.audit"]
-    assert len(lines) == 1
-    assert f'method=POST path="{RESEND}" status=202' in lines[0]
+    assert len(lines) == 2
+    assert f'method=GET path="{PATH}" status=200' in lines[0]
+    assert f'method=POST path="{RESEND}" status=202' in lines[1]
