@@ -28,7 +28,9 @@ def make(kafka: EmbeddedKafka, client: str, topic: str, offsets_topic: str) -> I
     tasks: list[LoneTask] = []
 
     def make(**how) -> LoneTask:
-        tasks.append(LoneTask(kafka.bootstrap_servers, topic, offsets_topic, SIZES, conf={CLIENT: client}, **how))
+        # What a test withholds is not sent again meanwhile.
+        conf = {CLIENT: client, "socket.timeout.ms": "60000"}
+        tasks.append(LoneTask(kafka.bootstrap_servers, topic, offsets_topic, SIZES, conf=conf, **how))
         return tasks[-1]
 
     yield make
