@@ -3,4 +3,4 @@
 from fencepost.kafka.read.range_input import RangeInput
 from planted import replace
 
-replace(RangeInput, "_by_client", lambda self, offset: iter(()))
+replace(RangeInput, "_by_clients", lambda self, offset: iter(()))
