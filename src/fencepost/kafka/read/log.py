@@ -23,8 +23,7 @@ from fencepost.kafka.errors import (
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.read.consumer import arrived, is_passing
-from fencepost.kafka.wire.access import addresses_of
-from fencepost.kafka.wire.experience import TopicView, experience_of
+from fencepost.kafka.wire.experience import TopicView, experience_with
 from fencepost.kafka.wire.library_client import new_client
 
 LOG = logging.getLogger(__name__)
@@ -269,7 +268,7 @@ class _LogPartitions:
     def __init__(self, conf: Mapping[str, Any], topic: str, *, is_single: bool) -> None:
         self._topic = topic
         self._admin = Admin(conf)
-        self._experience = experience_of(addresses_of(str(conf.get("bootstrap.servers", ""))))
+        self._experience = experience_with(conf)
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self.is_single = is_single
         self.count = 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from fencepost.kafka.wire.access import Address
+from fencepost.kafka.wire.access import Address, addresses_of
 
 log = logging.getLogger(__name__)
 
@@ -190,6 +190,11 @@ def experience_of(servers: Iterable[Address]) -> Experience:
     """Return the experience with the cluster of these bootstrap servers, whatever their order."""
     with _in_use:
         return _clusters.setdefault(frozenset(servers), Experience())
+
+
+def experience_with(conf: Mapping[str, Any]) -> Experience:
+    """Return the experience with the cluster that a client's settings name. Sends nothing."""
+    return experience_of(addresses_of(str(conf.get("bootstrap.servers", ""))))
 
 
 def led_of(topic: Any) -> dict[int, Led]:

@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException
 
 from fencepost.kafka.errors import translate
-from fencepost.kafka.wire.access import addresses_of
-from fencepost.kafka.wire.experience import experience_of
+from fencepost.kafka.wire.experience import experience_with
 
 T = TypeVar("T")
 
@@ -31,7 +30,7 @@ def sure_servers(conf: Mapping[str, Any]) -> str:
     others never leaves it.
     """
     given = str(conf.get("bootstrap.servers", ""))
-    experience = experience_of(addresses_of(given))
+    experience = experience_with(conf)
     sure = [each for each in experience.turns.sure if each in experience.brokers]  # the others are gone by now
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in sure) or given
 

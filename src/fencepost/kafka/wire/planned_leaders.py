@@ -9,8 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from fencepost.kafka.value.log_range import LogRange
-from fencepost.kafka.wire.access import addresses_of
-from fencepost.kafka.wire.experience import NOT_LED, Experience, Led, experience_of
+from fencepost.kafka.wire.experience import NOT_LED, Led, experience_with
 from fencepost.record import TopicPartition
 
 
@@ -19,7 +18,7 @@ def planned_leaders(conf: Mapping[str, Any], places: Iterable[TopicPartition]) -
 
     `conf` has the cluster's `bootstrap.servers`. Sends nothing.
     """
-    topics = _experience(conf).topics
+    topics = experience_with(conf).topics
     known = {place: topics[place.topic].led.get(place.partition) for place in places if place.topic in topics}
     return {place: led for place, led in known.items() if led is not None}
 
@@ -36,8 +35,4 @@ def learn_planned(conf: Mapping[str, Any], planned: LogRange) -> None:
     """Record the leader that the planner of a range knew. Without the topic's id it may be another topic's."""
     if planned.led != NOT_LED and planned.topic_id:
         id_ = UUID(bytes=b64decode(planned.topic_id + "=="))
-        _experience(conf).learn(planned.place.topic, id_, {planned.place.partition: Led(*planned.led)})
-
-
-def _experience(conf: Mapping[str, Any]) -> Experience:
-    return experience_of(addresses_of(str(conf.get("bootstrap.servers", ""))))
+        experience_with(conf).learn(planned.place.topic, id_, {planned.place.partition: Led(*planned.led)})
