@@ -1,4 +1,4 @@
-"""The topics that belong to workers: no connector reads them, writes to them or names them (docs/decisions/0114).
+"""The topics that belong to workers: no connector reads them, writes to them or names them (docs/decisions/0109).
 
 They have the configs, the session key, the offsets and the states of all connectors, or are Kafka's own. Whoever reads
 or writes them is an administrator of the cluster, whatever connector he may edit.

@@ -1,4 +1,4 @@
-"""Credentials belong to a cluster: those of a file do not follow a connector to other brokers (docs/decisions/0114)."""
+"""Credentials belong to a cluster: those of a file do not follow a connector to other brokers (docs/decisions/0109)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which files of a machine connectors may read and write (docs/decisions/0115).
+"""Which files of a machine connectors may read and write (docs/decisions/0110).
 
 A process has one limit: that of the worker's file, which slots on other machines get with their tasks. A worker's own
 files are never a connector's: who can write them, or read what they say, is an administrator.

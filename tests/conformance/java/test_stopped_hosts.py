@@ -33,9 +33,8 @@ _WHAT = "org.apache.kafka.connect.transforms.HoistField$Value"
 def hosts(plugins: Location) -> Iterator[JavaHosts]:
     made = JavaHosts([QUICK])
     yield made
-    for each in (made.inspection, made.connectors):
-        if (running := each.running) is not None:
-            running.kill("the test is over")
+    for host in (*made.inspection.running, *made.connectors.running):
+        host.kill("the test is over")
 
 
 @pytest.fixture
@@ -45,8 +44,7 @@ def beside() -> Iterator[Callable[..., "Future[Any]"]]:
     pool.shutdown(wait=False)
 
 
-def stop(host: JavaHost | None) -> None:
-    assert host is not None
+def stop(host: JavaHost) -> None:
     os.kill(host.pid, signal.SIGSTOP)
 
 
@@ -88,7 +86,7 @@ def test_a_stopped_host_for_validation_ends_with_the_question_that_it_does_not_a
     questions = JavaPlugins(JavaIndex([]), hosts, class_for, facts_directory=tmp_path).questions
     hoist, given = JavaClass(_WHAT), {"field": "f"}
     assert [each.errors for each in questions.validated(hoist, given)] == [()]
-    stop(hosts.inspection.running)
+    stop(*hosts.inspection.running)
     monkeypatch.setattr(shared_host, "_ANSWER_S", 0.2)
     with pytest.raises(ConfigError, match=r"^validation of .*\$Value was not answered within 0\.2 s.*send the request"):
         questions.validated(hoist, given)

@@ -12,6 +12,7 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSe
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.api.errors import LaggingError
 from fencepost.converter.registry.avro.converter import AvroConverter
 from fencepost.converter.registry.converter import RegistryConverter
 from fencepost.converter.registry.json_schema.converter import JsonSchemaConverter
@@ -118,10 +119,10 @@ def test_an_incompatible_schema_is_refused_by_the_real_registry_in_readable_word
 
 
 def test_an_unknown_id_and_an_unknown_subject_say_what_is_missing(registry_url: str, topic_name: str) -> None:
-    with pytest.raises(RecordError, match="id 2000000000"):
+    with pytest.raises(LaggingError, match="id 2000000000"):
         made(AvroConverter, registry_url).to_connect_data(topic_name, b"\0" + (2_000_000_000).to_bytes(4, "big"))
     strict = made(AvroConverter, registry_url, auto_register_schemas="false")
-    with pytest.raises(RecordError, match=r"auto\.register\.schemas is false"):
+    with pytest.raises(LaggingError, match=r"auto\.register\.schemas is false"):
         strict.from_connect_data(topic_name, STRING, "x")
 
 
