@@ -5,7 +5,8 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from fencepost.config.errors import ConfigError
 
@@ -17,7 +18,8 @@ T = TypeVar("T")
 class WatchedFiles(Generic[T]):
     """What some files contain together, read again when one of them was changed or replaced. Thread-safe.
 
-    The first reading raises ConfigError. If a later one does, the last contents stay in use, and the log says why.
+    The first reading raises ConfigError. If a later one does, the last contents stay in use, the log says why, and
+    `stale_files` names them.
     """
 
     def __init__(self, paths: list[str], read: Callable[[], T]) -> None:
@@ -26,6 +28,12 @@ class WatchedFiles(Generic[T]):
         self._lock = threading.Lock()
         self._seen = self._stamps()
         self._content = read()
+        self.is_stale = False
+        _all.add(self)
+
+    @property
+    def names(self) -> str:
+        return ", ".join(self._paths)
 
     @property
     def content(self) -> T:
@@ -38,16 +46,28 @@ class WatchedFiles(Generic[T]):
         return self._content
 
     def _update(self) -> None:
-        names = ", ".join(self._paths)
         try:
             self._content = self._read()
         except ConfigError as error:
-            log.error("%s changed, and what was there before stays in use: %s", names, "; ".join(error.messages))
+            self.is_stale = True
+            log.error("%s changed, and what was there before stays in use: %s", self.names, "; ".join(error.messages))
         else:
-            log.info("%s: read again, as it was changed", names)
+            self.is_stale = False
+            log.info("%s: read again, as it was changed", self.names)
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
         return [_stamp(path) for path in self._paths]
+
+
+_all: "WeakSet[WatchedFiles[Any]]" = WeakSet()
+
+
+def stale_files() -> list[str]:
+    """Return the watched files of this process that were changed and cannot be used: their last contents still are."""
+    watched = list(_all)
+    for each in watched:
+        _ = each.content  # nobody may have asked for it since it was changed
+    return sorted(each.names for each in watched if each.is_stale)
 
 
 def read_text(path: str) -> str:

@@ -1,14 +1,18 @@
 """What `/health` says of a worker that has started."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fencepost.cluster.info import HealthStatus
+from fencepost.config.worker import WorkerConfig
+from fencepost.rest.access.set_up import access_of
 from fencepost.telemetry.secret import hold
 from fencepost.worker.operation.cluster.probes import HealthCheck, Probes
 from fencepost.worker.progress import Progress
+from support.settings import SETTINGS
 
 
 def probes(absence: str | None, *, topic: Any = None, refusal: str | None = None) -> Probes:
@@ -29,6 +33,23 @@ def test_a_leader_that_cannot_write_an_assignment_says_why() -> None:
     assert health.status is HealthStatus.HEALTHY
     assert "It leads" in health.message
     assert "too large" in health.message
+
+
+def test_a_file_of_roles_that_cannot_be_used_is_named_until_it_can(tmp_path: Path) -> None:
+    users, roles = tmp_path / "users.properties", tmp_path / "roles"
+    users.write_text("alice=s3cret\n")
+    roles.write_text("user:alice admin *\n")
+    given = {"rest.basic.users.file": str(users), "rest.roles.file": str(roles)}
+    access = access_of(WorkerConfig({**SETTINGS, **given}))
+    assert str(roles) not in probes(None).health().message
+    roles.write_text("user:alice owner *\n")
+    health = probes(None).health()
+    assert health.status is HealthStatus.HEALTHY
+    assert str(roles) in health.message
+    assert "owner" not in health.message, "whoever may ask for health need not see roles"
+    assert access.asks
+    roles.write_text("user:alice view *\n")
+    assert str(roles) not in probes(None).health().message
 
 
 def test_a_worker_without_spark_is_not_ready_and_says_why_without_secrets() -> None:

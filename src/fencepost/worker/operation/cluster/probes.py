@@ -1,10 +1,11 @@
 """Health and metrics of this worker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from fencepost.cluster.info import Health, HealthStatus
 from fencepost.cluster.leadership import LeaderState
+from fencepost.config.watched import stale_files
 from fencepost.storage.config_topic import ConfigTopic
 from fencepost.telemetry.secret import hide
 from fencepost.worker.operation.observation.figures import Figures
@@ -16,6 +17,7 @@ _HEALTHY = "Worker has completed startup and is ready to handle requests."
 _STARTING = "Worker is still starting up."
 _WITHOUT_SPARK = "Worker answers requests, but cannot run tasks: Spark is not running, and is started again."
 _REFUSED = "It leads, and fails to write what it decides:"
+_STALE = "What these files said before they were changed is still in use (the log says why):"
 _UNHEALTHY = "Worker was unable to handle this request and may be unable to handle other requests."
 
 
@@ -58,7 +60,11 @@ class HealthCheck:
         absence = self._spark.absence
         if absence is not None:
             return Health(HealthStatus.STARTING, f"{_WITHOUT_SPARK} {hide(absence)}")
-        refusal = self._leader.refusal
-        if refusal is not None:  # a restart would not mend it, so the worker stays healthy
-            return Health(HealthStatus.HEALTHY, f"{_HEALTHY} {_REFUSED} {hide(refusal)}")
-        return Health(HealthStatus.HEALTHY, _HEALTHY)
+        return Health(HealthStatus.HEALTHY, " ".join([_HEALTHY, *self._troubles()]))
+
+    def _troubles(self) -> Iterator[str]:
+        """Yield what a restart would not mend, so that the worker stays healthy."""
+        if (refusal := self._leader.refusal) is not None:
+            yield f"{_REFUSED} {hide(refusal)}"
+        if stale := stale_files():
+            yield f"{_STALE} {', '.join(stale)}."

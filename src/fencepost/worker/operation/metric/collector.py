@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from fencepost.api.hosted_task import PLUGIN_FIGURES
 from fencepost.cluster.info import RetentionInfo
 from fencepost.cluster.leadership import LeaderState
+from fencepost.config.watched import stale_files
 from fencepost.mirror.metric.kinds import KINDS, FigureKind
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, StatusTable
@@ -174,6 +175,11 @@ class WorkerMetrics(Collector):
             "fencepost_leader_refused",
             "1 if this worker leads and cannot write an assignment, so that nothing moves: GET /health says why.",
             float(self._figures.leader.refusal is not None),
+        )
+        yield _single(
+            "fencepost_stale_files",
+            "Files of roles, users or certificates that were changed and cannot be used: GET /health names them.",
+            len(stale_files()),
         )
         yield _restarts({"connector": self._figures.connector_startups()["restarts"], "task": self._totals.restarts})
         ended = _metric(
