@@ -6,14 +6,17 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pyarrow as pa
 import pytest
 
-from fencepost.api import FatalError, RecordError, UnavailableError
+from fencepost.api import FatalError, RecordError, RetriableError, UnavailableError
 from fencepost.api.errors import LaggingError
+from fencepost.converter.registry import client as client_of_registry
 from fencepost.converter.registry.avro.converter import AvroConverter
 from fencepost.converter.registry.client import Reference, Registry, WrittenSchema
 from fencepost.converter.registry.settings import RegistrySettings
@@ -22,6 +25,8 @@ from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition
+from fencepost.spark.row.registry import ValueRegistry
+from fencepost.spark.row.registry_bytes import RegistryBytes
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
@@ -146,6 +151,37 @@ def test_no_record_is_dropped_for_a_registry_that_is_behind(scripted: ScriptedRe
     thread.join(60)
     assert found == [7, 7]
     assert tolerance.counters.skipped == 0
+
+
+FRAME_ASKS: dict[str, Callable[[ValueRegistry, RegistryBytes], object]] = {
+    "id": lambda values, _: values.by_key(ONE),
+    "subject": lambda values, _: values.latest("t"),
+    "written": lambda _, writer: writer.written(pa.RecordBatch.from_pydict({"value": pa.array([7], pa.int32())})),
+}
+
+
+@pytest.mark.parametrize("what", FRAME_ASKS)
+def test_a_frame_waits_for_a_registry_that_is_behind_and_blames_the_value_in_the_end(
+    scripted: ScriptedRegistry, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An executor that gave up at the first answer would be followed by one that asks for the first time."""
+    monkeypatch.setattr(client_of_registry, "_BEHIND_FOR_S", 1.0)
+    settings = {"schema.registry.url": scripted.url}
+    avro = AvroConverter({**settings, "auto.register.schemas": "false", "converter.type": "value"})
+    values, writer = ValueRegistry(settings, "AVRO"), RegistryBytes(avro, "t")
+    scripted.status, scripted.body = 404, refusal(40403)
+    with pytest.raises((RecordError, RetriableError), match="no") as caught:
+        FRAME_ASKS[what](values, writer)
+    assert not isinstance(caught.value, LaggingError)
+    asked = len(scripted.asked)
+    assert asked > 1
+    monkeypatch.setattr(client_of_registry, "_BEHIND_FOR_S", 600.0)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(FRAME_ASKS[what], ValueRegistry(settings, "AVRO"), writer)
+        eventually(lambda: len(scripted.asked) > asked + 1, within_s=60)
+        scripted.body = {"schema": '"int"', "id": 1, "version": 2, "subject": "t-value"}
+        scripted.status = 200
+        assert answer.result(60) is not None
 
 
 def test_an_incompatible_schema_says_the_subject_the_rule_and_what_to_do(scripted: ScriptedRegistry) -> None:

@@ -1,9 +1,11 @@
 """The schema registry of a DataFrame connector or of a query: the schemas of its topics, and by id."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencepost.api import Converter, RecordError, RetriableError
+from fencepost.api.errors import LaggingError
 from fencepost.config import ConfigError
 from fencepost.spark.row.registry_schema import ReaderSchema
 
@@ -33,6 +35,24 @@ def registry_converter(name: str, settings: Mapping[str, Any]) -> Converter:
     return made
 
 
+T = TypeVar("T")
+
+_AGAIN_S = 0.5
+
+
+def settled(ask: Callable[[], T]) -> T:
+    """Return what a registry answers once it can no longer be behind: within seconds.
+
+    The processes of executors are short-lived: a job that is repeated may meet one that asks for the first time,
+    again and again. Raises what `ask` raises, other than LaggingError.
+    """
+    while True:
+        try:
+            return ask()
+        except LaggingError:
+            time.sleep(_AGAIN_S)
+
+
 class ValueRegistry:
     """What a DataFrame asks its registry. For any process."""
 
@@ -57,7 +77,7 @@ class ValueRegistry:
         """
         subject = self._subject or f"{topic}-value"
         try:
-            key, written = self._registry.latest(subject)
+            key, written = settled(lambda: self._registry.latest(subject))
         except RecordError as error:
             raise RetriableError(
                 f"{error}. The columns of topic {topic} are those of the newest schema of subject {subject}: register "
@@ -73,10 +93,11 @@ class ValueRegistry:
 
     def by_key(self, key: "SchemaKey") -> ReaderSchema:
         """Return a schema, by its id or its GUID. Raises RecordError if there is none, or else as `latest`."""
-        return self._made(int(key.id or 0), self._registry.schema(key))
+        return self._made(int(key.id or 0), settled(lambda: self._registry.schema(key)))
 
     def _made(self, id_: int, written: Any) -> ReaderSchema:
-        references = tuple((name, each.text) for name, each in self._registry.referenced(written).items())
+        referenced = settled(lambda: self._registry.referenced(written))
+        references = tuple((name, each.text) for name, each in referenced.items())
         return ReaderSchema(id_, written.type, written.text, references, self._mapping)
 
 

@@ -12,6 +12,7 @@ from fencepost.converter.registry.avro.names import PRECISION
 from fencepost.record import Field, Repeated
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
 from fencepost.spark.row.columns import topic_names
+from fencepost.spark.row.registry import settled
 from fencepost.task.life.columns import column_to_bytes
 
 _PLAIN: Mapping[pa.DataType, SchemaType] = {
@@ -48,12 +49,16 @@ class RegistryBytes:
         schema = connect_schema(column.type, is_optional=not pa.types.is_struct(column.type))
         values = _python(column)
         topics = topic_names(batch[_TOPIC]) if self._topic is None else Repeated(self._topic, len(values))
+        made = settled(lambda: self._bytes(topics, schema, values))
+        arrays = [pa.array(list(made), pa.binary()) if name == _VALUE else batch[name] for name in batch.schema.names]
+        return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+    def _bytes(self, topics: Sequence[str], schema: Schema, values: Sequence[Any]) -> Sequence[bytes | None]:
         made = column_to_bytes(self._converter, topics, schema, values)
         if made is None:  # one of them does not fit, or the registry has something against them: what is said now
             pairs = zip(topics, values, strict=True)
             made = [self._converter.from_connect_data(topic, schema, value) for topic, value in pairs]
-        arrays = [pa.array(list(made), pa.binary()) if name == _VALUE else batch[name] for name in batch.schema.names]
-        return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+        return made
 
 
 def connect_schema(kind: pa.DataType, *, is_optional: bool = True) -> Schema:
