@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import cast
@@ -21,12 +22,17 @@ from fencepost.worker.host.frame.watch import _Asking
 SLOW_S = 120.0
 
 
-def sleeping(runtime: SparkRuntime, tag: str, tasks: int, ms: str) -> int:
-    """Run a job whose tasks sleep for so long each, by their number `id`; returns how many have done so."""
+def sleeping(runtime: SparkRuntime, tag: str, seconds: Sequence[float]) -> int:
+    """Run a job with a task for each of these times, which sleeps for so long; returns how many have done so."""
+
+    def sleep(for_s: float) -> None:
+        import time
+
+        time.sleep(for_s)
+
     runtime.adopt_thread(tag)
     runtime.context.setInterruptOnCancel(True)
-    numbers = runtime.session.range(0, tasks, 1, tasks)
-    return len(numbers.selectExpr(f"reflect('java.lang.Thread', 'sleep', {ms}) as slept").collect())
+    return runtime.context.parallelize(seconds, len(seconds)).map(sleep).count()
 
 
 def test_a_job_that_has_no_cores_waits_for_executors_until_it_has(runtime: SparkRuntime) -> None:
@@ -38,10 +44,10 @@ def test_a_job_that_has_no_cores_waits_for_executors_until_it_has(runtime: Spark
 
     with ThreadPoolExecutor(2) as pool:
         # Its first task ends soon, so that Spark writes down that the others run; else it does so every ten seconds.
-        large = pool.submit(sleeping, runtime, "large", cores + 1, "if(id = 0, 300L, 600000L)")
+        large = pool.submit(sleeping, runtime, "large", [0.3] + cores * [600.0])
         try:
             eventually(lambda: waits("large") is False, within_s=SLOW_S)
-            small = pool.submit(sleeping, runtime, "small", 2, "1L")
+            small = pool.submit(sleeping, runtime, "small", [0.001, 0.001])
             eventually(lambda: waits("small"), within_s=SLOW_S)
             assert waits("large") is False
         finally:
