@@ -473,8 +473,8 @@ def test_a_failure_of_reading_ahead_is_raised_by_the_next_poll(
     members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member = begun(members)
-    log_writer.send(members.topic, numbered(0, 5), 0)
     monkeypatch.setattr(fetched_queue, "Answered", damaged)
+    log_writer.send(members.topic, numbered(0, 5), 0)
     eventually(lambda: member.read_ahead(10) or fetcher_of(member)._waiting.failure is not None, within_s=60)
     with pytest.raises(CorruptBatchError, match="The batch at offset 0"):
         member.poll(0, 10)

@@ -198,8 +198,7 @@ class CutCampaign:
                 worker.properties["bootstrap.servers"] = ",".join(servers[each.first - 1 :] + servers[: each.first - 1])
             worker.start(WITHIN_S)
         elif fault.restart is Restart.SLOT and isinstance(worker, Worker):
-            slots = worker.slots()
-            os.kill(slots[sorted(slots)[0]], signal.SIGKILL)
+            _kill_a_slot(worker)
         marks = self._marks()
         workers = [one for one in self._workers.values() if isinstance(one, Worker)]
         with ThreadPoolExecutor(2) as pool:
@@ -305,6 +304,11 @@ class CutCampaign:
         with (self._workers[HERE].directory / FED_LINES).open("ab") as file:
             file.write(b"".join(_record(n) + b"\n" for n in numbers))
         return True
+
+
+def _kill_a_slot(worker: Worker) -> None:
+    slots: dict[str, int] = eventually(worker.slots, within_s=WITHIN_S)  # none lives while one is started again
+    os.kill(min(slots.items())[1], signal.SIGKILL)
 
 
 def _asked(worker: Worker) -> float:
