@@ -21,6 +21,7 @@ from support.chaos.java_targets import JavaTarget
 from support.chaos.missed import Missed
 from support.chaos.processes import is_alive, resume
 from support.chaos.sink_gates import Life, SinkGates, Stop
+from support.explained import explained
 from support.host_processes import hosts, hosts_of_connectors
 from support.worker import Worker
 
@@ -249,10 +250,11 @@ class JavaFaults:
                 left.remove(target)
                 if target.name in of_target:
                     of_target[target.name].took_s = time.monotonic() - began
-            assert not left, f"{[each.name for each in left]} do not go on: {self._states()}"
+            assert not left, f"{[each.name for each in left]} do not go on"
             return True
 
-        eventually(are_past, within_s=RECOVERY_S, every_s=0.1)
+        with explained(self._states):
+            eventually(are_past, within_s=RECOVERY_S, every_s=0.1)
 
     def _states(self) -> dict[str, object]:
         return {target.name: self._worker.status(target.name).get("tasks") for target in self._targets}

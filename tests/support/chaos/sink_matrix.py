@@ -23,6 +23,7 @@ from support.chaos.processes import is_alive
 from support.chaos.sink_gates import Life, SinkGates, Stop
 from support.chaos.sink_log import SinkFile
 from support.chaos.sink_point import SinkPhase, SinkPoint, SinkRound
+from support.explained import explained
 from support.feed import Repeatedly
 from support.proxy import Action, ApiKey, KafkaProxy, Rule
 from support.worker import Worker
@@ -233,10 +234,11 @@ class SinkMatrix:
                 if index not in took_s and hold.target.file.read().is_followed(life.name, PARTITIONS):
                     took_s[index] = time.monotonic() - began
             missing = [str(hold.point) for index, hold in enumerate(holds) if index not in took_s]
-            assert not missing, f"nobody goes on behind {missing}: {self._states()}"
+            assert not missing, f"nobody goes on behind {missing}"
             return True
 
-        eventually(are_all_back, within_s=RECOVERY_S, every_s=0.1)
+        with explained(self._states):
+            eventually(are_all_back, within_s=RECOVERY_S, every_s=0.1)
         return [took_s[index] for index in range(len(holds))]
 
     def _await_commits(self, targets: Sequence[SinkTarget]) -> None:
@@ -247,10 +249,11 @@ class SinkMatrix:
             for target, ends in list(left.items()):
                 if target.is_committed_up_to(ends):
                     del left[target]
-            assert not left, f"{[target.name for target in left]} do not commit: {self._states()}"
+            assert not left, f"{[target.name for target in left]} do not commit"
             return True
 
-        eventually(are_there, within_s=RECOVERY_S, every_s=0.2)
+        with explained(self._states):
+            eventually(are_there, within_s=RECOVERY_S, every_s=0.2)
 
     def _states(self) -> dict[str, list[str]]:
         return {target.name: self._worker.task_states(target.name) for target in self._targets}
