@@ -69,17 +69,16 @@ unit: setup ## unit tests, and what the pages say: no network, no Spark
 integration: setup ## tests with the real broker and real Spark
 	$(VENV)/bin/pytest -q tests/conformance tests/integration
 
-# All share the cores, what measures how long a recovery takes, too: its limits hold beside others. One process begins
-# with the last files, which compute, the others with the first ones, which are long and wait for the most part; so both
-# cores are busy, and all end at about the same time: four of these and one that computes; with three, two cores were idle
-# for a fifth of the time (tests/support/both_ends.py).
+# All share the cores, what measures how long a recovery takes, too: its limits hold beside others. One process runs the
+# campaigns of faults, one begins with the last files, which compute (tests/support/both_ends.py). With three processes, two
+# cores were idle for a fifth of the time; with five, tests starved each other and took twice as long.
 # The unit tests are in `make check`.
 SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs
 # The archive of Spark's classes takes long if it is made beside tests, all of which wait for it. Meanwhile the tests are
 # compiled: each process would do that for itself.
 test: setup ## what needs real parts: faults, planted bugs, model, integration, conformance, docs
 	@$(VENV)/bin/pytest -q --collect-only $(SHARED) > /dev/null & $(PY) -m fencepost.spark.session.archive_making; wait
-	$(VENV)/bin/pytest -q -n 5 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(TEXTS)) $(SHARED)
+	$(VENV)/bin/pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(TEXTS)) $(SHARED)
 
 bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/explanation/benchmarks.md
 	$(PY) -m bench

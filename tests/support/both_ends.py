@@ -2,10 +2,13 @@
 
 The first tests in the list wait most of the time, for sessions to run out and for what was killed to come back; the
 last ones compute, in Spark. One process begins at the end, the others at the beginning: what waits runs beside what
-computes. Four files that wait leave the cores to a fifth one: all processes but one begin with the first files.
+computes.
+
+A campaign of `tests/chaos` takes both cores by itself. Two at a time would starve each other until what is waited for
+runs out, and is done again, several times over: these files are one process's.
 
 The tests of a directory below `tests/integration` share a worker, a Spark or brokers, which each process has to start
-for itself. So such a directory is one process's, from its first file to its last. Only where nothing else is left do
+for itself. So such a directory is one process's as well, from its first file to its last. Only where nothing else is left do
 others help with the directory that has most files left. So that this is rare, two processes begin with the largest
 directories, which would be left over otherwise.
 """
@@ -19,6 +22,7 @@ from xdist.scheduler import LoadFileScheduling
 
 _AT_THE_END = "gw0"
 _LARGEST_FIRST = ("gw1", "gw2")
+_CAMPAIGNS = PurePosixPath("tests/chaos")
 _SHARING = PurePosixPath("tests/integration")
 
 
@@ -52,6 +56,6 @@ def next_file(left: Sequence[str], own: str, others: Iterable[str], process: str
 
 
 def room_of(file: str) -> str:
-    """Return what one process is to run alone: a directory whose tests share something, or the file."""
+    """Return what one process is to run alone: a directory, or the file."""
     directory = PurePosixPath(file).parent
-    return str(directory) if _SHARING in directory.parents else file
+    return str(directory) if directory == _CAMPAIGNS or _SHARING in directory.parents else file
