@@ -8,9 +8,9 @@ A campaign of `tests/chaos` takes both cores by itself. Two at a time would star
 runs out, and is done again, several times over: these files are one process's.
 
 The tests of a directory below `tests/integration` share a worker, a Spark or brokers, which each process has to start
-for itself. So such a directory is one process's as well, from its first file to its last. Only where nothing else is left do
-others help with the directory that has most files left. So that this is rare, two processes begin with the largest
-directories, which would be left over otherwise.
+for itself. So such a directory is one process's as well, from its first file to its last. Only where nothing else is
+left do others help with the directory that has most files left. So that this is rare, two processes begin with the
+largest directories, which would be left over otherwise.
 """
 
 from collections import Counter
