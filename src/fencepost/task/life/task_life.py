@@ -36,26 +36,13 @@ _MOST_FIGURES_FAILED = 5  # in a row, a second apart: a single failure may be a 
 Report = Callable[[TaskReport | LostTask], None]
 
 
-def start_task(task: Any) -> None:
-    """Call an author's `start`. An error fails the task, as in Kafka Connect: also one after which others are repeated.
-
-    Raises FatalError instead of RetriableError.
-    """
-    try:
-        task.start()
-    except RetriableError as error:
-        raise FatalError(
-            f"start() raised {type(error).__name__}, and only poll, put and process are repeated after that: try again "
-            f"within start(), or connect in one of those: {error}"
-        ) from error
-
-
 class TaskLife(ABC):
     """Runs one start of a task in its own thread, and reports its states."""
 
     counters: Counters
     starts_over: ClassVar[tuple[type[Exception], ...]]
     """The errors after which another instance is tried."""
+    _has_run = False  # whether it has ever been RUNNING
 
     def __init__(self, spec: TaskSpec, report: Report) -> None:
         self.spec = spec
@@ -165,6 +152,24 @@ class TaskLife(ABC):
             self._back_off.failed()
         return has_committed
 
+    def _start(self, task: Any) -> None:
+        """Call the `start` of the author's task. Raises FatalError instead of RetriableError if no instance has run.
+
+        An error fails the task then, as in Kafka Connect, also one after which other calls are repeated. Kafka Connect
+        would not start a task again that has run. So a passing error does not fail it then: `start` is repeated.
+        """
+        try:
+            task.start()
+        except RetriableError as error:
+            what = f"start() raised {type(error).__name__}, and"
+            if self._has_run:
+                self.report(self.counters.state, f"{what} is tried again: {error}")
+                raise
+            raise FatalError(
+                f"{what} only poll, put and process are repeated after that: try again within start(), or connect in "
+                f"one of those: {error}"
+            ) from error
+
     def _stop(self, task: Any) -> None:
         """Call the `stop` of the author's task, and log what it raises."""
         try:
@@ -193,6 +198,7 @@ class TaskLife(ABC):
         """Report a change of state, or of `trace`, which holds until the next report."""
         self.control.move()
         self.counters.state, self._remark.trace = state, trace
+        self._has_run = self._has_run or state is RunState.RUNNING
         if not self._is_abandoned:
             self._report(self.snapshot())
 

@@ -25,7 +25,7 @@ from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.life.plugins import connector_of
 from fencepost.task.life.remark import Elsewhere
-from fencepost.task.life.task_life import Report, TaskLife, start_task
+from fencepost.task.life.task_life import Report, TaskLife
 from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.hosted_context import HostedContext
@@ -116,7 +116,7 @@ class SinkRunner(TaskLife):
                 context.reporter = reporter
                 context.next_offsets = loop.next_offsets
             try:
-                start_task(task)
+                self._start(task)
                 self._loop, self.input = loop, self._member(loop)
                 self.report(RunState.RUNNING)
                 loop.run(self.input)

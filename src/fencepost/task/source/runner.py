@@ -29,7 +29,7 @@ from fencepost.task.life.counters import Counters
 from fencepost.task.life.plugins import connector_of, place_of
 from fencepost.task.life.producing_life import Admit, ProducingLife, StartOverError
 from fencepost.task.life.remark import Elsewhere
-from fencepost.task.life.task_life import Report, start_task
+from fencepost.task.life.task_life import Report
 from fencepost.task.life.task_run import TaskRun
 from fencepost.task.source.boundary import Boundary, boundary_of
 from fencepost.task.source.client_choice import batches_refusal, chosen_conf
@@ -98,7 +98,7 @@ class TaskRunner(ProducingLife):
                 if isinstance(task, MirrorTask):  # its start reads a cluster, which may be away
                     task.start()
                 else:
-                    start_task(task)  # step 8
+                    self._start(task)  # step 8
                 self.report(RunState.RUNNING)
                 loop.run(delivery)
             finally:

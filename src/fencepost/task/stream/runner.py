@@ -21,7 +21,7 @@ from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.life.plugins import connector_of
 from fencepost.task.life.producing_life import Admit, ProducingLife
-from fencepost.task.life.task_life import Report, start_task
+from fencepost.task.life.task_life import Report
 from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink.subscription import subscription
 from fencepost.task.stream.boundary import stream_boundary_of
@@ -90,7 +90,7 @@ class StreamRunner(ProducingLife):
                 self._replaced,
             )
             try:
-                start_task(task)
+                self._start(task)
                 whole = (self.spec.input.resend_topic,)
                 positions = self._takeover.positions(self.spec, self.control)  # step 7, E3, E20
                 self.input = GroupInput(

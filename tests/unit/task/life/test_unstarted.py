@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import FatalError, RetriableError, SinkTask, SourceTask, StreamTask
+from fencepost.api import FatalError, FencedError, RetriableError, SinkTask, SourceTask, StreamTask
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import DeadLetterSpec, OutputSpec, TaskSpec
+from fencepost.task.life import task_life
 from fencepost.task.sink import runner as sink
 from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.source import runner as source
@@ -45,7 +46,16 @@ def no_task(spec: TaskSpec) -> tuple[Any, Any]:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any], module: Any, **refused: object) -> tuple[int, str]:
-    """Run a start whose dead letters are refused. Returns how often its processor was closed, and its trace."""
+    """Run a start that fails before it has run. Returns how often its processor was closed, and its trace."""
+    closed, reports = reported(monkeypatch, kind, module, **refused)
+    assert [report.state for report in reports] == ["FAILED"]
+    return closed, reports[0].trace or ""
+
+
+def reported(
+    monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any], module: Any, **refused: object
+) -> tuple[int, list[TaskReport]]:
+    """Run a start to its end. Returns how often its processor was closed, and its reports."""
     processor, reports = Processor(), list[TaskReport]()
     made = {"processor_of", "sink_processor_of", "stream_processor_of"} & set(vars(module))
     for name in made:
@@ -57,9 +67,10 @@ def run(monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any], module: Any, 
     )
     life = kind(spec, lambda *_, **__: Admission(True), reports.append)
     monkeypatch.setattr(life, "_open_delivery", lambda: None, raising=False)
+    monkeypatch.setattr(life, "_member", lambda _: None, raising=False)
+    monkeypatch.setattr(life, "_takeover", SimpleNamespace(positions=lambda *_: None), raising=False)
     life.run()
-    assert [report.state for report in reports] == ["FAILED"]
-    return processor.closed, reports[0].trace or ""
+    return processor.closed, reports
 
 
 @pytest.mark.parametrize(
@@ -102,3 +113,36 @@ def test_a_task_fails_when_its_start_raises_a_retriable_error(
     assert "start() raised RetriableError" in trace
     assert "the feed is away" in trace
     assert (closed, starts) == (1, ["start"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "base", "loop"),
+    [
+        (TaskRunner, source, SourceTask, "SourceLoop"),
+        (StreamRunner, stream, StreamTask, "StreamLoop"),
+        (SinkRunner, sink, SinkTask, "SinkLoop"),
+    ],
+)
+def test_a_task_that_has_run_survives_a_retriable_error_of_its_next_start(
+    monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any], module: Any, base: Any, loop: str
+) -> None:
+    """Kafka Connect does not call `start` again when a membership is lost; here its database may be away then."""
+    starts = iter([None, RetriableError("the feed is away"), RetriableError("the feed is away"), None])
+    runs = iter([FencedError("the membership is lost"), FatalError("enough")])
+
+    def raise_next(errors: Any) -> None:
+        error = next(errors)
+        if error is not None:
+            raise error
+
+    methods = dict.fromkeys(base.__abstractmethods__, lambda *_: None)
+    task = type("Own", (base,), {**methods, "start": lambda _: raise_next(starts), "stop": lambda _: None})()
+    monkeypatch.setattr(task_life, "_PAUSES_S", (0.0,))
+    monkeypatch.setattr(module, "DeadLetters", lambda *_: SimpleNamespace(close=lambda: None), raising=False)
+    monkeypatch.setattr(module, "GroupInput", lambda *_, **__: SimpleNamespace(close=lambda: None), raising=False)
+    monkeypatch.setattr(module, loop, lambda *_, **__: SimpleNamespace(run=lambda *_: raise_next(runs)))
+    _, reports = reported(monkeypatch, kind, module, connector_of=lambda _: (SimpleNamespace(), task))
+    assert [report.state for report in reports] == ["RUNNING"] * 4 + ["FAILED"]
+    away = "start() raised RetriableError, and is tried again: the feed is away"
+    assert [report.trace for report in reports[:-1]] == [None, away, away, None]
+    assert "enough" in str(reports[-1].trace)
