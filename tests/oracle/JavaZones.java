@@ -9,7 +9,7 @@ import java.util.TreeMap;
 /**
  * Says how SimpleDateFormat reads and writes zones, as Kafka's TimestampConverter makes it: in UTC.
  *
- * With "names": for each name of a zone, by how many minutes it is ahead of UTC, and since which year, 1970 at least.
+ * With "names": for each name of a zone, by how many minutes it is ahead of UTC, and since which year; empty: always.
  * Without arguments: for patterns and texts, milliseconds or "refused", and what is written for a moment. Lines, by tabs.
  */
 public final class JavaZones {
@@ -26,6 +26,7 @@ public final class JavaZones {
         "Pacific Standard Time", "Pacific Daylight Time", "Coordinated Universal Time", "Greenwich Mean Time",
         "India Standard Time", "Japan Standard Time", "Moscow Standard Time",
     };
+    private static final String[] NEVER_MOVED = {"UTC", "GMT", "gmt", "GMT-02:30", "Coordinated Universal Time"};
     private static final String[] ZONES = {"X", "XX", "XXX", "z", "zzzz", "Z", "ZZZ"};
 
     public static void main(String[] arguments) {
@@ -35,15 +36,20 @@ public final class JavaZones {
         }
         for (String zone : ZONES) {
             for (String[] texts : new String[][] {OFFSETS, NAMES}) {
-                for (String text : texts) {
-                    for (String day : new String[] {"2020-01-15", "2020-07-15"}) {
-                        String pattern = "yyyy-MM-dd HH:mm" + zone;
-                        String whole = day + " 12:00" + text;
-                        System.out.println(pattern + "\t" + whole + "\t" + read(pattern, whole));
-                    }
-                }
+                show(zone, texts, "2020-01-15", "2020-07-15");
             }
+            show(zone, NEVER_MOVED, "1969-12-31", "1900-01-01", "0001-01-15");
             System.out.println("yyyy-MM-dd HH:mm" + zone + "\t\t" + format("yyyy-MM-dd HH:mm" + zone).format(1594814400000L));
+        }
+    }
+
+    private static void show(String zone, String[] texts, String... days) {
+        for (String text : texts) {
+            for (String day : days) {
+                String pattern = "yyyy-MM-dd HH:mm" + zone;
+                String whole = day + " 12:00" + text;
+                System.out.println(pattern + "\t" + whole + "\t" + read(pattern, whole));
+            }
         }
     }
 
@@ -82,28 +88,27 @@ public final class JavaZones {
             return "";
         }
         int year = 2037;
-        while (year > 1970 && found.equals(minutes(name, year - 1))) {
+        while (year > 1 && found.equals(minutes(name, year - 1))) {
             year--;
         }
-        return year == 2037 ? "" : found + "\t" + (year == 1970 ? year : year + 1);  // it may have changed within a year
+        return year == 2037 ? "" : found + "\t" + (year == 1 ? "" : year + 1);  // it may have changed within a year
     }
 
     /** Return null if the offset is another one in winter, or only a part of the name is read. */
     private static Long minutes(String name, int year) {
         Long found = null;
         for (String day : new String[] {"-01-15", "-07-15"}) {
-            String begin = year + day + " 12:00 ";
+            String begin = String.format("%04d", year) + day + " 12:00 ";
             ParsePosition place = new ParsePosition(0);
             java.util.Date read = format("yyyy-MM-dd HH:mm z").parse(begin + name, place);
             if (read == null || place.getIndex() != begin.length() + name.length()) {
                 return null;
             }
-            long utc = java.time.LocalDate.parse(year + day).toEpochDay() * 86_400_000 + 43_200_000;
-            long minutes = (utc - read.getTime()) / 60_000;
-            if (found != null && found != minutes) {
+            long ahead = format("yyyy-MM-dd HH:mm").parse(begin, new ParsePosition(0)).getTime() - read.getTime();
+            if (ahead % 60_000 != 0 || (found != null && found != ahead / 60_000)) {
                 return null;
             }
-            found = minutes;
+            found = ahead / 60_000;
         }
         return found;
     }

@@ -1,7 +1,8 @@
 """Zones of time in a text, as Java's `SimpleDateFormat` reads them.
 
 Names are those of `java_zones.tsv`, which `tests/oracle/JavaZones.java` has asked Java for, in English, each with the
-year since which it is ahead of UTC by the same time. A name is that of Java's first zone that has it: IST is Israel's.
+year since which it is ahead of UTC by the same time; without a year, it always is. A name is that of Java's first zone
+that has it: IST is Israel's.
 """
 
 import re
@@ -68,4 +69,5 @@ def _named(text: str, at: int) -> Zone:
 def _names() -> list[tuple[str, int, int]]:
     """Return the names, in lower case, long ones first."""
     lines = (line.split("\t") for line in _NAMES.read_text(encoding="utf-8").splitlines())
-    return sorted(((name, int(minutes), int(since)) for name, minutes, since in lines), key=lambda each: -len(each[0]))
+    found = ((name, int(minutes), int(since) if since else ALWAYS) for name, minutes, since in lines)
+    return sorted(found, key=lambda each: -len(each[0]))
