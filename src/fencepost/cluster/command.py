@@ -15,7 +15,7 @@ from fencepost.cluster.targets import fenced, kept, targets, with_target
 from fencepost.config.raw import RawConfig
 from fencepost.storage import records
 from fencepost.storage.assigned import changes
-from fencepost.storage.change import RestartRequested, SessionKey, WorkerAssignment
+from fencepost.storage.change import Assignment, RestartRequested, SessionKey, WorkerAssignment
 from fencepost.storage.fold import after
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.records import Encoded
@@ -277,7 +277,8 @@ class Reassign:
     """Spread the work over the current members, if that changes anything.
 
     The work of a lost worker is kept for it for `delay_ms`. Members of an older version read the assignment as one
-    record: it is written so while there are such members, and gives them nothing if no record can hold it.
+    record: it is written so while there are such members, and gives them nothing if no record can hold it. Where that
+    form begins, nothing moves yet: an older worker waits only for tasks that it has seen with another one.
     """
 
     members: tuple[Member, ...]
@@ -293,15 +294,21 @@ class Reassign:
         work = wanted(snapshot)
         readers = tuple(m for m in self.members if m.reads_placements)
         if len(readers) < len(self.members):
-            new = assign(self.members, work, previous, generation, waiting)
-            key, value = records.assignment(new)
-            if len(key) + len(value or b"") <= _MOST_IN_ONE:
-                return [] if same_work(previous, new) else [(key, value)]
+            moved = assign(self.members, work, previous, generation, waiting)
+            is_series = previous is not None and previous.series is not None
+            new = replace(previous, generation=generation, series=None) if previous and is_series else moved
+            if _fits_in_one(moved) and _fits_in_one(new):
+                return [] if same_work(previous, new) else [records.assignment(new)]
         new = assign(readers, work, previous, generation, waiting)
-        older = (WorkerAssignment(m.incarnation, m.url) for m in self.members if not m.reads_placements)
+        older = [WorkerAssignment(m.incarnation, m.url) for m in self.members if not m.reads_placements]
         series = previous.series if previous is not None and previous.series is not None else generation
         new = replace(new, workers=tuple(sorted((*new.workers, *older), key=_place)), series=series)
-        return [] if same_work(previous, new) else changes(previous, new)
+        return [] if same_work(previous, new) else changes(previous, new, is_read_by_older=bool(older))
+
+
+def _fits_in_one(assignment: Assignment) -> bool:
+    key, value = records.assignment(assignment)
+    return len(key) + len(value or b"") <= _MOST_IN_ONE
 
 
 def _place(worker: WorkerAssignment) -> tuple[str, str]:

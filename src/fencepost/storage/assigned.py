@@ -24,8 +24,12 @@ _Shares = Mapping[Holder, WorkerAssignment]
 _NOTHING = WorkerAssignment("", "")
 
 
-def changes(before: Assignment | None, now: Assignment) -> list[records.Encoded]:
-    """Return the records that lead from one assignment to another; all of them where the series begins. Pure."""
+def changes(before: Assignment | None, now: Assignment, *, is_read_by_older: bool = False) -> list[records.Encoded]:
+    """Return the records that lead from one assignment to another; all of them where the series begins. Pure.
+
+    If it `is_read_by_older` workers, the head names all workers: an older one reports which of its tasks have ended
+    only while it reads there that it is one of several.
+    """
     assert now.series is not None
     old = {} if before is None or before.series != now.series else _shares(before)
     new = _shares(now)
@@ -41,7 +45,7 @@ def changes(before: Assignment | None, now: Assignment) -> list[records.Encoded]
         *(records.placement(name, placed[name], now.series) for name in sorted(placed)),
         *(records.placement_removed(name) for name in sorted(moved - placed.keys())),
         *(records.holder_removed(each) for each in old if each not in new),
-        records.assignment_head(now.generation, now.series),
+        records.assignment_head(now.generation, now.series, now.workers if is_read_by_older else ()),
     ]
 
 

@@ -106,9 +106,10 @@ def _worker(w: WorkerAssignment) -> dict[str, Any]:
     return {"incarnation": w.incarnation, "url": w.url, "connectors": w.connectors, "tasks": [[*t] for t in w.tasks]}
 
 
-def assignment_head(generation: int, series: int) -> Encoded:
-    """Return the record that applies holders and placements. Workers that do not know these read: no work."""
-    return _record(ASSIGNMENT, {"generation": generation, "workers": [], "series": series})
+def assignment_head(generation: int, series: int, workers: Iterable[WorkerAssignment] = ()) -> Encoded:
+    """Return the record that applies holders and placements. Workers that do not know these read: no work for any."""
+    idle = [_worker(WorkerAssignment(w.incarnation, w.url)) for w in workers]
+    return _record(ASSIGNMENT, {"generation": generation, "workers": idle, "series": series})
 
 
 def holder(value: Holder, series: int) -> Encoded:

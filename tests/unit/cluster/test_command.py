@@ -1,5 +1,8 @@
 """What the leader writes: a snapshot in, records out."""
 
+from collections.abc import Sequence
+
+import orjson
 import pytest
 
 from fencepost.cluster.assignment import Member
@@ -17,10 +20,12 @@ from fencepost.cluster.command import (
     independent,
     other_records,
 )
+from fencepost.cluster.departure import Departures
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested
 from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.records import Encoded
 from support.memory_topic import MemoryTopic
 
 CONFIG = {"name": "c", "file": "f"}
@@ -126,6 +131,99 @@ def test_work_is_assigned_when_that_changes_something(topic: MemoryTopic) -> Non
     assert mine.tasks == (TaskId("c", 0), TaskId("c", 1))
     assert Reassign((member,)).decide(snapshot) == []
     assert snapshot.assignment.generation == 1
+
+
+class OlderWorker:
+    """A worker that reads an assignment from one record only, and waits for what its Departures say."""
+
+    def __init__(self, topic: MemoryTopic, incarnation: str) -> None:
+        self._topic, self.incarnation = topic, incarnation
+        self._read = MemoryTopic()
+        self.departures = Departures(60)
+
+    def write(self, command: Reassign) -> Sequence[Encoded]:
+        """Write what the leader decides, and read it."""
+        written = command.decide(self._topic.snapshot)
+        self._topic.write(*written)
+        self.read(*written)
+        return written
+
+    def read(self, *written: Encoded) -> None:
+        before = self._read.snapshot
+        self.departures.changed(before, self._read.write(*filter(None, map(_as_older, written))))
+
+    @property
+    def tasks(self) -> tuple[TaskId, ...]:
+        mine = self._read.snapshot.assigned_to(self.incarnation)
+        return () if mine is None else mine.tasks
+
+    @property
+    def named(self) -> list[str]:
+        assignment = self._read.snapshot.assignment
+        return [] if assignment is None else [each.incarnation for each in assignment.workers]
+
+    def waits_for(self, task: TaskId) -> bool:
+        return self.departures.blocks(task, self._read.snapshot.commit_offsets[task.connector], self.incarnation)
+
+
+def _as_older(record: Encoded) -> Encoded | None:
+    key, value = record
+    if key.startswith((b"fencepost-holder-", b"fencepost-placement-")):
+        return None
+    if key == b"fencepost-assignment" and value is not None:
+        value = orjson.dumps({name: field for name, field in orjson.loads(value).items() if name != "series"})
+    return key, value
+
+
+A, B, OLDER_B = Member("http://a:1", "a"), Member("http://b:1", "b"), Member("http://b:1", "b", reads_placements=False)
+
+
+def test_older_worker_waits_for_tasks_that_move_to_it_from_placements(topic: MemoryTopic) -> None:
+    configured = PutTaskConfigs("c", TASKS).decide(topic.snapshot)
+    older = OlderWorker(topic, "b")
+    older.read(*PutConnector("c", CONFIG).decide(MemoryTopic().snapshot), *configured)
+    topic.write(*configured)
+    older.write(Reassign((A,)))
+    older.write(Reassign((A, OLDER_B)))
+    assert older.tasks == (), "it reads first where everything runs"
+    older.write(Reassign((A, OLDER_B)))
+    (moved,) = older.tasks
+    assert older.waits_for(moved)
+    older.departures.ended("a", [(moved, topic.snapshot.commit_offsets["c"])])
+    assert not older.waits_for(moved)
+    assert older.write(Reassign((A, OLDER_B))) == []
+
+
+def test_form_of_an_assignment_stays_where_one_record_cannot_hold_the_next(
+    topic: MemoryTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
+    snapshot = topic.write(*Reassign((A,)).decide(topic.snapshot))
+    assert snapshot.assignment is not None
+    unmoved = records.assignment(snapshot.assignment)
+    monkeypatch.setattr("fencepost.cluster.command._MOST_IN_ONE", sum(map(len, filter(None, unmoved))) + 10)
+    snapshot = topic.write(*Reassign((A, OLDER_B)).decide(snapshot))
+    assert snapshot.assignment is not None
+    assert snapshot.assignment.series is not None
+    assert Reassign((A, OLDER_B)).decide(snapshot) == []
+
+
+def test_older_worker_reports_what_ends_when_placements_begin(
+    topic: MemoryTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configured = PutTaskConfigs("c", TASKS).decide(topic.snapshot)
+    older = OlderWorker(topic, "b")
+    older.read(*PutConnector("c", CONFIG).decide(MemoryTopic().snapshot), *configured)
+    topic.write(*configured)
+    older.write(Reassign((A, OLDER_B)))
+    (ending,) = older.tasks
+    monkeypatch.setattr("fencepost.cluster.command._MOST_IN_ONE", 100)
+    older.write(Reassign((A, OLDER_B)))
+    assert older.tasks == ()
+    assert older.departures.of("b", 100) == [(ending, topic.snapshot.commit_offsets["c"])]
+    older.write(Reassign((A, OLDER_B, Member("http://d:1", "d"))))
+    assert older.departures.of("b", 100), "each record names it"
+    assert older.named == ["a", "b", "d"], "one that is alone reports nothing"
 
 
 def test_a_roster_without_members_takes_no_work_away(topic: MemoryTopic) -> None:
