@@ -105,24 +105,55 @@ def test_what_a_registry_does_not_know_is_asked_again_before_a_record_is_blamed(
         now_s[0] = each
         with pytest.raises(LaggingError, match=text):
             ask(client)
-    now_s[0] = 4.0
-    for _ in range(2):
+    for each in (4.0, 5.9, 6.0):
+        now_s[0] = each
         with pytest.raises(RecordError, match=text):
             ask(client)
-    assert len(scripted.asked) == 5, "each record is asked for: it may have been read after the registry knew"
+    assert len(scripted.asked) == 5, "it is asked for again, but not for each record"
     scripted.status, scripted.body = 200, {"schema": '"int"', "id": 1, "version": 2, "subject": "s"}
+    now_s[0] = 8.0
     ask(client)
     assert registry(scripted.url).version("t-value", INT) == 2
 
 
-def test_a_schema_that_is_unknown_again_later_is_asked_for_anew(scripted: ScriptedRegistry) -> None:
+def test_unknown_schema_is_waited_for_again_once_it_was_not_used_for_long(scripted: ScriptedRegistry) -> None:
     scripted.status, scripted.body = 404, refusal(40403)
     now_s = [0.0]
     client = registry(scripted.url, clock=lambda: now_s[0])
-    for at_s, error in ((0.0, LaggingError), (29.0, RecordError), (30.0, LaggingError), (35.0, RecordError)):
+    for at_s, error in ((0, LaggingError), (29, RecordError), (600, RecordError), (1199, RecordError),
+                        (1800, LaggingError), (1805, RecordError)):  # fmt: skip
         now_s[0] = at_s
         with pytest.raises(error):
             client.schema(ONE)
+
+
+def waited_s(client: Registry, key: SchemaKey, now_s: list[float]) -> float:
+    """Return for how long a record with an unknown id is tried again before it is blamed."""
+    began_s = now_s[0]
+    while True:
+        try:
+            client.schema(key)
+        except LaggingError:
+            now_s[0] += 0.5
+        except RecordError:
+            return now_s[0] - began_s
+
+
+@pytest.mark.parametrize("ids", [7, 100_000])
+def test_many_interleaved_unknown_ids_are_waited_for_seconds_in_a_minute(scripted: ScriptedRegistry, ids: int) -> None:
+    scripted.status, scripted.body = 404, refusal(40403)
+    now_s, waits = [0.0], []
+    client = registry(scripted.url, clock=lambda: now_s[0])
+    for record in range(100):
+        waits.append(waited_s(client, SchemaKey(record % ids), now_s))
+        now_s[0] += 0.125
+    assert sum(waits) == 8.0
+    if ids == 7:
+        assert len(scripted.asked) < 80, "each of them is asked for every two seconds"
+        now_s[0] += 61
+        assert sum(waited_s(client, SchemaKey(each), now_s) for each in range(7)) == 8.0, "those without a wait so far"
+        with ThreadPoolExecutor(1) as other_task:
+            assert other_task.submit(waited_s, client, SchemaKey(8), now_s).result(60) == 4.0
 
 
 def test_a_subject_without_the_schema_has_no_version(scripted: ScriptedRegistry) -> None:

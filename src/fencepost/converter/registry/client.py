@@ -5,8 +5,9 @@ itself, and tells apart what a refusal means (`answer`).
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from threading import Lock
+from threading import Lock, local
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 from uuid import UUID
@@ -23,7 +24,12 @@ T = TypeVar("T")
 
 _REFUSED_FOR_S = 10.0  # a refusal is remembered, so that each record of a batch is not asked for again
 _BEHIND_FOR_S = 4.0  # a node of the registry may not know for so long what another one has registered
-_ASKED_ANEW_S = 30.0  # after the first time; then it may be behind with something else of this name
+_ASKED_AGAIN_S = (
+    2.0  # what was waited for in vain is asked for no oftener, so that a batch does not ask for each record
+)
+_FORGOTTEN_AFTER_S = 600.0  # since the last use; then it may be behind with something else of this name
+_MOST_IN_VAIN, _WITHIN_S = 2, 60.0  # waits of a task: more would take it out of its group, or stop it for good
+_OVER = float("-inf")
 _DEEPEST = 100  # references within references
 
 
@@ -164,15 +170,16 @@ class Registry:
     def _remembered(
         self, key: tuple[Any, ...], request: Request, ask: Callable[[], T], answers: Cache[Any] | None = None
     ) -> T:
-        refused = self._refusals.get(key)
+        refused = self._refusals.get(key) or self._missing.refusals.get(key)
         if refused is not None:
             raise RecordError(str(refused))
         try:
             found: T = (self._answers if answers is None else answers).get_or(key, lambda: request.answer(ask))
             return found
-        except NotFoundError as error:  # not remembered: the next record may have been read after it was registered
+        except NotFoundError as error:
             if self._missing.may_come(key):
                 raise LaggingError(f"{error} (or it does not know it yet: it is asked again)") from error
+            self._missing.refusals.put(key, error)
             raise
         except RecordError as error:
             self._refusals.put(key, error)
@@ -204,16 +211,30 @@ class Registry:
         return None
 
 
-class _Missing:
-    """What the registry did not know, and since when."""
+class _Missing(local):
+    """What the registry did not know: how long it is waited for, and when it is asked for again.
+
+    Each thread, that is each task, has its own: what one waits for in vain costs no other one its waits.
+    """
 
     def __init__(self, size: int, clock: Callable[[], float]) -> None:
+        self.refusals: Cache[RecordError] = Cache(size, _ASKED_AGAIN_S, clock)
         self._clock = clock
-        self._since_s: Cache[float] = Cache(size, _ASKED_ANEW_S, clock)
+        self._until_s: Cache[float] = Cache(size, _FORGOTTEN_AFTER_S, clock)
+        self._in_vain_s: deque[float] = deque(maxlen=_MOST_IN_VAIN)
 
     def may_come(self, key: tuple[Any, ...]) -> bool:
-        """Say whether the registry may only be behind."""
-        return self._clock() - self._since_s.get_or(key, self._clock) < _BEHIND_FOR_S
+        """Say whether the registry may only be behind, and is to be waited for."""
+        now_s, until_s = self._clock(), self._until_s.get(key)
+        if until_s is None:
+            if len(self._in_vain_s) == _MOST_IN_VAIN and now_s < self._in_vain_s[0] + _WITHIN_S:
+                return False
+            until_s = now_s + _BEHIND_FOR_S
+        is_over = now_s >= until_s
+        if is_over and until_s != _OVER:
+            self._in_vain_s.append(now_s)
+        self._until_s.put(key, _OVER if is_over else until_s)
+        return not is_over
 
 
 _shared: "WeakValueDictionary[Any, Registry]" = WeakValueDictionary()
