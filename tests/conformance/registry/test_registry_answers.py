@@ -162,7 +162,10 @@ def test_a_subject_without_the_schema_has_no_version(scripted: ScriptedRegistry)
 
 
 @pytest.mark.parametrize("timeout_ms", [0, 1])
-def test_no_record_is_dropped_for_a_registry_that_is_behind(scripted: ScriptedRegistry, timeout_ms: int) -> None:
+def test_no_record_is_dropped_for_a_registry_that_is_behind(
+    scripted: ScriptedRegistry, timeout_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_of_registry, "_BEHIND_FOR_S", 600.0)
     scripted.by_path["/schemas/ids/1"] = (404, refusal(40403))
     scripted.status, scripted.body = 404, refusal(40401)
     tolerance = Tolerance(True, timeout_ms, 1, False, False, Control(is_paused=False), "c-0")
