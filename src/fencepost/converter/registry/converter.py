@@ -36,6 +36,7 @@ from fencepost.converter.registry.wire import (
 from fencepost.record import HeaderBytes
 
 _UNVERSIONED_FOR_S = 10.0  # a schema may be none of its topic's subject for good: then it is asked for no oftener
+_POSTPONED_FOR_S = 300.0  # and not while the registry is away: each question may take its timeout
 _BOTH_HEADERS = frozenset({KEY_HEADER, VALUE_HEADER})
 
 
@@ -232,7 +233,16 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
 
     def _reader(self, topic: str, key: SchemaKey) -> Reader:
         found = self._readers.get((topic, key))
-        return self._new_reader(topic, key) if found is None else found
+        if found is not None:
+            return found
+        last = self._readers.last((topic, key))
+        try:
+            return self._new_reader(topic, key)
+        except ConnectError:
+            if last is None:
+                raise
+            self._readers.postpone(_POSTPONED_FOR_S)  # all that it lacks is the version of its schema
+            return last
 
     def _new_reader(self, topic: str, key: SchemaKey) -> Reader:
         schema = self._registry.schema(key)

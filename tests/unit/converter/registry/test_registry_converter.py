@@ -308,3 +308,23 @@ def test_version_is_asked_for_again_when_the_registry_was_behind() -> None:
     now[0] = 30.0
     assert version() == 1
     assert registry.asked["version"] == asked
+
+
+def test_schema_without_a_version_needs_no_registry_again() -> None:
+    registry = MemoryRegistry()
+    data = [converter(registry).from_connect_data(topic, PERSON, ANN) for topic in ("t", "u")]
+    versions = registry.subjects.pop("t-value")
+    del registry.subjects["u-value"]
+    reader, now = converter(registry), [0.0]
+    reader.__dict__["_readers"] = ProvisionalCache(10, 10.0, lambda: now[0])
+    for topic, each in zip("tu", data, strict=True):
+        reader.to_connect_data(topic, each)
+    registry.is_away, now[0] = True, 11.0
+    asked = registry.asked.total()
+    for topic, each in zip("tut", [*data, data[0]], strict=True):
+        assert reader.to_connect_data(topic, each)[1] == ANN
+    assert registry.asked.total() == asked + 1, "an answer may be waited for for long"
+    registry.is_away, registry.subjects["t-value"], now[0] = False, versions, 312.0
+    schema, _ = reader.to_connect_data("t", data[0])
+    assert schema is not None
+    assert schema.version == 1
