@@ -135,7 +135,7 @@ def parsed_by(parse: Callable[[Any], object], text: str) -> Check:
     return Check(test, text)
 
 
-def no_control_characters() -> Check:
+def no_control_chars() -> Check:
     """Return a check for a text that is not empty and has no ISO control characters: the name of a connector."""
 
     def test(value: str) -> str | None:

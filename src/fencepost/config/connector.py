@@ -6,7 +6,7 @@ Names, groups, orders and types are those that Kafka Connect's REST API shows.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fencepost.config.check import at_least, between, no_control_characters, one_of, topic_name, unique, unset_or
+from fencepost.config.check import at_least, between, each, no_control_chars, one_of, topic_name, unique, unset_or
 from fencepost.config.output import OUTPUT
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Setting, Type, Width, setting
 from fencepost.config.topic_creation import DEFAULT_GROUP, TopicCreationGroup, topic_creation_groups
@@ -117,7 +117,7 @@ class ConnectorChoice(Config):
     """Which connector runs, and with how many tasks."""
 
     name: str = setting(
-        "name", check=no_control_characters(), importance=HIGH, group=_COMMON, order=1, width=Width.MEDIUM,
+        "name", check=no_control_chars(), importance=HIGH, group=_COMMON, order=1, width=Width.MEDIUM,
         display_name="Connector name", doc="The name of the connector, unique in its cluster.",
     )  # fmt: skip
     connector_class: str = setting(
@@ -280,8 +280,8 @@ class SinkTopicsConfig(ConnectorConfig):
     """Which topics a sink reads."""
 
     topics: list[str] = setting(
-        "topics", default=[], importance=HIGH, group=_COMMON, order=4, width=Width.LONG, display_name="Topics",
-        doc="The topics to read, separated by commas.",
+        "topics", default=[], check=each(topic_name()), importance=HIGH, group=_COMMON, order=4, width=Width.LONG,
+        display_name="Topics", doc="The topics to read, separated by commas.",
     )  # fmt: skip
     topics_regex: str = setting(
         "topics.regex", default="", importance=HIGH, group=_COMMON, order=4, width=Width.LONG,

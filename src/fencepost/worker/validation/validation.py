@@ -304,7 +304,8 @@ def _check_frame(findings: Findings, make_reader: Callable[[], object]) -> None:
     try:
         make_reader()
     except ConfigError as error:
-        for text in error.messages:
+        known = {text for texts in findings.errors.values() for text in texts}
+        for text in (each for each in error.messages if each not in known):
             findings.fault(text.partition("=")[0].partition(":")[0], text)
 
 

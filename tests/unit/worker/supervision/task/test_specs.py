@@ -138,3 +138,13 @@ def test_mirror_of_the_workers_own_cluster_reads_none_of_their_topics(
         return
     with pytest.raises(ConfigError, match=r"__consumer_offsets, connect-configs\. Add it to topics\.exclude"):
         spec_of(settings, mirror, closed)
+
+
+def test_sink_reads_no_pattern_when_a_looked_up_name_of_a_topic_is_one(
+    settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's client takes a name that begins with ^ for a pattern."""
+    monkeypatch.setenv("SPEC_TOPIC", "^connect-configs")
+    for config in (SINK, {**STREAM, "topics": "in,${env:SPEC_TOPIC}"}, {**EPOCHS, "topics": "^connect-configs"}):
+        with pytest.raises(ConfigError, match="for configuration topics: a topic name may only hold"):
+            spec_of(settings, config, {})
