@@ -161,9 +161,13 @@ class EnsureStopped:
 
 @dataclass(frozen=True)
 class EnsureAbsent:
-    """Write nothing. Refuse if a connector with that name exists or, with `since`, has had tasks since then."""
+    """Write nothing. Refuse if a connector with that name exists or, with `since`, has had tasks since then.
+
+    Also refuse if one with this config may not be created: its group is changed before `PutConnector` is decided.
+    """
 
     connector: str
+    config: RawConfig
     since: ConnectorVersion | None = None
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
@@ -171,6 +175,7 @@ class EnsureAbsent:
             raise AlreadyExistsError(f"Connector {self.connector} already exists")
         if self.since is not None:
             self.since.ensure_unchanged(snapshot, self.connector)
+        ensure_own_group(snapshot, self.connector, self.config)
         return []
 
 

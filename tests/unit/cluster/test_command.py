@@ -276,10 +276,10 @@ def test_offsets_may_be_moved_only_while_a_connector_is_stopped_and_has_no_tasks
 
 def test_name_of_a_new_connector_must_be_free() -> None:
     topic = MemoryTopic()
-    assert EnsureAbsent("c").decide(topic.snapshot) == []
+    assert EnsureAbsent("c", CONFIG).decide(topic.snapshot) == []
     topic.write(records.connector_config("c", CONFIG))
     with pytest.raises(AlreadyExistsError, match="Connector c already exists"):
-        EnsureAbsent("c").decide(topic.snapshot)
+        EnsureAbsent("c", CONFIG).decide(topic.snapshot)
 
 
 def test_offsets_of_a_refused_connector_are_not_written() -> None:

@@ -3,7 +3,8 @@
 Order: 1 by the newest config topic it is stopped ▸ 2 its tasks have ended, or their time to do so is over ▸ 3 the
 connector's class is asked ▸ 4 members that killed processes have left in the group are removed ▸ 5 it is still stopped,
 without a run in between ▸ 6 the group is changed, which its coordinator refuses while a task is a member. A new
-connector with initial offsets (KIP-995) does not exist yet in 1 and 5, and its config is written last.
+connector with initial offsets (KIP-995) does not exist yet in 1 and 5, no other one has its group, and its config is
+written last.
 """
 
 import logging
@@ -106,8 +107,8 @@ class SinkOffsets:
         refused, the group is restored.
         """
         connector, config, wanted = command.connector, command.config, parsed(offsets)
-        snapshot = lead(EnsureAbsent(connector))  # 1
-        ensure = EnsureAbsent(connector, since=ConnectorVersion.of(snapshot, connector))
+        snapshot = lead(EnsureAbsent(connector, config))  # 1
+        ensure = EnsureAbsent(connector, config, since=ConnectorVersion.of(snapshot, connector))
         self._wait_for_stops(connector, None)  # 2
         with _failing_creation(connector):
             self._ensure_there(config, wanted, snapshot)

@@ -90,8 +90,8 @@ class SourceOffsets:
         connector, config = command.connector, command.config
         ensure_storable(connector, offsets)
         offsets = _last_of_each(offsets)
-        snapshot = lead(EnsureAbsent(connector))  # 1
-        ensure = EnsureAbsent(connector, since=ConnectorVersion.of(snapshot, connector))
+        snapshot = lead(EnsureAbsent(connector, config))  # 1
+        ensure = EnsureAbsent(connector, config, since=ConnectorVersion.of(snapshot, connector))
         command = replace(command, since=ensure.since)
         self._wait_for_stops(connector, None)  # 2
         if self._settings.is_exactly_once:

@@ -1,13 +1,18 @@
 """What a body says of where a sink is to go on."""
 
-from typing import Any
+import threading
+from typing import Any, cast
 
 import pytest
 
-from fencepost.cluster.errors import BadRequestError
+from fencepost.cluster.command import PutConnector
+from fencepost.cluster.errors import BadRequestError, OperationError
 from fencepost.cluster.info import ConnectorOffset
 from fencepost.record import TopicPartition
-from fencepost.worker.operation.offset.sink import is_of_a_task, parsed
+from fencepost.storage import records
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.operation.offset.sink import SinkOffsets, is_of_a_task, parsed
+from support.memory_topic import MemoryTopic
 
 
 def at(offset: Any, partition: Any = 0) -> list[ConnectorOffset]:
@@ -59,3 +64,20 @@ def test_members_of_a_sinks_tasks_are_known_by_their_client_ids(client_id: str, 
 def test_a_client_id_that_the_user_gives_is_that_of_all_tasks() -> None:
     assert is_of_a_task("c", "mine", "mine")
     assert not is_of_a_task("c", "mine", "connector-consumer-c-0")
+
+
+def test_group_of_another_connector_is_not_asked_when_a_sink_is_created_with_offsets() -> None:
+    config = {"name": "c", "connector.class": "X", "topics": "t", "consumer.override.group.id": "others"}
+    stored = MemoryTopic().write(records.connector_config("payments", {**config, "name": "payments"}))
+    waits: list[str] = []
+
+    def lead(command: Any) -> ClusterSnapshot:
+        command.decide(stored)
+        return stored
+
+    settings, find = cast(Any, None), cast(Any, None)  # no request can be made
+    sinks = SinkOffsets(settings, find, lambda connector, _: waits.append(connector), threading.Lock())
+    for name, text in (("c", "another connector has this group"), ("payments", "already exists")):
+        with pytest.raises(OperationError, match=text):
+            sinks.create(PutConnector(name, config, is_create=True), at(7), lead)
+    assert not waits
