@@ -17,22 +17,22 @@ from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 
 IDS = ["i0", "i1", "i2", "i3"]
 CONNECTORS = "abcd"
-ITEMS = [(name, number) for name in CONNECTORS for number in (None, 0, 1, 2)]
+ITEMS = [(name, number) for name in CONNECTORS for number in (None, 0, 1)]
 
 
 @st.composite
-def assignments(draw: st.DrawFn, generation: int) -> Assignment:
-    """Each connector and task is with one holder, or none. The last two ids wait."""
-    present = draw(st.lists(st.sampled_from(IDS), unique=True, min_size=1))
-    held: dict[str, list[tuple[str, int | None]]] = {id_: [] for id_ in present}
+def assignments(draw: st.DrawFn, generation: int, series: int | None) -> Assignment:
+    """Each connector and task is with one holder, or none. The work of an id may wait, even while it has other work."""
+    holders = st.tuples(st.sampled_from(IDS), st.sampled_from([None, 1000, 2000]))
+    present = draw(st.lists(holders, unique=True, min_size=1, max_size=5))
+    held: dict[tuple[str, int | None], list[tuple[str, int | None]]] = {holder: [] for holder in present}
     for item in ITEMS:
         owner = draw(st.sampled_from([*present, None]))
         if owner is not None:
             held[owner].append(item)
-    shares = [_share(id_, items) for id_, items in sorted(held.items())]
-    working = tuple(share for share in shares if share.incarnation in IDS[:2])
-    waiting = in_order([HeldBackWork(share, 1000) for share in shares if share.incarnation in IDS[2:]])
-    return Assignment(generation, working, waiting, 1)
+    working = sorted(id_ for id_, until in present if until is None)
+    waiting = [HeldBackWork(_share(id_, held[id_, until]), until) for id_, until in present if until is not None]
+    return Assignment(generation, tuple(_share(id_, held[id_, None]) for id_ in working), in_order(waiting), series)
 
 
 def _share(id_: str, items: Iterable[tuple[str, int | None]]) -> WorkerAssignment:
@@ -41,8 +41,15 @@ def _share(id_: str, items: Iterable[tuple[str, int | None]]) -> WorkerAssignmen
     return WorkerAssignment(id_, f"http://{id_}:1", connectors, tasks)
 
 
-def several() -> st.SearchStrategy[list[Assignment]]:
-    return st.tuples(*(assignments(generation) for generation in range(1, 5))).map(list)
+@st.composite
+def several(draw: st.DrawFn) -> list[Assignment]:
+    """Return assignments that follow each other; one that an older worker reads, in one record, ends a series."""
+    found: list[Assignment] = []
+    for generation in range(1, 6):
+        before = found[-1].series if found else None
+        series = None if draw(st.sampled_from([False, False, True])) else before or generation
+        found.append(draw(assignments(generation, series)))
+    return found
 
 
 def written(found: Iterable[Assignment]) -> list[list[Encoded]]:
@@ -50,7 +57,7 @@ def written(found: Iterable[Assignment]) -> list[list[Encoded]]:
     before: Assignment | None = None
     transactions = []
     for each in found:
-        transactions.append(changes(before, each))
+        transactions.append([records.assignment(each)] if each.series is None else changes(before, each))
         before = each
     return transactions
 
