@@ -3,10 +3,12 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Self
 
+from fencepost.kafka.group.contributors import Contributors
 from fencepost.kafka.setting.client_settings import admin_conf, transactional_conf
 from fencepost.kafka.value.group_metadata import MemberGeneration, committer_of
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
+from fencepost.transaction.signature import Signature
 from fencepost.transaction.stable_positions import StablePositions
 from fencepost.transaction.writer import TransactionalWriter
 
@@ -40,6 +42,7 @@ class GroupTransactions:
         self._conf = transactional_conf(properties, transactional_id).conf
         self._reader_conf = {**admin_conf(properties).conf, "group.id": group}
         self._id = transactional_id
+        self._signature = Signature(Contributors(self._conf))
         self._writer: TransactionalWriter | None = None
 
     def __enter__(self) -> Self:
@@ -59,8 +62,10 @@ class GroupTransactions:
         """Return the group's committed offsets, once no other producer can change them.
 
         Partitions without one are left out; `auto.offset.reset` is the caller's. `group_metadata` is what the
-        consumer's `consumer_group_metadata()` returns for this assignment. Raises StaleMemberError, ReadTimeoutError.
+        consumer's `consumer_group_metadata()` returns for this assignment. Raises StaleMemberError, ReadTimeoutError,
+        and what `open` raises.
         """
+        self._opened()  # what a struck producer left open is ended, not waited for
         committer = committer_of(group_metadata)
         member = MemberGeneration(committer.generation, committer.member_id)
         found = StablePositions(self._reader_conf, self._conf, [self._id]).read(places, member)
@@ -69,7 +74,7 @@ class GroupTransactions:
     def send(self, topic: str, value: bytes | None, **fields: Any) -> None:
         """Write a record, in a new transaction if none is open. `fields`: key, partition, timestamp (ms), headers.
 
-        Raises ProduceError.
+        Raises ProduceError, and what `open` raises.
         """
         self._opened().send(topic, value, **fields)
 
@@ -80,23 +85,19 @@ class GroupTransactions:
         generation is refused.
 
         Raises:
-            ProduceError, WriterFencedError, StaleMemberError: certainly not committed.
             CommitUnknownError: it may be committed; `open` and `positions` show.
+            ProduceError, WriterFencedError, StaleMemberError, and any other: certainly not committed.
         """
         writer = self._opened()
-        writer.commit(
-            group_offsets=[GroupOffset(*place, offset) for place, offset in offsets.items()],
-            group_metadata=group_metadata,
-        )
-        if writer.is_struck:  # E5
-            self.open()
+        group_offsets = [GroupOffset(*place, offset) for place, offset in offsets.items()]
+        # Signed, they are a member's, whom the coordinator refuses when it is stale. Without a signature, an id that
+        # ends in a number may be that of a partition's only producer, which nothing but its successor stops.
+        writer.commit(group_offsets=self._signature.sign(writer, group_offsets), group_metadata=group_metadata)
 
     def abort(self) -> None:
-        """Abort the open transaction, if there is one: seek back to what was committed. Raises what `open` raises."""
-        writer = self._opened()
-        writer.abort()
-        if writer.is_struck:  # E5
-            self.open()
+        """Abort the open transaction, if there is one: seek back to what was committed."""
+        if self._writer is not None:
+            self._writer.abort()
 
     def close(self) -> None:
         """Drop the producer. An open transaction is aborted by the next holder of its id. Idempotent."""
@@ -107,4 +108,6 @@ class GroupTransactions:
     def _opened(self) -> TransactionalWriter:
         if self._writer is None:
             raise RuntimeError("call open() first")
+        if self._writer.is_struck:  # E5: only now, as an end of the last transaction has succeeded for the program
+            self.open()
         return self._writer
