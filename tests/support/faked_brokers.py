@@ -40,14 +40,14 @@ class FakedBrokers:
     def servers(self, *order: int) -> str:
         return ",".join(f"{self.host}:{node}" for node in order or self.brokers)
 
-    def connect(self, address: Address, _: Access, deadline_s: float) -> "FakedConnection":
+    def connect(self, address: Address, access: Access, deadline_s: float) -> "FakedConnection":
         self.connections += 1
-        return FakedConnection(self, self.brokers[address[1]], address)
+        return FakedConnection(self, self.brokers[address[1]], address, access.answer_s)
 
 
 class FakedConnection:
-    def __init__(self, brokers: FakedBrokers, broker: FakedBroker, address: Address) -> None:
-        self._brokers, self._broker, self.address = brokers, broker, address
+    def __init__(self, brokers: FakedBrokers, broker: FakedBroker, address: Address, answer_s: float) -> None:
+        self._brokers, self._broker, self.address, self.answer_s = brokers, broker, address, answer_s
         self._due: list[tuple[Any, Callable[[Any], None]]] = []
         self._is_closed = threading.Event()
         self.features: dict[str, int] = {}

@@ -87,6 +87,11 @@ class Connection:
         return len(self._answers)
 
     @property
+    def answer_s(self) -> float:
+        """Return for how long an answer is waited for (`socket.timeout.ms`)."""
+        return self._access.answer_s
+
+    @property
     def is_throttled(self) -> bool:
         """Return whether the broker throttles this connection at the moment. `send` waits until that is over."""
         return time.monotonic() < self._waits_until_s

@@ -31,11 +31,16 @@ def take(cluster: Cluster, connection: Connection, deadline_s: float, leave: int
     """Take answers until only `leave` are due. Also raises the errors of their callbacks.
 
     After some seconds without them, other brokers are asked whether this one still leads the `places`, and whether a
-    coordinator has moved. If so, this raises LostError, as it does when the time is up.
+    coordinator has moved. If so, this raises LostError, as it does when the time is up, and when there was no answer for
+    `socket.timeout.ms`.
     """
+    due, since_s = connection.unanswered, time.monotonic()
     while not connection.take_coming(min(deadline_s, time.monotonic() + QUIET_S), leave):
-        if time.monotonic() >= deadline_s:
-            connection.take(deadline_s, leave)
+        now_s = time.monotonic()
+        if connection.unanswered < due:
+            due, since_s = connection.unanswered, now_s
+        if now_s >= min(deadline_s, since_s + connection.answer_s):
+            connection.take(now_s, leave)
         elif cluster.has_left(connection.address, places(), min(deadline_s, time.monotonic() + _LOOK_S)):
             host, port = connection.address
             connection.close()

@@ -232,6 +232,19 @@ def test_coordinator_that_hangs_is_left_for_the_new_one(brokers: FakedBrokers) -
         patience.take(made, connection, deadline_s)
 
 
+def test_answer_is_waited_for_no_longer_than_the_time_out_of_the_socket(brokers: FakedBrokers) -> None:
+    for broker in brokers.brokers.values():
+        broker.coordinator = 1
+    made = Cluster(Access.of({"bootstrap.servers": brokers.servers(), "socket.timeout.ms": 100}), 300)
+    deadline_s = time.monotonic() + 600
+    connection = made.connection(made.coordinators.find(TRANSACTION, "id", deadline_s), deadline_s)
+    brokers.brokers[1].is_hanging = True
+    connection.send(None, 0, lambda _: None, deadline_s)
+    with pytest.raises(LostError, match="timed out") as caught:
+        patience.take(made, connection, deadline_s)
+    assert caught.value.is_late
+
+
 def test_broker_that_refuses_credentials_is_passed_over_once_another_took_them(
     brokers: FakedBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
