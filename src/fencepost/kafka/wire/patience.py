@@ -31,7 +31,7 @@ def take(cluster: Cluster, connection: Connection, deadline_s: float, leave: int
     """Take answers until only `leave` are due. Also raises the errors of their callbacks.
 
     After some seconds without them, other brokers are asked whether this one still leads the `places`, and whether a
-    coordinator has moved. If so, this raises LostError, as it does when the time is up, and when there was no answer for
+    coordinator has moved. If so, this raises LostError, as it does when the time is up, and when no answer came for
     `socket.timeout.ms`.
     """
     due, since_s = connection.unanswered, time.monotonic()
