@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from fencepost.cluster.assignment import Member, assign, kept_back, same_work, wanted
-from fencepost.cluster.consumer_group import ensure_own_group
+from fencepost.cluster.consumer_group import GROUP, ensure_own_group
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from fencepost.cluster.fencing import plan_fencing
 from fencepost.cluster.targets import fenced, kept, targets, with_target
@@ -70,12 +70,18 @@ def independent(commands: Sequence[ConnectorCommand], most: int) -> int:
     """Return how many of the first commands are for different connectors, at most `most`. Pure.
 
     The decision of one does not depend on what another one writes, so one snapshot and one transaction are enough for
-    all of them. A command about every connector is decided alone.
+    all of them. A command about every connector is decided alone, and so is a second one that names a consumer group,
+    as a group belongs to one connector.
     """
     seen: set[str] = set()
+    names_group = False
     for command in commands[:most]:
         if seen and (command.connector in seen or EVERY_CONNECTOR in (command.connector, *seen)):
             break
+        if isinstance(command, PutConnector) and GROUP in command.config:
+            if names_group:
+                break
+            names_group = True
         seen.add(command.connector)
     return len(seen)
 

@@ -239,6 +239,14 @@ def test_commands_of_different_connectors_go_together_up_to_the_second_of_one() 
     assert independent([], most=10) == 0
 
 
+def test_connectors_that_name_a_consumer_group_are_not_decided_together() -> None:
+    """Each would be allowed the group that the other one gets."""
+    named = {**CONFIG, "consumer.override.group.id": "g"}
+    puts = [PutConnector("a", named), PutConnector("b", CONFIG), PutConnector("c", named), PutConnector("d", CONFIG)]
+    assert independent(puts, most=10) == 2
+    assert independent(puts[1:], most=10) == 3
+
+
 def test_the_task_count_follows_at_once_where_no_fence_comes_in_between(topic: MemoryTopic) -> None:
     one, two = [{"n": "0"}], TASKS
     snapshot = topic.write(*PutTaskConfigs("c", one, is_exactly_once=True).decide(topic.snapshot))
