@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -12,7 +12,9 @@ T = TypeVar("T")
 
 
 AGAIN_S = 180.0
-"""How long a key whose call hangs is not called again; after each call more that hangs, so much longer."""
+"""How long a key whose call hangs is not called again; so much longer each time that the next call hangs, too."""
+
+_LONGEST = 5  # times as long
 
 
 class HangingError(Exception):
@@ -21,9 +23,9 @@ class HangingError(Exception):
 
 @dataclass
 class _Hanging:
-    """The calls of a key that hang."""
+    """A key whose calls hang: how often in a row, of which those that were made together are one time."""
 
-    calls: set[object] = field(default_factory=set)
+    times: int = 0
     again_at: float = 0.0
 
 
@@ -36,7 +38,7 @@ class LimitedCalls:
     """Runs each call in a thread of its own, and leaves that alone when the time is over. Thread-safe.
 
     While a call hangs, others of its key are refused at once, so that few threads are lost to it. As it may hang for
-    ever, on a connection that is dead for one, the call is made once more after a while, and rarer each time.
+    ever, on a connection that is dead for one, the call is made once more after a while, and rarer for some times.
     """
 
     def __init__(self, limit_s: float, again_s: float = AGAIN_S) -> None:
@@ -48,14 +50,14 @@ class LimitedCalls:
     def call(self, key: Hashable, act: Callable[[], T]) -> T:
         """Return what `act` returns. Raises HangingError, and what `act` raises."""
         with self._lock:
-            if (hanging := self._hanging.get(key)) is not None:
-                left_s = hanging.again_at - time.monotonic()
+            if (tried_again := self._hanging.get(key)) is not None:
+                left_s = tried_again.again_at - time.monotonic()
                 if left_s > 0:
                     raise HangingError(
                         f"an earlier look-up has not returned for more than {self._limit_s:g} s; the next one is made "
                         f"in {left_s:.0f} s"
                     )
-                hanging.again_at = time.monotonic() + self._limit_s  # by this call
+                tried_again.again_at = time.monotonic() + 2 * self._limit_s  # this call ends before
         done: Future[T] = Future()
         name = look_up_name(threading.get_ident())
         threading.Thread(target=self._run, args=(key, act, done), name=name, daemon=True).start()
@@ -65,8 +67,9 @@ class LimitedCalls:
             with self._lock:
                 if not done.done():
                     hanging = self._hanging.setdefault(key, _Hanging())
-                    hanging.calls.add(done)
-                    hanging.again_at = time.monotonic() + len(hanging.calls) * self._again_s
+                    if hanging is tried_again or not hanging.times:
+                        hanging.times += 1
+                        hanging.again_at = time.monotonic() + min(hanging.times, _LONGEST) * self._again_s
                     raise HangingError(f"the look-up has not returned within {self._limit_s:g} s") from None
             return done.result()
 

@@ -4,6 +4,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Set
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ import pytest
 
 from fencepost.api import ConfigData, ConfigError, ConfigProvider, RetriableError, Secret, setting
 from fencepost.plugin import PluginRegistry
-from fencepost.reference import Providers
+from fencepost.reference import Providers, limited
 from fencepost.reference.limited import HangingError, LimitedCalls
 from fencepost.telemetry.secret import hide, remember
 from fencepost.testing import eventually
@@ -359,6 +360,31 @@ def test_each_call_that_hangs_makes_the_next_one_rarer() -> None:
 
     eventually(lambda: is_made(4), within_s=60)
     assert time.monotonic() - began >= 0.1 + 0.2 + 0.3
+    is_over.set()
+
+
+def test_calls_that_hang_together_are_one_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one moment without an answer would cost an hour where many tasks start at once."""
+    calls, is_over, now_s = LimitedCalls(0.3, again_s=100.0), threading.Event(), [0.0]
+    monkeypatch.setattr(limited, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    made: list[float] = []
+
+    def hang() -> None:
+        made.append(now_s[0])
+        is_over.wait()
+
+    def call(_: int = 0) -> None:
+        with contextlib.suppress(HangingError):
+            calls.call("key", hang)
+
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(call, range(32)))
+    assert len(made) > 1
+    for at in (99.0, 100.0, 299.0, 301.0, *(301.0 + n * 501.0 for n in range(1, 8))):
+        now_s[0] = at
+        call()
+    later = [at for at in made if at]
+    assert later == [100.0, 301.0, *(301.0 + n * 501.0 for n in range(1, 8))], "and 5 times as long at most"
     is_over.set()
 
 
