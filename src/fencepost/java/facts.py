@@ -30,7 +30,7 @@ AGAIN_S = 300.0
 """For how long a class that hung, or ended its host, is not asked again. Each time costs a JVM or two, and whatever is
 asked at the same time is asked twice; and pages ask every few seconds.
 
-If somebody else killed the host, only the second time counts: the first one may be chance, where memory is short."""
+Only the second time in a row counts: the first one may be chance, where memory is short or the machine busy."""
 
 
 class ClassFacts:
@@ -43,7 +43,7 @@ class ClassFacts:
         self._asking: dict[JavaClass, threading.Lock] = {}
         self._known: dict[Location | None, _Known] = {}
         self._spared: dict[JavaClass, tuple[float, HostEndedError]] = {}
-        self._killed: set[JavaClass] = set()
+        self._ended: set[tuple[JavaClass, bool]] = set()  # and whether somebody else killed the host
 
     def version(self, java_class: JavaClass) -> str:
         """Return the version. Raises what the host raises."""
@@ -63,6 +63,11 @@ class ClassFacts:
         found: list[dict[str, Any]] | None = self._known_fact(java_class, "definitions")
         return found
 
+    def is_spared(self, java_class: JavaClass) -> bool:
+        """Say whether a class is not asked now, as it has ended its host twice in a row."""
+        spared = self._spared.get(java_class)
+        return spared is not None and time.monotonic() < spared[0]
+
     def learn_version(self, java_class: JavaClass, version: str) -> None:
         """Keep a version that was learned on the way."""
         if self.known_version(java_class) != version:
@@ -81,14 +86,15 @@ class ClassFacts:
             except HostEndedError as error:
                 self._spare(java_class, error)
                 raise
-            self._killed.discard(java_class)
+            self._ended -= {(java_class, True), (java_class, False)}
             self._keep(java_class, name, found)
             return found
 
     def _spare(self, java_class: JavaClass, error: HostEndedError) -> None:
-        """Do not ask a class for a while if the end of its host is its own doing."""
-        if isinstance(error, HostKilledError) and java_class not in self._killed:
-            self._killed.add(java_class)
+        """Do not ask a class for a while if its host has ended in the same way the last time."""
+        end = java_class, isinstance(error, HostKilledError)
+        if end not in self._ended:
+            self._ended.add(end)
         else:
             self._spared[java_class] = (time.monotonic() + AGAIN_S, error)
 

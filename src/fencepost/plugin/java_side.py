@@ -112,20 +112,21 @@ class JavaSide:
         return kind in _KINDS
 
     def version(self, kind: JavaKind, java_class: JavaClass) -> str | None:
-        """Return a class's version; None if it is broken, throws, hangs or ends its host.
+        """Return a class's version; None if it is broken, throws, or hangs or ends its host twice in a row.
 
-        Raises VersionUnknownError if no host can say, for which the class is not to blame.
+        Raises VersionUnknownError if no host can say, and it is not known that the class is to blame.
         """
+        facts = self.plugins.questions.facts
         try:
-            return self.plugins.questions.facts.version(java_class)
+            return facts.version(java_class)
         except JavaPluginError as error:
             self._broken[java_class] = str(error)
         except JavaError as error:
             log.warning("the version of %s is not known: %s", java_class.name, error)
         except Exception as error:
             place = "" if java_class.location is None else f" in {java_class.location.path}"
-            is_own_doing = isinstance(error, HostEndedError) and not isinstance(error, HostKilledError)
-            if is_own_doing:  # its other versions, in other places, can be used
+            is_ended = isinstance(error, HostEndedError) and not isinstance(error, HostKilledError)
+            if is_ended and facts.is_spared(java_class):  # its other versions, in other places, can be used
                 log.warning("the version of %s%s is not known: %s", java_class.name, place, error)
                 return None
             text = f"the version of {java_class.name}{place} is not known now, so try again later: {error}"

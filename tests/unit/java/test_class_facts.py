@@ -96,7 +96,7 @@ def test_a_class_that_hung_is_refused_at_once_for_a_time(
     for ask in (known.version, known.version, known.definitions):
         with pytest.raises(HostTimeoutError, match=r"^version of org\.example\.Thing was not answered within 0\.01 s"):
             ask(thing)
-    assert len(java.asked) == 1
+    assert len(java.asked) == 2, "the first time may be chance"
     java.version_of = lambda _: "7.1"
     monkeypatch.undo()
     assert known.version(JavaClass("org.example.Other", thing.location)) == "7.1"
@@ -120,7 +120,7 @@ def test_a_class_that_crashes_its_host_is_refused_at_once_for_a_time(
     for ask in (known.version, known.version, known.definitions):
         with pytest.raises(HostEndedError, match=r"^exit code 1"):
             ask(thing)
-    assert len(java.hosts) == 1
+    assert len(java.hosts) == 2, "the first time may be chance"
     java.version_of = lambda _: "7.1"
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + module.AGAIN_S))
     assert known.version(thing) == "7.1"

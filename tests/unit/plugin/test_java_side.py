@@ -268,6 +268,8 @@ def test_a_version_that_no_host_survives_hides_no_other_version(
 
     machine.version_of = version_of
     registry = ScriptedPlugins(tmp_path, machine)
+    with pytest.raises(VersionUnknownError, match=r"2\.10 is not known now, so try again later"):
+        registry.find(PluginKind.CONNECTOR, PRICES)
     found = registry.find(PluginKind.CONNECTOR, PRICES)
     assert registry.java is not None
     java_class = registry.java.class_of(found)
@@ -275,6 +277,29 @@ def test_a_version_that_no_host_survives_hides_no_other_version(
     assert java_class.location is not None
     assert java_class.location.path == str(tmp_path / "2.9")
     assert registry.find(PluginKind.CONNECTOR, PRICES, "2.9") is found
+
+
+def test_older_version_is_not_found_after_one_end_of_a_host(tmp_path: Path) -> None:
+    for version in ("2.9", "2.10"):
+        write_jar(tmp_path / version / "prices.jar", {SOURCE: [PRICES]})
+    machine, ends = ScriptedJava(), ["exit code 3"]
+
+    def version_of(java_class: JavaClass) -> str:
+        version = Path(java_class.location.path if java_class.location else "").name
+        if version == "2.10" and ends:
+            machine.hosts[-1].end = ends.pop()
+        machine.hosts[-1].ensure_alive()
+        return version
+
+    machine.version_of = version_of
+    registry = ScriptedPlugins(tmp_path, machine)
+    with pytest.raises(VersionUnknownError, match="exit code 3"):
+        registry.find(PluginKind.CONNECTOR, PRICES)
+    assert registry.java is not None
+    java_class = registry.java.class_of(registry.find(PluginKind.CONNECTOR, PRICES))
+    assert java_class is not None
+    assert java_class.location is not None
+    assert java_class.location.path == str(tmp_path / "2.10")
 
 
 def test_a_class_outside_of_services_files_is_found_by_its_full_name(tmp_path: Path) -> None:
