@@ -130,7 +130,7 @@ class JavaConnector(_Java, Connector):
 
     If that host ends, the connector is started again in a new one and is asked for task configs. One that was starting
     then, or loses its host twice within a minute, may have ended it, and gets a host of its own; the third loss fails
-    it.
+    it. A host that somebody else kills, such as the system where memory is short, does not count.
     """
 
     context: ConnectorContext

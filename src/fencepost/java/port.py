@@ -72,8 +72,7 @@ class Description:
     """What only the class itself says."""
 
     kinds: tuple[str, ...]
-    """Of `source`, `sink`, `converter`, `header_converter`, `transformation`, `predicate` and `configprovider`: some
-    classes are both of the converters."""
+    """Of the values of `JavaKind`: some classes are both of the converters."""
     version: str
     """What `version()` returns; `undefined` if the class does not have one, as in Kafka Connect."""
     callbacks: Callbacks | None = None
@@ -100,12 +99,14 @@ class StartHost(Protocol):
 class JavaHost(Protocol):
     """A running JVM, the child of this process. It ends when this process does, in whatever way that happens."""
 
-    @property
-    def pid(self) -> int: ...
+    pid: int
 
     @property
     def end(self) -> str | None:
         """Return how the host has ended, in a sentence; None while it runs."""
+
+    @property
+    def is_killed_by_others(self) -> bool: ...
 
     @property
     def ask(self) -> "HostedClasses": ...
@@ -288,11 +289,10 @@ class Processing:
 class Polled:
     """What a poll gave.
 
-    `batch` has bytes: `BinaryColumn`s, already transformed and converted; with `passes_records` it is a `RecordBatch`,
-    transformed and not converted. Rows that `processing.failures` names are
-    dropped records. Records have no offsets of their own; `batch.ends` has those after the batch of all its source
-    partitions, with those of filtered and dropped records. So a batch is committed as a whole or not at all, together
-    with the other parts of the poll up to a mark. It may be without records and still have `ends`.
+    `batch` has bytes (`BinaryColumn`s), transformed and converted; with `passes_records` it is a `RecordBatch`, only
+    transformed. Rows that `processing.failures` names are dropped records. Records have no offsets of their own;
+    `batch.ends` has those after the batch of all its source partitions, with those of filtered and dropped records. So
+    a batch, which may have only `ends`, is committed as a whole or not at all, with the other parts up to a mark.
     """
 
     number: int

@@ -22,7 +22,9 @@ _ALL_S = 85.0  # for an answer with all that precedes it, if it is asked alone
 _LEAST_S = 15.0  # with less time than this, nothing is asked alone any more
 _MOST_ALONE = 2
 """A host that ends may have had dozens of questions. Each that is asked alone has a JVM of its own, and the first
-one may have ended for want of memory. With two, one that hangs does not hold up all others."""
+one may have ended for want of memory. With two, one that hangs does not hold up all others. Of hosts apart, as many
+start at once."""
+_starting_apart = threading.Semaphore(_MOST_ALONE)
 
 
 class _Running:
@@ -50,8 +52,8 @@ class Lease:
 
     @property
     def was_killed(self) -> bool:
-        """Say whether `kill` ended the host, and not one of its users' plug-ins."""
-        return self._running.was_killed
+        """Say whether `kill` ended the host, or somebody else's signal, and not one of its users' plug-ins."""
+        return self._running.was_killed or self._running.host.is_killed_by_others
 
     @property
     def is_shared(self) -> bool:
@@ -72,7 +74,7 @@ class Lease:
         if isinstance(error, ConnectionLostError):
             return HostLostError(str(error), frozenset({self._user}))
         text = f"the host (a JVM) of its slot ended: {error}"
-        return HostLostError(text, self.companions(), is_crash=not self.was_killed)
+        return HostLostError(text, self.companions(), is_crash=not self._running.was_killed)
 
     def end(self) -> None:
         """Give the host back. Does nothing the second time."""
@@ -125,8 +127,12 @@ class SharedHost:
             return self._leased(self._running, user, self._give_back)
 
     def take_apart(self, user: str) -> Lease:
-        """Return a new host, which nobody else gets, and which ends with the lease. Raises JavaUnavailableError."""
-        running = _Running(self._start(self._options))
+        """Return a new host, which nobody else gets, and which ends with the lease. Raises JavaUnavailableError.
+
+        Few start at once: all connectors that were starting when a host ended ask for one at the same moment.
+        """
+        with _starting_apart:
+            running = _Running(self._start(self._options))
         self._apart.append(running.host)
 
         def close(*_: object) -> None:

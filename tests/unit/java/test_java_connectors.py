@@ -443,6 +443,42 @@ def test_a_connector_that_crashes_again_and_again_fails_alone(tmp_path: Path) ->
     made.stop()
 
 
+def test_connectors_share_a_host_again_after_somebody_else_has_killed_it(tmp_path: Path) -> None:
+    """Where memory is short, the system kills a host; a host for each connector would need more of it."""
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    every = [made, *(type(made)({**CONFIG, "name": f"c{n}"}) for n in range(8))]
+    for each in every[1:]:
+        each.context = Context()
+    for each in every:
+        each.start()
+    for life in range(4):
+        host = machine.hosts[life]
+        host.is_killed_by_others, host.end = True, "signal 9 ended it"
+        for each in every:
+            eventually(lambda each=each, host=host: host_of(each) not in (None, host), within_s=60)
+        assert len(machine.hosts) == life + 2
+    assert [error for each in every for error in each.context.errors] == []
+    for each in every:
+        each.stop()
+
+
+def test_connector_whose_host_is_killed_in_its_start_is_not_suspected(tmp_path: Path) -> None:
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+
+    def start(hosted: ScriptedConnector) -> None:
+        if hosted.host is machine.hosts[0]:
+            hosted.host.is_killed_by_others, hosted.host.end = True, "signal 9 ended it"
+        hosted.host.ensure_alive()
+
+    machine.in_start = start
+    made.start()
+    assert len(machine.hosts) == 2
+    assert made.plugins.hosts.connectors.take("another").companions() >= {"another", "connector prices"}
+    made.stop()
+
+
 def host_of(made: Any) -> ScriptedHost | None:
     """Return the host in which a connector runs; None while it is between two."""
     running = [host for host in made.plugins.hosts.connectors.running if made._lease and made._lease.host is host]

@@ -1,6 +1,7 @@
 """A host that several users share."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,26 @@ from support.java_host import ScriptedHost, ScriptedJava
 
 def shared(java: ScriptedJava, linger_s: float = 60.0) -> SharedHost:
     return SharedHost(java.start, HostOptions((), "host of a test"), linger_s)
+
+
+def test_hosts_apart_start_few_at_a_time() -> None:
+    starting, most, lock = [0], [0], threading.Lock()
+
+    def start(options: HostOptions) -> ScriptedHost:
+        with lock:
+            starting[0] += 1
+            most[0] = max(most[0], starting[0])
+        time.sleep(0.02)
+        with lock:
+            starting[0] -= 1
+        return ScriptedHost(options, ScriptedJava())
+
+    host = SharedHost(start, HostOptions(), 1.0)
+    with ThreadPoolExecutor(8) as pool:
+        leases = list(pool.map(host.take_apart, "abcdefgh"))
+    assert most == [2]
+    for each in leases:
+        each.end()
 
 
 def test_users_share_a_host_that_the_first_one_starts() -> None:

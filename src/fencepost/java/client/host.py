@@ -76,6 +76,7 @@ class HostClient:
         """Start a host. Raises JavaUnavailableError, also if it does not answer `within_s`."""
         self._process = HostProcess(command, label, within_s)
         self._events = Events(self._process.events, label)
+        self.pid = self._process.pid
 
     def __enter__(self) -> Self:
         return self
@@ -84,12 +85,12 @@ class HostClient:
         self.close()
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
     def end(self) -> str | None:
         return self._process.end()
+
+    @property
+    def is_killed_by_others(self) -> bool:
+        return self._process.is_killed_by_others
 
     @property
     def ask(self) -> HostedClasses:

@@ -118,8 +118,11 @@ class HostProcess:
 
     def ended(self, how: str) -> HostEndedError:
         """Return the error for who used the JVM, which has ended as `how` says."""
-        is_foreign = self._killed is None and self._process.returncode == -signal.SIGKILL
-        return HostKilledError(how) if is_foreign else HostEndedError(how)
+        return HostKilledError(how) if self.is_killed_by_others else HostEndedError(how)
+
+    @property
+    def is_killed_by_others(self) -> bool:
+        return self._killed is None and self._process.returncode == -signal.SIGKILL
 
     def kill(self, why: str) -> None:
         """Send SIGKILL and wait. Does nothing if the JVM has ended."""
