@@ -160,6 +160,7 @@ class PeerWatch:
         if is_refused:  # another one may lead by now
             self._ask_at_s = min(self._ask_at_s, time.monotonic() + _GROUP_S)
         failed: list[Exception] = []
+        now: dict[str, GroupMember] | None = None
         for member, look in zip(members, looks, strict=True):
             incarnation = named[member.client_id]
             if incarnation is not None and self._refusals.judge(incarnation, look) and not self._stopping.is_set():
@@ -168,8 +169,11 @@ class PeerWatch:
                 )
                 self._ask_at_s = float("-inf")
                 try:
-                    self._evict(member)
-                    self._refusals.evicted(incarnation)
+                    if now is None:  # a worker that started again since the last answer has another member id
+                        now = {each.client_id: each for each in self._peers.group().members}
+                    if member.client_id in now:
+                        self._evict(now[member.client_id])
+                        self._refusals.evicted(incarnation)
                 except Exception as error:  # continue with the others
                     failed.append(error)
         if failed:

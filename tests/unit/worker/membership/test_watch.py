@@ -51,6 +51,7 @@ class Cluster:
         self.looked_at: list[str] = []
         self.evicted: list[str] = []
         self.fails = 0
+        self.life = ""
         self.is_leading = False
         self.stopping = threading.Event()
         self.watch = PeerWatch(self, lambda: self.is_leading, self._evict, self.stopping, self._look)
@@ -59,11 +60,13 @@ class Cluster:
         owned = frozenset({("configs", 0)})
         leads = ME if self.is_leading else LEADER
         names = [url for url in (ME, LEADER, OTHER) if url not in self.evicted]
-        members = (GroupMember(f"m-{url}", url, "h", owned if url == leads else frozenset()) for url in names)
+        members = (
+            GroupMember(f"m-{url}{self.life}", url, "h", owned if url == leads else frozenset()) for url in names
+        )
         return Group("g", "Stable", tuple(members))
 
     def incarnation(self, url: str) -> str | None:
-        return f"i-{url}"
+        return f"i-{url}{self.life}"
 
     def _look(self, url: str) -> ConnectOutcome:
         self.looked_at.append(url)
@@ -73,7 +76,7 @@ class Cluster:
         if self.fails:
             self.fails -= 1
             raise OSError("no coordinator")
-        assert member.member_id == f"m-{member.client_id}"
+        assert member.member_id == f"m-{member.client_id}{self.life}"
         self.evicted.append(member.client_id)
 
 
@@ -113,6 +116,16 @@ def test_an_eviction_that_does_not_come_about_is_tried_again_and_holds_up_no_oth
     assert cluster.evicted == [OTHER]
     cluster.watch.look()
     assert cluster.evicted == [OTHER, LEADER]
+
+
+def test_worker_that_started_again_since_the_last_answer_is_evicted(cluster: Cluster) -> None:
+    cluster.watch.look()
+    cluster.life = "-later"
+    cluster.watch.look()
+    cluster.looks[LEADER] = R
+    for _ in range(3):
+        cluster.watch.look()
+    assert cluster.evicted == [LEADER]
 
 
 def test_nobody_is_evicted_by_a_worker_that_is_told_to_end(cluster: Cluster) -> None:
