@@ -42,12 +42,12 @@ class FakedBrokers:
 
     def connect(self, address: Address, access: Access, deadline_s: float) -> "FakedConnection":
         self.connections += 1
-        return FakedConnection(self, self.brokers[address[1]], address, access.answer_s)
+        return FakedConnection(self, self.brokers[address[1]], address, access)
 
 
 class FakedConnection:
-    def __init__(self, brokers: FakedBrokers, broker: FakedBroker, address: Address, answer_s: float) -> None:
-        self._brokers, self._broker, self.address, self.answer_s = brokers, broker, address, answer_s
+    def __init__(self, brokers: FakedBrokers, broker: FakedBroker, address: Address, access: Access) -> None:
+        self._brokers, self._broker, self.address, self.access = brokers, broker, address, access
         self._due: list[tuple[Any, Callable[[Any], None]]] = []
         self._is_closed = threading.Event()
         self.features: dict[str, int] = {}

@@ -64,7 +64,7 @@ class Connection:
             AnswerError: authentication failed.
         """
         self.address = address
-        self._access = access
+        self.access = access
         self._frames = Frames(access.client_id)
         self._answers: deque[OnAnswer] = deque()
         self._arrived: deque[Any] = deque()
@@ -85,11 +85,6 @@ class Connection:
     def unanswered(self) -> int:
         """Return how many requests have no answer yet."""
         return len(self._answers)
-
-    @property
-    def answer_s(self) -> float:
-        """Return for how long an answer is waited for (`socket.timeout.ms`)."""
-        return self._access.answer_s
 
     @property
     def is_throttled(self) -> bool:
@@ -202,9 +197,9 @@ class Connection:
         self._socket.close()
 
     def _connected(self, deadline_s: float) -> socket.socket:
-        tls = self._access.tls
+        tls = self.access.tls
         try:
-            left_s = max(0.001, min(self._access.connect_s, deadline_s - time.monotonic()))
+            left_s = max(0.001, min(self.access.connect_s, deadline_s - time.monotonic()))
             plain = socket.create_connection(self.address, left_s)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return plain if tls is None else tls.wrap_socket(plain, server_hostname=self.address[0])
@@ -237,7 +232,7 @@ class Connection:
             detail = f"the broker supports {', '.join(answer.mechanisms)}, not {mechanism}"
             raise AnswerError(KafkaError.SASL_AUTHENTICATION_FAILED, "SaslHandshake", detail)
         try:
-            conversation = get_sasl_mechanism(mechanism)(host=self.address[0], **self._access.sasl)
+            conversation = get_sasl_mechanism(mechanism)(host=self.address[0], **self.access.sasl)
         except (LookupError, RuntimeError) as error:
             raise UnsupportedError(
                 f"SASL mechanism {mechanism} cannot be used: {error}. GSSAPI needs the Python package gssapi"
@@ -248,10 +243,10 @@ class Connection:
                 said = conversation.auth_bytes()
             except OSError as error:  # no token can be fetched now
                 raise self._lost(error) from None
-            token, began_s = self._access.token, _clock_s()
+            token, began_s = self.access.token, _clock_s()
             answer = self.ask(SaslAuthenticateRequest(auth_bytes=said), version, deadline_s)
             if answer.error_code:
-                self._access.refused(token)
+                self.access.refused(token)
             ensure(answer.error_code, "SaslAuthenticate", answer.error_message)
             try:
                 conversation.receive(answer.auth_bytes)
@@ -272,7 +267,7 @@ class Connection:
             if self.fileno() < 0:
                 raise self._lost(ConnectionError("closed while throttled by a quota"))
             time.sleep(min(left_s, _LONGEST_NAP_S))
-        self._granted_until_s = time.monotonic() + self._access.answer_s
+        self._granted_until_s = time.monotonic() + self.access.answer_s
 
     def _hand_over(self, answer: Any) -> None:
         throttled_s = (getattr(answer, "throttle_time_ms", 0) or 0) / 1000
@@ -311,7 +306,7 @@ class Connection:
 
     def _left_s(self, deadline_s: float) -> float:
         until_s = max(deadline_s, self._granted_until_s)
-        return max(0.001, min(self._access.answer_s, until_s - time.monotonic()))
+        return max(0.001, min(self.access.answer_s, until_s - time.monotonic()))
 
     def _lost(self, error: Exception) -> LostError:
         self.close()

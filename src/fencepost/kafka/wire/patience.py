@@ -39,7 +39,7 @@ def take(cluster: Cluster, connection: Connection, deadline_s: float, leave: int
         now_s = time.monotonic()
         if connection.unanswered < due:
             due, since_s = connection.unanswered, now_s
-        if now_s >= min(deadline_s, since_s + connection.answer_s):
+        if now_s >= min(deadline_s, since_s + connection.access.answer_s):
             connection.take(now_s, leave)
         elif cluster.has_left(connection.address, places(), min(deadline_s, time.monotonic() + _LOOK_S)):
             host, port = connection.address
