@@ -18,6 +18,7 @@ from fencepost.kafka.read import plan_topics
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.plan_input import PlanInput
 from fencepost.kafka.read.plan_reader import ClientReader
+from fencepost.kafka.read.plan_topics import PlanTopics
 from fencepost.kafka.setting.client_settings import begins_at, plan_conf
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
@@ -27,6 +28,8 @@ from fencepost.testing import eventually
 from support.batch_topic import ODD_HEADERS, odd_records, write_batch
 from support.log_writer import LogWriter
 from support.worker import free_port
+
+DEPOSED = 99  # the epoch of a leader that is not the one of now
 
 Positions = Mapping[TopicPartition, LogPosition | None]
 MakePlan = Callable[..., "Plan"]
@@ -288,9 +291,11 @@ def test_a_log_that_ends_before_the_position_for_a_moment_is_no_gap(
     monkeypatch.setattr(plan_topics, "SURE_S", 600.0)
     log_writer.send(topic, numbers(0, 3))
     reader = plan({place: LogPosition(7)})
-    eventually(lambda: reader.poll() is None and len(doubts(reader)), every_s=0)
-    for _ in range(20):
-        reader.poll()
+    with monkeypatch.context() as patched:
+        patched.setattr(PlanTopics, "leader_epoch", lambda *_: DEPOSED)
+        eventually(lambda: reader.poll() is None and len(doubts(reader)), every_s=0)
+        for _ in range(20):
+            reader.poll()
     assert not reader.input.gaps
     log_writer.send(topic, numbers(3, 9))
     reader.reach({place: 9})
@@ -317,12 +322,25 @@ def test_a_doubt_ends_with_the_next_record(
     with monkeypatch.context() as patched:  # a leader that was deposed, and has not heard of it
         patched.setattr(reader.reader, "read", lost)
         patched.setattr(reader.admin.offsets, "ends", lambda places, **_: dict.fromkeys(places, 2))
+        patched.setattr(PlanTopics, "leader_epoch", lambda *_: DEPOSED)
         eventually(lambda: reader.poll() is None and len(doubts(reader)), every_s=0)
-    reader.input._losses.lost.clear()  # the next look of the reader finds the log as it is
     log_writer.send(topic, numbers(3, 6))
     reader.reach({place: 6})
     assert reader.values == {place: numbers(0, 6)}
     assert not len(doubts(reader))
+
+
+def test_a_log_that_grows_past_the_position_under_one_leader_is_a_gap_where_it_ended(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The position was read from another log, which was cut."""
+    monkeypatch.setattr(plan_topics, "SURE_S", 600.0)
+    log_writer.send(topic, numbers(0, 3))
+    reader = plan({place: LogPosition(7)})
+    eventually(lambda: reader.poll() is None and len(doubts(reader)), every_s=0)
+    log_writer.send(topic, numbers(3, 9))
+    gap = reader.gap(place)
+    assert (gap.kind, gap.position, gap.end, gap.next_offset) == (GapKind.DIVERGED, 7, 9, 3)
 
 
 def test_a_log_that_ends_before_the_position_is_a_gap_and_its_neighbour_is_read(

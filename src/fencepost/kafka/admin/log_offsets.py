@@ -20,6 +20,8 @@ class LogOffsets:
     def __init__(self, requests: AdminRequests) -> None:
         self._requests = requests
         self._client = requests.client
+        self.epochs: dict[Place, int] = {}
+        """The epochs of the leaders that answered last."""
 
     def ends(
         self, topic_partitions: Iterable[Place], *, read_committed: bool, timeout_s: float | None = None
@@ -113,6 +115,7 @@ class LogOffsets:
             for each in topic.partitions:
                 self._requests.ensure(each, doing)
                 found[topic.name, each.partition_index] = int(each.offset)
+        self.epochs |= {place: epoch for place, (_, epoch) in asked.items()}
         return found
 
     def _by_leader(self, places: Iterable[Place], doing: str) -> dict[int, dict[Place, int]]:

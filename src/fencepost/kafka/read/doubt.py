@@ -6,9 +6,15 @@ a fetch reports is no evidence. A broker that does not know yet that it is no lo
 of the log. So an end that is too low counts only if it is still reported a while later.
 """
 
+import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Generic, TypeVar
+
+from fencepost.kafka.value.log_gap import NO_EPOCH
+from fencepost.record import TopicPartition
+
+log = logging.getLogger(__name__)
 
 K = TypeVar("K")
 
@@ -54,14 +60,77 @@ class Doubts(Generic[K]):
             self._seen_s.pop(key, None)
 
 
+class LowestEnds:
+    """The lowest ends of logs that seem to end before a position, since that was first seen of the position.
+
+    Producers write on after a log was cut: reading continues where it was cut, even if it has grown past the position.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[TopicPartition, tuple[int, int, int]] = {}  # position, lowest end, epoch of the leader
+
+    def __contains__(self, place: TopicPartition) -> bool:
+        return place in self._seen
+
+    def lowest(self, place: TopicPartition, at: int, end: int, epoch: int = NO_EPOCH) -> int:
+        """Return the lowest end, after a leader of this epoch has reported an end before position `at`."""
+        before, lowest, _ = self._seen.get(place, (at, end, epoch))
+        lowest = min(lowest, end) if before == at else end
+        self._seen[place] = at, lowest, epoch
+        return lowest
+
+    def cut_at(self, place: TopicPartition, at: int, epoch: int = NO_EPOCH) -> int | None:
+        """Return where a log that has position `at` now was cut; None if that is not certain, which is logged.
+
+        The end of a leader's log never moves back. If the leader of the same epoch reported an end before the position
+        earlier, the position was read from another log. A leader of another epoch may not have known that it was
+        deposed.
+        """
+        before, lowest, short_epoch = self._seen.get(place, (None, at, NO_EPOCH))
+        if before == at and epoch == short_epoch != NO_EPOCH:
+            self.forget([place])
+            return lowest
+        if before == at:
+            self.passed([place])
+        self.forget([place])
+        return None
+
+    def passed(self, places: Collection[TopicPartition]) -> None:
+        """Log that these are read from their positions on, and forget them."""
+        for place in places:
+            if place in self._seen:
+                at, lowest, _ = self._seen.pop(place)
+                _log_passed(f"{place.topic}-{place.partition}", lowest, at)
+
+    def forget(self, places: Collection[TopicPartition]) -> None:
+        for place in places:
+            self._seen.pop(place, None)
+
+
 def sure_ends(
     ask: Callable[[Collection[K]], Mapping[K, int]], wanted: Mapping[K, int], sure_s: float = SURE_S
 ) -> dict[K, int]:
-    """Return the ends of logs, as `ask` reports them. An end below the `wanted` offset was reported for `sure_s`."""
+    """Return the ends of logs, as `ask` reports them.
+
+    An end below the `wanted` offset was reported for `sure_s`. It is the lowest of that time: a log that was cut grows.
+    """
     ends, doubts = dict(ask(wanted.keys())), Doubts[K]()
     short = {key for key, at in wanted.items() if ends[key] < at}
+    lowest = {key: ends[key] for key in short}
     while short := short - doubts.confirmed(short, short, time.monotonic(), sure_s):
         time.sleep(min(_LOOK_EVERY_S, sure_s / _LOOKS))
         ends |= ask(short)
+        for key in short:
+            lowest[key] = min(lowest[key], ends[key])
+            if ends[key] >= wanted[key]:
+                _log_passed(str(key), lowest.pop(key), wanted[key])
         short = {key for key in short if ends[key] < wanted[key]}
-    return ends
+    return ends | lowest
+
+
+def _log_passed(what: str, lowest: int, at: int) -> None:
+    log.error(
+        "%s seemed to end at %d, before position %d, and is read from there now. Unless a broker answered that was no "
+        "longer its leader, the log was cut, and offsets %d to %d are not read",
+        what, lowest, at, lowest, at - 1,
+    )  # fmt: skip

@@ -195,7 +195,7 @@ class BatchFetcher(Fetcher):
         }
         self._next.update(positions)
         self._assignment.starts.known.read_to(positions)
-        self._resets.forget(positions)  # their logs continue there
+        self._resets.continued(positions)
 
     def _topic_id(self, place: TopicPartition) -> str:
         """Return the id of the topic from which a partition is read; empty if brokers are asked for topics by name."""

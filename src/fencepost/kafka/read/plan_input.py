@@ -205,8 +205,10 @@ class PlanInput:
                 self._positions.epochs.pop(
                     place, None
                 )  # the log has the position: with the epoch this would repeat for ever
-        self._begin_again({place: at for place, at in affected.items() if place not in self.gaps})
-        self._losses.clear()
+        self._losses.looked(in_doubt)
+        self._begin_again(
+            {place: at for place, at in affected.items() if place not in self.gaps and place not in self._losses.lost}
+        )
 
     def _begin_again(self, affected: Mapping[TopicPartition, int]) -> None:
         """Look for partitions again: their topic is gone, or nothing is wrong with them any more."""

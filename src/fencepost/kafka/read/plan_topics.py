@@ -10,9 +10,9 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topics import Topic
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION
-from fencepost.kafka.read.doubt import DOUBT_EVERY_S, SURE_S, Doubts
+from fencepost.kafka.read.doubt import DOUBT_EVERY_S, SURE_S, Doubts, LowestEnds
 from fencepost.kafka.read.plan_reader import Read
-from fencepost.kafka.value.log_gap import GapKind, LogGap
+from fencepost.kafka.value.log_gap import NO_EPOCH, GapKind, LogGap
 from fencepost.record import TopicPartition, place_names
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,10 @@ class PlanTopics:
     def ends(self, places: Collection[TopicPartition], *, read_committed: bool) -> Mapping[tuple[str, int], int]:
         return _ask(lambda: self._admin.offsets.ends(places, read_committed=read_committed, timeout_s=_ASK_S))
 
+    def leader_epoch(self, place: TopicPartition) -> int:
+        """Return the epoch of the leader that answered last where a log starts or ends."""
+        return self._admin.offsets.epochs.get(place, NO_EPOCH)
+
 
 class PlanLosses:
     """The partitions for which the reader reports nothing at the position."""
@@ -97,14 +101,19 @@ class PlanLosses:
         self._cut: dict[TopicPartition, int] = {}  # those whose read records no longer exist, from which offset on
         self.doubts: Doubts[TopicPartition] = Doubts()
         """Logs that seem to end before a position."""
+        self._lowest = LowestEnds()  # of these
         self._looked_s = float("-inf")
 
     def add(self, read: Read) -> None:
         self.lost |= read.lost
         self._cut |= {place: common.offset for place, common in read.cut.items()}
 
-    def clear(self) -> None:
-        self.lost.clear()
+    def looked(self, in_doubt: Collection[TopicPartition]) -> None:
+        """Keep the partitions in doubt that are looked at again, and forget the others: what they lack is decided.
+
+        If the reader says that one was cut, it will do so again once it is assigned.
+        """
+        self.lost = {place for place in in_doubt if place not in self._cut}
         self._cut.clear()
 
     def take_turn(self) -> bool:
@@ -120,10 +129,13 @@ class PlanLosses:
     ) -> tuple[dict[TopicPartition, LogGap], set[TopicPartition]]:
         """Return gaps at positions of lost partitions, and the partitions for which it is not certain yet."""
         gaps = self.gaps({place: at for place, at in positions.items() if place.topic in topics}, topics)
-        doubtful = {GapKind.CUT, GapKind.DIVERGED} if self._is_repeated else {GapKind.CUT}
-        in_doubt = {place for place, gap in gaps.items() if gap.kind in doubtful}
+        in_doubt = {place for place, gap in gaps.items() if self._is_doubtful(gap)}
         in_doubt -= self.doubts.confirmed(positions, in_doubt, self._looked_s, SURE_S)
         return {place: gap for place, gap in gaps.items() if place not in in_doubt}, in_doubt
+
+    def _is_doubtful(self, gap: LogGap) -> bool:
+        """Say whether one look is not enough. It is if the reader says once what was cut, or a leader has said both."""
+        return gap.is_of_cut_log and (self._is_repeated if gap.place in self._cut else gap.kind is GapKind.CUT)
 
     def gaps(
         self, positions: Mapping[TopicPartition, int], topics: Mapping[str, Topic], kind: GapKind | None = None
@@ -134,9 +146,15 @@ class PlanLosses:
         found = {}
         for place, at in positions.items():
             start, end = starts.get(place, 0), ends.get(place, 0)
-            why = kind or _kind(at, start, end) or (GapKind.DIVERGED if place in self._cut else None)
+            why = kind or _kind(at, start, end)
+            common = self._cut.get(place)
+            if why is None:
+                common = self._lowest.cut_at(place, at, self._topics.leader_epoch(place)) if common is None else common
+                why = None if common is None else GapKind.DIVERGED
+            elif why is GapKind.CUT and common is None:
+                common = self._lowest.lowest(place, at, end, self._topics.leader_epoch(place))
             if why is not None:
-                common = max(start, min(at, self._cut.get(place, end)))
+                common = max(start, min(at, end if common is None else common))
                 found[place] = LogGap(place, why, at, start, end, topics[place.topic].id, common)
         return found
 

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from fencepost.kafka.errors import is_unavailable, kafka_error
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION
-from fencepost.kafka.read.doubt import DOUBT_EVERY_S, SURE_S, Doubts
+from fencepost.kafka.read.doubt import DOUBT_EVERY_S, SURE_S, Doubts, LowestEnds
 from fencepost.kafka.read.member_client import MemberClient
 from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.read.start_positions import StartPositions, nowhere_to_begin
@@ -35,6 +35,7 @@ class PositionResets:
         self._read = Read()  # what was wrong with them
         self.doubts: Doubts[TopicPartition] = Doubts()
         """Logs that seem to end before the position, and topics that seem to be other ones."""
+        self._lowest = LowestEnds()  # of these, if brokers cannot say up to where they are what was read
         self._ask_s = _FIRST_ASK_S  # how long to wait for an answer
 
     def __len__(self) -> int:
@@ -79,8 +80,10 @@ class PositionResets:
         if at.offset < begin and not seems_gone:
             return {place: LogPosition(self._edge(place, at.offset, begin, end))}
         if not seems_gone:
-            self.forget([place])
+            self.continued([place])
             return {place: replace(at, epoch=NO_EPOCH)}  # its broker was not its leader
+        if at.epoch == NO_EPOCH and not is_replaced:
+            end = self._lowest.lowest(place, at.offset, end)
         if not self.doubts.confirmed([place], [place], time.monotonic(), SURE_S):
             self._looks[place] = time.monotonic() + DOUBT_EVERY_S
             return {place: at}
@@ -93,11 +96,17 @@ class PositionResets:
     def answered(self, ends: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """Forget doubts about partitions whose leaders have answered at their positions: they have an end."""
         if len(self.doubts):
-            self.forget([place for place in ends() if place not in self._lost])
+            self.continued([place for place in ends() if place not in self._lost])
+
+    def continued(self, places: Collection[TopicPartition]) -> None:
+        """Forget doubts about partitions, as their logs continue at the positions."""
+        self._lowest.passed(places)
+        self.forget(places)
 
     def forget(self, places: Collection[TopicPartition]) -> None:
-        """Forget doubts about partitions: their logs continue at the positions, or they are no longer read."""
+        """Forget doubts about partitions: they are decided, or no longer read."""
         self.doubts.forget(places)
+        self._lowest.forget(places)
         for place in places if self._looks else ():
             self._looks.pop(place, None)
 

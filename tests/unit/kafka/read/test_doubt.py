@@ -59,3 +59,14 @@ def test_an_end_that_is_too_early_counts_once_it_was_the_answer_for_a_while():
     assert sure_ends(ask, {"late": 9, "cut": 5, "whole": 12}, 0.2) == {"late": 9, "cut": 4, "whole": 12}
     assert asked[:4] == [{"late", "cut", "whole"}, {"late", "cut"}, {"late", "cut"}, {"cut"}]
     assert len(asked) >= 5
+
+
+def test_the_end_of_a_log_that_was_cut_is_the_lowest_one_seen() -> None:
+    ends = iter([4, 5, 6])
+    assert sure_ends(lambda keys: dict.fromkeys(keys, next(ends, 7)), {"cut": 9}, 0.2) == {"cut": 4}
+
+
+def test_a_log_that_grows_past_the_offset_while_in_doubt_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    ends = iter([4, 9])
+    assert sure_ends(lambda keys: dict.fromkeys(keys, next(ends)), {"cut": 9}, 0.2) == {"cut": 9}
+    assert "offsets 4 to 8 are not read" in caplog.text

@@ -34,8 +34,10 @@ class Client:
         self.conf = {"auto.offset.reset": resets_to}
         self.consumer = SimpleNamespace(poll=lambda _: None)
 
+    end = 1100
+
     def edges(self, *_: object) -> tuple[int, int]:
-        return 0, 1100
+        return 0, self.end
 
     def pause(self, _: object) -> None: ...
 
@@ -45,6 +47,7 @@ class Member:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, resets_to: str, **answer: Any) -> None:
         client: Any = Client(resets_to)
+        self.client = client
         starts = StartPositions(client, (), None)
         assignment: Any = SimpleNamespace(client=client, starts=starts, begins={PLACE: 0}, paused=frozenset())
         self.reader = BatchReader({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, Unread())
@@ -64,6 +67,7 @@ class Member:
         return True
 
     def poll(self) -> Any:
+        """Return the position after a poll."""
         list(self.fetcher.chunks(0.0, 100))
         return self.fetcher._next[PLACE]
 
@@ -95,6 +99,24 @@ def test_one_answer_does_not_say_that_a_log_was_cut(monkeypatch: pytest.MonkeyPa
         assert member.poll() == READ
     assert set(member.asked) == {(READ.offset, READ.epoch)}
     assert len(member.asked) > 2
+
+
+@pytest.mark.parametrize("end", [990, 1000, 1100])
+def test_offsets_below_the_position_of_a_log_that_seemed_short_are_not_skipped_silently(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, end: int
+) -> None:
+    """Without the epoch of its position no broker can say where the log was cut."""
+    monkeypatch.setattr(position_resets, "DOUBT_EVERY_S", 0.0)
+    member = Member(monkeypatch, "earliest", error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    member.fetcher._go_to({PLACE: LogPosition(1000, READ.topic_id)})
+    member.client.end = 900
+    for _ in range(3):
+        assert member.poll() == LogPosition(1000, READ.topic_id)
+    monkeypatch.setattr(position_resets, "SURE_S", 0.0)
+    member.client.end = end
+    at = member.poll().offset
+    assert at == (900 if end < 1000 else 1000)
+    assert at == 900 or "offsets 900 to 999 are not read" in caplog.text
 
 
 @pytest.mark.parametrize(("resets_to", "goes_on"), [("earliest", 0), ("latest", 1100)])

@@ -19,22 +19,29 @@ class Topics:
     """Of a cluster with one log."""
 
     def __init__(self, start: int, end: int) -> None:
-        self._start, self._end = start, end
+        self._start, self.end, self.epoch = start, end, 6
 
     def starts(self, places: Any) -> dict[TopicPartition, int]:
         return dict.fromkeys(places, self._start)
 
     def ends(self, places: Any, *, read_committed: bool) -> dict[TopicPartition, int]:
-        return dict.fromkeys(places, self._end)
+        return dict.fromkeys(places, self.end)
+
+    def leader_epoch(self, place: TopicPartition) -> int:
+        return self.epoch
 
 
-def found(start: int, end: int, *, common: int | None = None) -> LogGap | None:
+def found(start: int, end: int, *, common: int | None = None, is_repeated: bool = True) -> LogGap | None:
     """Return the gap of a mirror at offset 1000, if the log has these offsets; its reader may say up to where it is."""
-    losses = PlanLosses(Topics(start, end), is_repeated=True)  # type: ignore[arg-type]
-    topic: Any = SimpleNamespace(partitions=1, id="id")
+    losses = PlanLosses(Topics(start, end), is_repeated=is_repeated)  # type: ignore[arg-type]
     losses.add(Read(lost={PLACE}, cut={} if common is None else {PLACE: LogPosition(common, epoch=5)}))
+    return look(losses)
+
+
+def look(losses: PlanLosses) -> LogGap | None:
     losses.take_turn()
-    gaps, _ = losses.sure_gaps({PLACE: 1000}, {"t": topic})
+    gaps, in_doubt = losses.sure_gaps({PLACE: 1000}, {"t": SimpleNamespace(partitions=1, id="id")})  # type: ignore[dict-item]
+    losses.looked(in_doubt)
     return gaps.get(PLACE)
 
 
@@ -64,3 +71,40 @@ def test_a_mirror_continues_with_the_first_record_that_is_not_mirrored(
 
 def test_one_answer_makes_no_gap_of_a_log_that_diverges() -> None:
     assert found(0, 1100, common=990) is None
+
+
+@pytest.mark.parametrize("end", [985, 995, 1100])
+def test_one_report_of_a_cut_is_enough_when_its_reader_makes_no_other(end: int) -> None:
+    gap = found(0, end, common=985, is_repeated=False)
+    assert gap is not None
+    assert gap.next_offset == 985
+
+
+@pytest.mark.parametrize("is_repeated", [True, False])
+@pytest.mark.parametrize("end", [995, 1000, 1100])
+def test_a_gap_begins_where_a_log_was_cut_that_grows_while_in_doubt(
+    monkeypatch: pytest.MonkeyPatch, end: int, is_repeated: bool
+) -> None:
+    topics = Topics(0, 985)
+    losses = PlanLosses(topics, is_repeated=is_repeated)  # type: ignore[arg-type]
+    losses.add(Read(lost={PLACE}))
+    assert look(losses) is None
+    assert losses.lost == {PLACE}  # it is looked at again
+    monkeypatch.setattr(plan_topics, "SURE_S", 0.0)
+    monkeypatch.setattr(plan_topics, "DOUBT_EVERY_S", 0.0)
+    topics.end = end
+    gap = look(losses)
+    assert gap is not None
+    assert gap.next_offset == 985
+    assert not losses.lost
+
+
+def test_a_short_log_of_a_deposed_leader_is_no_gap_but_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    topics = Topics(0, 985)
+    losses = PlanLosses(topics, is_repeated=False)  # type: ignore[arg-type]
+    losses.add(Read(lost={PLACE}))
+    assert look(losses) is None
+    topics.end, topics.epoch = 1100, 7
+    assert look(losses) is None
+    assert not losses.lost
+    assert "offsets 985 to 999 are not read" in caplog.text

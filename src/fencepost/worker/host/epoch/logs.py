@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from fencepost.api import FatalError
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.read.doubt import SURE_S, Doubts
+from fencepost.kafka.read.doubt import SURE_S, Doubts, LowestEnds
+from fencepost.kafka.value.log_gap import NO_EPOCH
 from fencepost.record import TopicPartition
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.sink.epoch_plan import EpochOffset
@@ -24,6 +25,7 @@ class EpochLogs:
         self._spec = spec
         self._admin: Admin | None = None
         self._doubts: Doubts[TopicPartition] = Doubts()  # logs that seem to end before the group's offset
+        self._lowest = LowestEnds()  # of these
 
     @property
     def admin(self) -> Admin:
@@ -39,25 +41,36 @@ class EpochLogs:
         If only committed records are read, a log ends before its first open transaction. Lost records below the group's
         offset are skipped with a warning. A group at the end of a log is within it, so the beginnings, and the ends
         including open transactions, are only asked for the other partitions. A log that ends before the group's offset
-        was cut, unless its topic has another id than the one of which the group has read: then it is read as a new one.
+        was cut, also if it has grown past the offset since, unless its topic has another id than the one of which the
+        group has read: then it is read as a new one.
         """
         is_committed = self._spec.input.consumer_conf.get("isolation.level", "read_committed") != "read_uncommitted"
         offsets = {place: s for place, s in held.offsets.items() if place in there}
         ids = {name: topic.id for name, topic in self.admin.topics.get_all({p.topic for p in offsets}).items()}
         replaced = {p for p, s in offsets.items() if s.metadata.topic_id not in (None, "", ids.get(p.topic, ""))}
         ends = self.admin.offsets.ends(offsets, read_committed=is_committed)
-        apart = [place for place, s in offsets.items() if ends[place] != s.offset or place in replaced]
+        apart = [
+            place
+            for place, s in offsets.items()
+            if ends[place] != s.offset or place in replaced or place in self._lowest
+        ]
         begins, highs = self.admin.offsets.starts(apart), self.admin.offsets.ends(apart, read_committed=False)
         beyond = {place for place in apart if offsets[place].offset > highs[place]}
         lost = self._doubts.confirmed(offsets, beyond | replaced, time.monotonic(), SURE_S)
         doubtful = (beyond | replaced) - lost  # nothing is planned for these
         for place in apart:
             before = offsets[place]
+            epoch = self.admin.offsets.epochs.get(place, NO_EPOCH) if before.metadata.topic_id else NO_EPOCH
+            cut_at = None
+            if place in beyond:
+                cut_at = self._lowest.lowest(place, before.offset, highs[place], epoch)
+            elif place not in replaced and (cut_at := self._lowest.cut_at(place, before.offset, epoch)) is not None:
+                lost.add(place)
             if place in doubtful:
                 ends[place] = before.offset
                 continue
-            if place in lost and place not in replaced and before.metadata.topic_id:
-                at = self._end_of_cut(place, before.offset, begins[place], highs[place])
+            if place in lost and place not in replaced and before.metadata.topic_id and cut_at is not None:
+                at = self._end_of_cut(place, before.offset, begins[place], cut_at)
             elif before.offset < begins[place] or place in lost:
                 at = self._reset(place, before.offset, begins[place], ends[place])
             else:
@@ -75,11 +88,14 @@ class EpochLogs:
         if admin is not None:
             admin.close()
 
-    def _end_of_cut(self, place: TopicPartition, offset: int, begin: int, end: int) -> int:
-        """Return the end of a log that was cut before an offset. Raises FatalError if the user has to decide."""
-        self._ensure_may_reset(what := _described(place, offset, begin, end))
-        log.error("task %s %s: it was cut; reading continues at its end", self._spec.id, what)
-        return end
+    def _end_of_cut(self, place: TopicPartition, offset: int, begin: int, cut_at: int) -> int:
+        """Return where to continue in a log that was cut. Raises FatalError if the user has to decide."""
+        self._ensure_may_reset(f"was at offset {offset} of {place.topic}-{place.partition}, which was cut at {cut_at}")
+        log.error(
+            "task %s was at offset %d of %s-%d, whose log was cut at %d: reading continues there",
+            self._spec.id, offset, *place, cut_at,
+        )  # fmt: skip
+        return max(begin, cut_at)
 
     def _reset(self, place: TopicPartition, offset: int, begin: int, end: int) -> int:
         """Return where to continue if the log has nothing at an offset. Raises FatalError if the user has to decide."""
