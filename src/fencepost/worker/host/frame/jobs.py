@@ -5,6 +5,7 @@ import threading
 import uuid
 from typing import Any, Protocol
 
+from fencepost.spark.slot.cores import CoreUse
 from fencepost.spark.slot.job import cancel_group
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class FrameJobs:
         self.tag = f"frame-{uuid.uuid4().hex}"
         self.group: str | None = None  # of the jobs that run
         self.run = ""
+        self.cores: list[CoreUse] = []  # that are held for them: one or none
         self.driver_thread: int | None = None
         self._adopted: threading.Thread | None = None
 

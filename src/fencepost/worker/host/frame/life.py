@@ -4,6 +4,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -143,15 +144,20 @@ class FrameLife(ABC):
         )
 
     def abandon(self) -> None:
-        """End it without waiting. Its Spark jobs are cancelled in a separate thread, as Spark's JVM may hang."""
+        """End it without waiting. Its Spark jobs are cancelled in a separate thread, as Spark's JVM may hang.
+
+        Code that hangs outside of Spark uses no core, and may never return: others can have the core.
+        """
         self._status.is_silent = True
         self.control.stop()
         self._jobs.cancel_apart()
+        self._release_core()
 
     def lost(self) -> None:
         """Spark is gone: the thread ends by itself, and reports nothing more."""
         self._status.is_silent = True
         self.control.stop()
+        self._release_core()
 
     # the task's thread
 
@@ -233,6 +239,7 @@ class FrameLife(ABC):
         while not self.control.should_yield:
             try:
                 self._host.ledger.take(1, CoreUse.SPLIT)
+                self._jobs.cores.append(CoreUse.SPLIT)
                 return True
             except NoCoreError as error:
                 if logged != str(error):
@@ -242,7 +249,9 @@ class FrameLife(ABC):
         return False
 
     def _release_core(self) -> None:
-        self._host.ledger.release(1, CoreUse.SPLIT)
+        """Release the core if one is held. Any thread."""
+        with suppress(IndexError):  # to take it out of the list is atomic
+            self._host.ledger.release(1, self._jobs.cores.pop())
 
     def _report_end(self, state: RunState, trace: str | None) -> None:
         self._report(state, trace)

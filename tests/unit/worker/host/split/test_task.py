@@ -485,6 +485,22 @@ def test_a_task_says_where_sparks_driver_is_if_that_works_for_very_long_without_
 # Spark goes
 
 
+@pytest.mark.parametrize("end", ["abandon", "lost"])
+def test_an_abandoned_task_that_hangs_holds_no_core(stage: Callable[..., Stage], end: str) -> None:
+    """Else each restart of a task whose code hangs takes another one, until no DataFrame task runs."""
+    it, hung = stage("a"), threading.Event()
+    it.trouble = lambda _: cast(None, hung.wait(60))
+    it.task.thread.start()
+    eventually(lambda: it.runs)
+    assert it.ledger.free == 0
+    getattr(it.task, end)()
+    assert it.ledger.free == 1
+    it.ledger.take(1, CoreUse.SPLIT)  # by another task
+    hung.set()
+    it.task.thread.join(60)
+    assert it.ledger.free == 0
+
+
 def test_a_task_is_abandoned_at_once_also_when_sparks_jvm_stands_still(
     stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
