@@ -29,6 +29,13 @@ def is_passing(error: Any, *, has_group: bool = True) -> bool:
     return is_unavailable(error) or error.code() in codes
 
 
+def obstacle_of(error: Any) -> str:
+    """Return what a passing error says about why nothing is read."""
+    if error.code() == KafkaError.UNKNOWN:
+        return f"a broker failed: {error.str()}"
+    return f"the broker cannot be reached ({error.str()})"
+
+
 def arrived(consumer: Any, most: int, timeout_s: float) -> list[Any]:
     """Return messages that have arrived; if there are none, wait for one. Raises KafkaException."""
     messages: list[Any] = consumer.consume(most, 0)

@@ -22,7 +22,7 @@ from fencepost.kafka.errors import (
 )
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.library_log import library_log
-from fencepost.kafka.read.consumer import arrived, is_passing
+from fencepost.kafka.read.consumer import arrived, is_passing, obstacle_of
 from fencepost.kafka.wire.experience import TopicView, experience_with
 from fencepost.kafka.wire.library_client import new_client
 
@@ -177,7 +177,7 @@ class LogReader:
         partition, end = next(iter(unread.items()))
         at = self._positions.get(partition, 0)
         if self._broker_error is not None:
-            why = f"the broker cannot be reached ({self._broker_error.str()})"
+            why = obstacle_of(self._broker_error)
         else:
             why = (
                 "a transaction that wrote to it may still be open; one that `kafka-transactions.sh find-hanging "

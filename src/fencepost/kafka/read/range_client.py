@@ -18,7 +18,7 @@ from fencepost.kafka.errors import (
     translate,
 )
 from fencepost.kafka.library_log import library_log
-from fencepost.kafka.read.consumer import UNKNOWN_PARTITION, arrived, close_consumer, is_passing
+from fencepost.kafka.read.consumer import UNKNOWN_PARTITION, arrived, close_consumer, is_passing, obstacle_of
 from fencepost.kafka.read.doubt import SURE_S, Doubts
 from fencepost.kafka.read.read_again import read_again_by
 from fencepost.kafka.read.record_columns import AT_ONCE, MessageCollector
@@ -221,7 +221,7 @@ class RangeClient:
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             self._has_stopped = True
         elif is_passing(error):
-            self._silence.obstacle = f"the broker cannot be reached ({error.str()})"
+            self._silence.obstacle = obstacle_of(error)
         else:
             raise self._failed(error)
         return True

@@ -4,16 +4,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Message
 
 from fencepost.kafka.errors import KafkaRequestError
-from fencepost.kafka.read import fetch_positions, position_resets
+from fencepost.kafka.read import fetch_positions, log, offset_committer, position_resets, range_client
 from fencepost.kafka.read.batch_reader import BatchReader
-from fencepost.kafka.read.consumer import is_passing
+from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.group_batches import BatchFetcher
+from fencepost.kafka.read.plan_reader import ClientReader
+from fencepost.kafka.read.record_columns import schema
 from fencepost.kafka.read.start_positions import StartPositions
 from fencepost.kafka.read.unread import Unread
+from fencepost.kafka.setting.client_settings import plan_conf
 from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 
 PLACE = TopicPartition("t", 0)
@@ -155,6 +159,58 @@ def test_a_fetch_that_fails_with_an_unknown_error_is_tried_again(monkeypatch: py
     assert PLACE in member.reader._positions.at
 
 
-@pytest.mark.parametrize("has_group", [True, False])
-def test_a_client_reads_on_after_an_unknown_error(has_group: bool) -> None:
-    assert is_passing(KafkaError(KafkaError.UNKNOWN), has_group=has_group)
+class Faulty:
+    """librdkafka's consumer, of a broker that fails to read its log once. Then it has a record."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        failure = KafkaError(KafkaError.UNKNOWN, "the store is away")
+        self._coming = [Message("t", 0, 0, error=failure), Message("t", 0, 0, value=b"v", timestamp=(1, 1000))]
+
+    def poll(self, _: float) -> Any:
+        return self._coming.pop(0) if self._coming else None
+
+    def consume(self, *_: object) -> list[Any]:
+        return []
+
+    def position(self, _: object) -> list[Any]:
+        return []
+
+    assign = incremental_assign = pause = position
+
+    def close(self) -> None: ...
+
+
+def test_a_client_of_a_member_reads_on_after_an_unknown_error() -> None:
+    client = SimpleNamespace(conf={"bootstrap.servers": "127.0.0.1:1"}, consumer=Faulty(), error=None, group="g")
+    fetcher = ClientFetcher(SimpleNamespace(client=client))  # type: ignore[arg-type]
+    assert [len(each) for _ in range(2) for each in fetcher.chunks(0.0, 10)] == [0, 1]
+
+
+def test_a_client_of_a_plan_reads_on_after_an_unknown_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_committer, "Consumer", Faulty)
+    reader = ClientReader(plan_conf({"bootstrap.servers": "127.0.0.1:1"}).conf)
+    found = [reader.read(0.1, 10) for _ in range(2)]
+    assert [len(each.fetched) for each in found] == [0, 1]
+    assert not any(each.lost or each.away for each in found)
+
+
+def test_the_reader_of_a_log_reads_on_after_an_unknown_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "new_client", Faulty)
+    reader, values = log.LogReader({"bootstrap.servers": "127.0.0.1:1"}, "t"), list[Any]()
+    reader.go_on_at({0: 0})
+    assert reader.poll(lambda record: values.append(record.value), 0.1) == 0
+    assert "a broker failed: the store is away" in str(reader.timed_out({0: 1}, 1.0))
+    assert reader.poll(lambda record: values.append(record.value), 0.1) == 1
+    assert values == [b"v"]
+
+
+def test_a_client_of_a_range_reads_on_after_an_unknown_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(range_client, "new_client", lambda *_, **__: Faulty())
+    wanted, conf = LogRange(PLACE, 0, 1), {"bootstrap.servers": "127.0.0.1:1"}
+    silence, obstacles = range_client.RangeSilence(conf, wanted, 60.0), list[str]()
+    monkeypatch.setattr(silence, "is_suspicious", lambda **_: False)
+    monkeypatch.setattr(silence, "check", lambda _: obstacles.append(silence.obstacle))
+    client = range_client.RangeClient(conf, wanted, 0, silence, pytest.fail)
+    assert sum(each.num_rows for each in client.batches(schema(), 60.0)) == 1
+    assert obstacles == ["a broker failed: the store is away"]
+    silence.close()
