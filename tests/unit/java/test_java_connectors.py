@@ -91,7 +91,8 @@ def test_a_connector_starts_again_and_is_asked_again_when_its_host_has_ended(tmp
     assert made.context.errors == []
 
 
-def test_a_connector_fails_when_its_hosts_end_again_and_again(tmp_path: Path) -> None:
+def test_a_connector_fails_when_its_hosts_end_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOST_WITHIN_S", math.inf)  # a machine may be slow
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     made.start()
@@ -421,7 +422,8 @@ def test_a_connector_that_starts_outlives_the_crash_of_another(tmp_path: Path) -
     assert other.plugins.hosts.connectors.running == []
 
 
-def test_a_connector_that_crashes_again_and_again_fails_alone(tmp_path: Path) -> None:
+def test_a_connector_that_crashes_again_and_again_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOST_WITHIN_S", math.inf)  # a machine may be slow
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     others = [type(made)({**CONFIG, "name": name}) for name in ("orders", "stocks")]
