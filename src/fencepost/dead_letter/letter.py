@@ -40,8 +40,8 @@ class DeadLetter:
         """Parse a record's headers. If a name occurs twice, the last one counts, as in Kafka Connect."""
         texts = {name: (data or b"").decode("utf-8", "replace") for name, data in record.headers if _is_ours(name)}
         facts = {name: text for name, text in texts.items() if name.startswith(PREFIX)}
-        if facts and RESENT_TOPIC in texts:  # a resent record failed again: its first origin counts
-            facts |= {name: texts[before] for name, before in _BEFORE.items() if before in texts}
+        if facts and RESENT_TOPIC in texts:  # a resent record failed again: its first origin counts, as a whole
+            facts |= {name: texts.get(before, "") for name, before in _BEFORE.items()}
         times = (number_of(texts.get(name, "")) for name in (RESENT_TIMESTAMP, TIMESTAMP))
         time_ms = next((each for each in times if each is not None), record.timestamp_ms)
         return cls(topic, record, facts, time_ms)

@@ -58,10 +58,11 @@ def test_the_letter_of_a_record_that_was_sent_again_tells_where_it_came_from_at_
     assert own.resent_headers == [("h", b"1"), *resent]
 
 
-def test_an_origin_that_is_known_in_part_replaces_nothing_else() -> None:
+def test_origin_that_is_known_in_part_is_not_completed_with_the_resend_topic() -> None:
     """Earlier versions have kept the topic alone if a sink reported a record after its batch."""
     own = letter(own=(("__fencepost.resent.topic", b"o"),), **{**SINK, "topic": "again", "partition": "0"})
-    assert own.origin == ("o", 0)
+    assert own.origin is None
+    assert (own.connector, to_json(own, is_sent_again=False)["origin"]["topic"]) == ("c", "o")
 
 
 def test_a_record_of_a_dead_letter_topic_keeps_its_headers_about_an_earlier_failure() -> None:
