@@ -60,9 +60,12 @@ def lines(letter: DeadLetter, *, is_sent_again: bool) -> Iterator[str]:
         origin = f"from {facts.get(TOPIC)}-{facts.get(PARTITION)}@{facts.get(OFFSET)}"
         if letter.time_ms != record.timestamp_ms:
             origin += f" of {_when(letter.time_ms)}"
-        parts = (where, _when(record.timestamp_ms), origin, facts.get(STAGE), f"task {facts.get(TASK)}", again)
+        task = f"task {facts[TASK]}" if TASK in facts else None
+        parts = (where, _when(record.timestamp_ms), origin, facts.get(STAGE), task, again)
         yield _shown("  ".join(part for part in parts if part))
-        yield f"  {_shown(f'{facts.get(EXCEPTION)}: {facts.get(MESSAGE)}')}"
+        is_whole = EXCEPTION in facts
+        error = f"{facts[EXCEPTION]}: {facts.get(MESSAGE)}" if is_whole else "too large for headers about its failure"
+        yield f"  {_shown(error)}"
     yield f"  key    {_human(record.key)}"
     yield f"  value  {_human(record.value)}"
 

@@ -93,7 +93,9 @@ def header_choices(
     """
     headers, time = _own_headers(spec, record, given), _time_headers(record.timestamp)
     bare = _without_context(headers)
-    return [*([[*headers, *time, *context]] if context else []), bare + time, bare]
+    # With these few bytes it can be resent, or is named as one that cannot be; without them it is nobody's.
+    named = [header for header in context if header[0] in (TOPIC, PARTITION, OFFSET, CONNECTOR)]
+    return [*([[*headers, *time, *context], [*bare, *time, *named]] if context else []), bare + time, bare]
 
 
 def _own_headers(
@@ -111,9 +113,9 @@ def _own_headers(
 
 
 def _without_context(headers: Iterable[HeaderBytes]) -> list[HeaderBytes]:
-    """Return the headers of a dead letter that gets none about its failure: not those that its record brought either.
+    """Return the headers of a dead letter that gets not all about its failure: none of those that its record brought.
 
-    They would be believed, and whoever writes to an input topic can make a record so large that it gets none.
+    They would be believed, and whoever writes to an input topic can make a record so large that it gets few.
     """
     return [(name, data) for name, data in headers if not name.startswith(PREFIX)]
 

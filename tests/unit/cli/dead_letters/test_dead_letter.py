@@ -122,6 +122,13 @@ def test_bytes_that_are_no_text_are_shown_too() -> None:
     assert json.dumps(to_json(letter(None, **SINK), is_sent_again=False)["value"]) == "null"
 
 
+def test_letter_without_an_error_says_so() -> None:
+    own = letter(**{name: SINK[name] for name in ("topic", "partition", "offset", "connector_name")})
+    first, second, *_ = lines(own, is_sent_again=False)
+    assert first == "dead-0@4  1970-01-01 00:00:01Z  from orders-2@8"
+    assert second == "  too large for headers about its failure"
+
+
 def test_a_letter_without_context_says_so() -> None:
     own = letter()
     assert own.connector is None

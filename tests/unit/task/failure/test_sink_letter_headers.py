@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from fencepost.api import Header, SinkRecord
+from fencepost.dead_letter.letter import DeadLetter
+from fencepost.kafka.read.browse import TopicRecord
 from fencepost.record import HeaderBytes, TopicPartition
 from fencepost.task.channel.task_spec import DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
 from fencepost.task.failure.dead_letter_producer import DeadLetters
@@ -39,7 +41,7 @@ def test_only_a_resent_record_says_where_it_was(topic: str) -> None:
 
 @pytest.mark.parametrize("has_context", [False, True])
 def test_headers_about_a_failure_are_never_those_that_the_record_brought(has_context: bool) -> None:
-    """A record can be so large that its dead letter has no others, and these would be believed."""
+    """A record can be so large that its dead letter has few others, and these would be believed."""
     spec = TaskSpec(
         "c", 0, 1, "i", {}, {}, OutputSpec({}, ""), dead_letters=DeadLetterSpec("dead", headers=has_context)
     )
@@ -52,4 +54,19 @@ def test_headers_about_a_failure_are_never_those_that_the_record_brought(has_con
         letters.close()
     *whole, bare, barest = letters.choices
     assert (bare, barest) == ([("own", b"1")], [("own", b"1")])
-    assert [dict(choice)["__connect.errors.connector.name"] for choice in whole] == [b"c"] * has_context
+    assert [dict(choice)["__connect.errors.connector.name"] for choice in whole] == [b"c", b"c"] * has_context
+
+
+def test_large_record_has_a_letter_with_its_connector_and_origin() -> None:
+    spec = TaskSpec("c", 0, 1, "i", {}, {}, OutputSpec({}, ""), dead_letters=DeadLetterSpec("dead", headers=True))
+    letters = Noted(spec, ErrorCounters())
+    try:
+        headers = (Header("own", b"1"), Header("__connect.errors.topic", b"other"))
+        record = SinkRecord("in", 2, 3, b"v", headers=headers, timestamp=5, at=TopicPartition("in", 2))
+        letters.add(record, "TASK_PUT", "C", ValueError("no" * 1_000))
+    finally:
+        letters.close()
+    second = letters.choices[1]
+    assert sum(len(name) + len(data or b"") for name, data in second) < 200
+    letter = DeadLetter.of("dead", TopicRecord(0, 4, 9, None, b"v", tuple(second)))
+    assert (letter.connector, letter.origin, letter.time_ms, letter.headers) == ("c", ("in", 2), 5, [("own", b"1")])
