@@ -60,12 +60,15 @@ class LastSent:
             callbacks[index] = record.callback
             return record
 
-        last = _last_indexes(outgoing)
+        at_last = _last_indexes(outgoing)
+        last = {place: sent(index, place, self._new) for place, index in at_last.items()}
         if unknown := last.keys() - self._known:
             self._known |= unknown
             first = _first_indexes(outgoing, unknown)
-            self._first |= {place: sent(at, place) for place, at in first.items() if at != last[place]}
-        self._last |= {place: sent(index, place, self._new) for place, index in last.items()}
+            self._first |= {
+                place: last[place] if at == at_last[place] else sent(at, place) for place, at in first.items()
+            }
+        self._last |= last
         return callbacks
 
     def is_due(self, now_s: float) -> bool:
@@ -79,7 +82,8 @@ class LastSent:
         first = [place for place, record in self._first.items() if record.metadata is not None]
         found = [self._first.pop(place) for place in first]
         found += [self._new.pop(place) for place in list(self._new) if place not in self._first]
-        sent = [Sent(each.partition, each.offset, each.metadata) for each in found if each.metadata is not None]
+        once = dict.fromkeys(found)  # a first record may be the last one, too
+        sent = [Sent(each.partition, each.offset, each.metadata) for each in once if each.metadata is not None]
         return self._task.delivered(sent) if sent else ()
 
     def closing(self) -> Sequence[SourceRecord]:
@@ -87,7 +91,7 @@ class LastSent:
         if not self._last:
             return ()
         sent = []
-        for last in (*self._first.values(), *self._last.values()):
+        for last in dict.fromkeys((*self._first.values(), *self._last.values())):
             if last.metadata is None:
                 topic, partition = last.place
                 raise ProduceError(
@@ -118,7 +122,7 @@ def _first_indexes(outgoing: Outgoing, places: Collection[Place]) -> dict[Place,
     return found
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Last:
     place: Place
     partition: Any

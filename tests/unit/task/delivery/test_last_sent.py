@@ -73,3 +73,30 @@ def test_records_that_are_in_the_log_are_given_once_while_others_are_on_their_wa
     log.deliver()
     log.last_sent.delivered()
     assert log.task.given == [[0, 9], [19]]
+
+
+def test_first_record_is_given_though_it_was_sent_alone() -> None:
+    log = Log()
+    log.send(1)
+    log.send(10)
+    log.deliver()
+    log.last_sent.closing()
+    assert log.task.given == [[0, 10]]
+
+
+def test_record_that_is_the_first_and_the_last_one_is_given_once() -> None:
+    log = Log()
+    log.send(1)
+    log.deliver()
+    log.last_sent.delivered()
+    log.last_sent.delivered()
+    log.last_sent = log.last_sent.successor()
+    log.send(1)
+    log.deliver()
+    log.last_sent.closing()
+    assert log.task.given == [[0], [1]]
+    other = Log()
+    other.send(1)
+    other.deliver()
+    other.last_sent.closing()
+    assert other.task.given == [[0]]
