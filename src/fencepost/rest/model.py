@@ -36,15 +36,20 @@ class ConnectorOffsetsBody(BaseModel):
 
 
 class GapBody(BaseModel):
-    """Offsets of a partition of a mirror's source from `position` to before `log_start` were left out."""
+    """A log of a mirror's source did not continue at `position`. What was deleted in between was left out."""
 
     cluster: str
     topic: str
     partition: int
-    reason: str = Field(description="truncated, recreated or cut.")
+    reason: str = Field(description="truncated, recreated, cut or diverged.")
     position: int = Field(description="Up to where the mirror had read.")
-    log_start: int = Field(description="Where the log began then, and the mirror went on.")
+    log_start: int = Field(description="Where the log began then.")
     log_end: int
+    continues_at: int | None = Field(
+        default=None,
+        description="Where the mirror went on: at `log_start`, or, where the log was cut (cut, diverged), at the first "
+        "offset from which on it no longer had what was mirrored. Gaps of earlier versions lack it.",
+    )
     topic_id: str
     time_ms: int = Field(description="When it was met: milliseconds since 1970.")
 

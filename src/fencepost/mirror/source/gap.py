@@ -47,6 +47,7 @@ def gap_record(alias: str, gap: LogGap, at_ms: int) -> tuple[dict[str, Any], dic
         "position": gap.position,
         "log_start": gap.start,
         "log_end": gap.end,
+        "continues_at": gap.next_offset,
         "topic_id": gap.topic_id,
         "time_ms": at_ms,
     }

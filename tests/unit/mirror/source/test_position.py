@@ -82,5 +82,12 @@ def test_a_gap_is_written_down_beside_the_offsets_and_is_none_of_them() -> None:
     partition, told = gap_record("west", GAP, 1_000)
     assert partition == {"cluster": "west", "topic": "orders", "partition": 3, "gap": 5}
     assert told == {
-        "reason": "truncated", "position": 5, "log_start": 9, "log_end": 20, "topic_id": "id", "time_ms": 1_000,
+        "reason": "truncated", "position": 5, "log_start": 9, "log_end": 20, "continues_at": 9, "topic_id": "id",
+        "time_ms": 1_000,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [GapKind.CUT, GapKind.DIVERGED])
+def test_gap_of_a_cut_log_is_recorded_with_the_offset_after_it(kind: GapKind) -> None:
+    _, recorded = gap_record("west", LogGap(PLACE, kind, position=15, start=2, end=20, common=9), 1_000)
+    assert (recorded["position"], recorded["continues_at"]) == (15, 9)
