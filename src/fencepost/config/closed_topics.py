@@ -6,9 +6,16 @@ or writes them is an administrator of the cluster, whatever connector he may edi
 
 from dataclasses import dataclass
 
-_OF_KAFKA = "__"
-_OF_CONNECTORS = "__debezium-heartbeat"
-"""How topics begin that are named like Kafka's and are ordinary ones: Debezium's heartbeats, by their default name."""
+OF_KAFKA = frozenset(
+    {
+        "__consumer_offsets",
+        "__transaction_state",
+        "__share_group_state",
+        "__cluster_metadata",
+        "__remote_log_metadata",
+    }
+)
+"""Kafka's own topics. Others that begin with `__` are users' (Debezium's heartbeats, an `__audit`)."""
 
 
 @dataclass(frozen=True)
@@ -18,9 +25,7 @@ class ClosedTopics:
     names: tuple[str, ...] = ()
 
     def has(self, topic: str) -> bool:
-        if not self.names:
-            return False
-        return topic in self.names or (topic.startswith(_OF_KAFKA) and not topic.startswith(_OF_CONNECTORS))
+        return topic in self.names or (bool(self.names) and topic in OF_KAFKA)
 
 
 ALL_OPEN = ClosedTopics()

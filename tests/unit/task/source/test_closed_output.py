@@ -107,8 +107,8 @@ def test_topics_of_another_cluster_are_open_when_they_are_named_alike() -> None:
 
 def test_pattern_leaves_closed_topics_out_when_it_matches_them() -> None:
     read = ReadTopics((), ".*", ClosedTopics(NAMES))
-    topics = [*NAMES, "__consumer_offsets", "__debezium-heartbeat.shop", "orders"]
-    assert [topic for topic in topics if read.has(topic)] == ["__debezium-heartbeat.shop", "orders"]
+    topics = [*NAMES, "__consumer_offsets", "__debezium-heartbeat.shop", "__audit", "orders"]
+    assert [topic for topic in topics if read.has(topic)] == ["__debezium-heartbeat.shop", "__audit", "orders"]
     assert all(map(ReadTopics((), ".*").has, topics))
 
 

@@ -10,7 +10,7 @@ from fencepost.plugin import PluginRegistry
 from fencepost.worker.validation.validation import validate_connector
 from support.settings import SETTINGS
 
-CLOSED = ["connect-configs", "connect-offsets", "connect-status", "__consumer_offsets", "__transaction_state"]
+CLOSED = ["connect-configs", "connect-offsets", "connect-status", "__consumer_offsets", "__remote_log_metadata"]
 OWN = {
     "config.storage.topic": "connect-configs",
     "offset.storage.topic": "connect-offsets",
@@ -61,13 +61,13 @@ def test_topic_of_the_worker_is_refused_when_a_key_names_it(config: dict[str, st
     assert any(topic in text and "connectors may not read or write it" in text for text in found[key])
 
 
-@pytest.mark.parametrize("regex", ["connect-configs", "connect-(configs|offsets)", "__.*", "__consumer_offsets"])
+@pytest.mark.parametrize("regex", ["connect-configs", "connect-(configs|offsets)", "__consumer_offsets"])
 def test_regex_is_refused_when_it_matches_topics_of_the_worker_only(regex: str) -> None:
     found = faults({"connector.class": "FileStreamSink", "file": "/f", "topics.regex": regex})
     assert list(found) == ["topics.regex"], found
 
 
-@pytest.mark.parametrize("regex", [".*", "connect-.*", "(connect-configs|orders)", "orders-.*"])
+@pytest.mark.parametrize("regex", [".*", "__.*", "connect-.*", "(connect-configs|orders)", "orders-.*"])
 def test_regex_is_accepted_when_it_matches_other_topics_as_well(regex: str) -> None:
     assert not faults({"connector.class": "FileStreamSink", "file": "/f", "topics.regex": regex})
 
@@ -83,6 +83,10 @@ def test_regex_is_accepted_when_it_matches_other_topics_as_well(regex: str) -> N
         {**SOURCE, "topic": "connect-configs-of-payments"},
         {**SOURCE, "topic": "_schemas"},
         {**SINK, "topics": "__debezium-heartbeat.shop"},
+        {**SOURCE, "topic": "__audit", "ledger.topic": "__ledger"},
+        {**STREAM, "output.topic": "__x"},
+        {**SOURCE, "schema.history.internal.kafka.topic": "__debezium-schema-history",
+         "signal.kafka.topic": "__signals", "heartbeat.topics.prefix": "__heartbeat"},
         {**SOURCE, "offsets.storage.topic": "orders-offsets"},
         {**SOURCE, "topic.creation.groups": "g", "topic.creation.g.include": "connect-configs",
          "topic.creation.g.exclude": "connect-configs", "topic.creation.default.partitions": "1",
