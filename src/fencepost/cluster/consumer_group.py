@@ -5,6 +5,7 @@ from fencepost.config.raw import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot
 
 GROUP = "consumer.override.group.id"
+_PLACE = (GROUP, "consumer.override.bootstrap.servers")
 _OF_CONNECTORS = "connect-"
 
 
@@ -12,8 +13,11 @@ def ensure_own_group(snapshot: ClusterSnapshot, name: str, config: RawConfig) ->
     """Raise BadRequestError if a config would make a connector join a group of another one.
 
     Groups that are named after connectors are theirs also while there is no such connector: its offsets may be kept.
-    The brokers of the two are not compared: one cluster has many names.
+    The brokers of the two are not compared: one cluster has many names. A connector keeps the group that it has.
     """
+    own = snapshot.connectors.get(name)
+    if own is not None and all(own.get(key) == config.get(key) for key in _PLACE):
+        return
     group = _group(name, config)
     if group.startswith(_OF_CONNECTORS) and group != f"{_OF_CONNECTORS}{name}":
         raise BadRequestError(

@@ -41,3 +41,11 @@ def test_name_is_refused_when_another_connector_has_its_group_already() -> None:
 )
 def test_group_is_accepted_when_no_other_connector_has_it(name: str, more: dict[str, str]) -> None:
     assert PutConnector(name, {**SINK, **more}).decide(SNAPSHOT)
+
+
+def test_connector_keeps_a_group_that_a_new_one_may_not_choose() -> None:
+    stored = SNAPSHOT.connectors["orders-old"]
+    assert PutConnector("orders-old", {**stored, "topics": "t,u"}).decide(SNAPSHOT)
+    for change in ({SERVERS: "another-cluster:9"}, {GROUP: "connect-payments"}):
+        with pytest.raises(BadRequestError, match=f"for configuration {GROUP}"):
+            PutConnector("orders-old", {**stored, **change}).decide(SNAPSHOT)
