@@ -1,12 +1,14 @@
-"""Hooks for the tasks of the built-in mirror. They are not part of the contract for authors and may change at any time.
+"""Hooks for connectors and tasks of the built-in mirror. They are not part of the contract for authors.
 
-`fencepost.api` does not export them.
+They may change at any time: `fencepost.api` does not export them.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from fencepost.api.connector import ConnectorContext
 from fencepost.api.source import RecordMetadata, SourceOffset, SourcePartition, SourceTask, SourceTaskContext
+from fencepost.config.closed_topics import ClosedTopics
 from fencepost.record import SourceRecord
 
 
@@ -16,6 +18,16 @@ class Sent(NamedTuple):
     partition: SourcePartition
     offset: SourceOffset | None
     metadata: RecordMetadata
+
+
+class MirrorContext(ConnectorContext, Protocol):
+    """What the runtime offers a mirror's connector."""
+
+    def closed_topics(self, cluster_id: str) -> ClosedTopics:
+        """Return the topics of a cluster that no connector may read or change; none unless it is the workers'.
+
+        Raises KafkaUnavailableError or KafkaAuthorizationError if the workers' cluster does not answer.
+        """
 
 
 class MirrorTaskContext(SourceTaskContext, Protocol):

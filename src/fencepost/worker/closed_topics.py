@@ -57,6 +57,12 @@ def closed_by_name(worker: WorkerConfig, given: Mapping[str, str]) -> Closed:
     return Closed(closed(read[BOOTSTRAP]), closed(producer_properties(worker, given)[BOOTSTRAP]))
 
 
+def closed_in(settings: WorkerSettings, cluster_id: str) -> ClosedTopics:
+    """Return what is closed in a cluster. Raises what `ClusterIds.of` raises for the workers' own."""
+    is_own = cluster_id == settings.cluster_ids.of(settings.admin_conf())
+    return settings.config.closed_topics if is_own else ALL_OPEN
+
+
 def require_open_topics(settings: WorkerSettings, config: RawConfig) -> Closed:
     """Return what is closed to a connector. The clusters that it names by other servers are asked for their ids.
 
@@ -80,6 +86,8 @@ def require_open_topics(settings: WorkerSettings, config: RawConfig) -> Closed:
 
 def require_open_source(settings: WorkerSettings, config: RawConfig, task_config: RawConfig) -> None:
     """Check what a mirror's task is to read, if its source is the workers' cluster.
+
+    Its connector leaves such topics out; its config may have named another source then.
 
     The source is asked for its id only if a topic that is to be read has the name of a closed one. Raises ConfigError,
     and what `require_open_topics` raises.

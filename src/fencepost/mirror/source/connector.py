@@ -15,6 +15,7 @@ from fencepost.api import (
     SourceConnector,
     setting,
 )
+from fencepost.api.mirror_task import MirrorContext
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import isolation_level
 from fencepost.kafka.setting.table import ClientKind
@@ -52,6 +53,7 @@ class MirrorSourceConnector(
     """
 
     task = MirrorSourceTask
+    context: MirrorContext
 
     assigned: list[str] = setting(
         "task.assigned.partitions", default=[], importance=LOW,
@@ -149,7 +151,7 @@ class MirrorSourceConnector(
             self.context.request_task_reconfiguration()
 
     def _prepare(self) -> None:
-        self._ensure_two_clusters()
+        self._look_at_clusters()
         if self.emit_offset_syncs:
             self._ensure_syncs_topic()
 
@@ -159,10 +161,12 @@ class MirrorSourceConnector(
         replication, key = self.offset_syncs_replication_factor, self.key_of("offset_syncs_replication_factor")
         ensure_internal_topic(admin.topics, self.offset_syncs_topic(), replication=replication, key=key)
 
-    def _ensure_two_clusters(self) -> None:
+    def _look_at_clusters(self) -> None:
+        """Ensure that there are two clusters, and leave out what is closed in them."""
         source, target = (admin.cluster_id() for admin in self._clusters)
         if source == target:
             raise ConfigError(
                 f"{self.key_of('source_servers')} and {self.key_of('target_servers')} belong to the same cluster, "
                 f"{source}: its topics would be mirrored into itself. Set them to brokers of two clusters"
             )
+        self._topics.leave_out(self.context.closed_topics(source), self.context.closed_topics(target))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencepost.api import ReplicationPolicy
+from fencepost.config.closed_topics import ALL_OPEN, ClosedTopics
 from fencepost.record import TopicPartition
 
 
@@ -12,7 +13,8 @@ class Selection:
     """Which topics of the source are mirrored, and their names at the target.
 
     `takes` is the user's filter of names. Topics of mirroring itself, and those that came from the target, are never
-    mirrored. With `with_heartbeats` topics of heartbeats are mirrored even if the filter excludes them.
+    mirrored. With `with_heartbeats` topics of heartbeats are mirrored even if the filter excludes them. The last two
+    fields are what is closed to connectors at each end.
     """
 
     policy: ReplicationPolicy
@@ -20,10 +22,16 @@ class Selection:
     target_alias: str
     takes: Callable[[str], bool]
     with_heartbeats: bool = True
+    closed_at_source: ClosedTopics = ALL_OPEN
+    closed_at_target: ClosedTopics = ALL_OPEN
 
     def remote_topic(self, topic: str) -> str:
         """Return the name at the target of a topic of the source."""
         return self.policy.format_remote_topic(self.source_alias, topic)
+
+    def is_closed(self, topic: str) -> bool:
+        """Say whether a topic may not be read at the source, or its remote topic may not be changed at the target."""
+        return self.closed_at_source.has(topic) or self.closed_at_target.has(self.remote_topic(topic))
 
     def chosen(self, topics: Iterable[str]) -> list[str]:
         """Return, in order, those of the source's topics that are mirrored."""

@@ -1,6 +1,7 @@
 """The topics at both ends of a flow: creates the target's, and keeps them like the source's.
 
-A topic that may not be read, created or written is skipped and logged, and the others are mirrored.
+A topic that may not be read, created or written, or is closed to connectors, is skipped and logged; the others are
+mirrored.
 """
 
 import logging
@@ -8,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fencepost.api import FatalError
+from fencepost.config.closed_topics import CLOSED, ClosedTopics
 from fencepost.kafka.admin.admin_requests import Refusals
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topic_acls import TopicAcl
@@ -59,14 +61,21 @@ class RemoteTopics:
         self._topics: list[str] = []  # mirrored topics
         self._granted: set[TopicAcl] = set()
 
+    def leave_out(self, source: ClosedTopics, target: ClosedTopics) -> None:
+        """Mirror no topics that are closed at the source, nor into any that are closed at the target."""
+        self._selection = replace(self._selection, closed_at_source=source, closed_at_target=target)
+
     def refresh(self) -> list[TopicPartition]:
         """Look at both clusters, create what the target lacks, and return the partitions that can be copied now.
 
         Raises SharedTopicError if topics would be mixed.
         """
         chosen = self._selection.chosen(self._source.topics.names())
+        closed = {topic: PermissionError(CLOSED) for topic in chosen if self._selection.is_closed(topic)}
+        chosen = [topic for topic in chosen if topic not in closed]
         self._keep_apart(chosen)
         source, left_out = self._source.topics.look_at(chosen)
+        left_out |= closed
         remote = {topic: self._selection.remote_topic(topic) for topic in source}
         target, refused = self._target.topics.look_at(set(remote.values()))
         left_out |= {topic: refused[name] for topic, name in remote.items() if name in refused}

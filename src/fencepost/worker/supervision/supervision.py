@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Protocol
 
 from fencepost.cluster.departure import Departures
@@ -13,6 +14,7 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import Subject
 from fencepost.telemetry.rate import WindowedRates
+from fencepost.worker.closed_topics import closed_in
 from fencepost.worker.connector_classes import ConnectorClasses, type_of, version_of
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.settings import WorkerSettings, looked_up
@@ -92,6 +94,7 @@ class Supervision:
             self.board,
             self._committed_offsets,
             lambda config: looked_up(settings.config, config),
+            partial(closed_in, settings),
         )
         self.connectors = ConnectorHost(settings.incarnation, services)
 

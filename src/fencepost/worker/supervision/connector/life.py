@@ -9,6 +9,7 @@ from typing import Any, cast
 from fencepost.api import Connector
 from fencepost.api.hosted_task import TASK_CLASS, HostedConnector, NamesTaskClass
 from fencepost.config import ConfigError
+from fencepost.config.closed_topics import ClosedTopics
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig, given_values
 from fencepost.config.setting import as_text
@@ -32,7 +33,7 @@ _AWAY_S = 2.0
 
 
 class _Context:
-    """The `ConnectorContext` of a running connector."""
+    """The `ConnectorContext` of a running connector; for a mirror's, its `MirrorContext`."""
 
     def __init__(self, life: "ConnectorLife", services: ConnectorServices, known: LookedUp, hidden: ExitStack) -> None:
         """`known`: the connector's config, with the values that it refers to: `hidden` until that is closed."""
@@ -54,6 +55,9 @@ class _Context:
 
     def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         return self._services.offsets_of(self._life.name)
+
+    def closed_topics(self, cluster_id: str) -> ClosedTopics:
+        return self._services.closed_topics(cluster_id)
 
 
 class ConnectorLife:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fencepost.api import Connector
 from fencepost.cluster.threads_by_key import ThreadsByKey
+from fencepost.config.closed_topics import ClosedTopics
 from fencepost.config.raw import RawConfig
 from fencepost.reference import LookedUp
 from fencepost.worker.supervision.status import StatusBoard
@@ -15,8 +16,20 @@ from fencepost.worker.supervision.status import StatusBoard
 log = logging.getLogger(__name__)
 
 
+class StartupCounts(dict[str, int]):
+    """How many starts of connectors there were, by outcome. Thread-safe."""
+
+    def __init__(self) -> None:
+        super().__init__(attempts=0, successes=0, failures=0, restarts=0)
+        self._lock = threading.Lock()
+
+    def add(self, outcome: str) -> None:
+        with self._lock:
+            self[outcome] += 1
+
+
 class ConnectorServices:
-    """Any thread may call its methods; only `find`, `look_up` and `offsets_of` wait."""
+    """Any thread may call its methods; only `find`, `look_up`, `closed_topics` and `offsets_of` wait."""
 
     def __init__(
         self,
@@ -25,15 +38,16 @@ class ConnectorServices:
         board: StatusBoard,
         offsets_of: Callable[[str], list[tuple[dict[str, Any], dict[str, Any]]]],
         look_up: Callable[[RawConfig], LookedUp],
+        closed_topics: Callable[[str], ClosedTopics],
     ) -> None:
-        """`look_up` replaces the references of a config."""
+        """`look_up` replaces the references of a config; `closed_topics` is that of `MirrorContext`."""
         self.find = find
         self.look_up = look_up
+        self.closed_topics = closed_topics
         self.put_task_configs = put_task_configs
         self.board = board
         self.offsets_of = offsets_of
-        self.startups = {"attempts": 0, "successes": 0, "failures": 0, "restarts": 0}
-        self._lock = threading.Lock()
+        self.startups = StartupCounts()
         self._threads = ThreadsByKey(1, "connector")
 
     def take_turn(self, connector: str, act: Callable[[], None], in_s: float = 0.0) -> "Future[None]":
@@ -46,8 +60,7 @@ class ConnectorServices:
         return Future()
 
     def count_startup(self, outcome: str) -> None:
-        with self._lock:
-            self.startups[outcome] += 1
+        self.startups.add(outcome)
 
     def stop(self) -> None:
         """Take no more turns."""

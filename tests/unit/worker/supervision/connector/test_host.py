@@ -11,6 +11,7 @@ import pytest
 
 from fencepost.api import ConfigData, ConfigProvider, RetriableError, SourceConnector, SourceTask
 from fencepost.cluster.errors import BadRequestError
+from fencepost.config.closed_topics import ALL_OPEN
 from fencepost.config.raw import RawConfig
 from fencepost.reference import LookedUp, Providers
 from fencepost.storage import records
@@ -200,6 +201,7 @@ class Stage:
             self.board,  # type: ignore[arg-type]
             lambda name: [],
             self._look_up,
+            lambda cluster_id: ALL_OPEN,
         )
         self.values = {"FENCEPOST_TOPIC": "found"}
         self.ttl_ms: int | None = None
