@@ -63,8 +63,10 @@ def closed_in(settings: WorkerSettings, cluster_id: str) -> ClosedTopics:
     return settings.config.closed_topics if is_own else ALL_OPEN
 
 
-def require_open_topics(settings: WorkerSettings, config: RawConfig) -> Closed:
+def require_open_topics(settings: WorkerSettings, config: RawConfig, *, reads: bool, writes: bool) -> Closed:
     """Return what is closed to a connector. The clusters that it names by other servers are asked for their ids.
+
+    A cluster that its task neither reads nor writes is not asked.
 
     Raises ConfigError if its config names a closed topic; KafkaUnavailableError or KafkaAuthorizationError if such a
     cluster does not answer.
@@ -72,8 +74,8 @@ def require_open_topics(settings: WorkerSettings, config: RawConfig) -> Closed:
     topics = settings.config.closed_topics
     read, written = settings.consumer_properties(config), settings.producer_properties(config)
     closed = Closed(
-        topics if _is_own(settings, read, lambda: settings.sink_admin_conf(config)) else ALL_OPEN,
-        topics if _is_own(settings, written, lambda: settings.task_admin_conf(config)) else ALL_OPEN,
+        topics if reads and _is_own(settings, read, lambda: settings.sink_admin_conf(config)) else ALL_OPEN,
+        topics if writes and _is_own(settings, written, lambda: settings.task_admin_conf(config)) else ALL_OPEN,
     )
     try:
         connector = typical_class_of(config)

@@ -44,8 +44,8 @@ class AbandonedError(Exception):
 class AwayError(AbandonedError):
     """The start is abandoned, and tried again. Its status says why, as somebody may have to do something.
 
-    A store with values that it needs is away, a transaction that hangs keeps the config topic from being read, or a
-    round of fencing does not succeed.
+    Its connector's Kafka or a store with values that it needs is away, a transaction that hangs keeps the config topic
+    from being read, or a round of fencing does not succeed.
     """
 
 
@@ -77,15 +77,18 @@ class Preparation:
             self._fence(handle)  # step 2; one task before and after needs no round, as its id fences itself
         try:
             snapshot = self.read_to_end(_READ_S)  # step 3
-            reason = check_current(snapshot, self.settings, handle.id, handle.generation)
-            if reason is not None:
-                raise AbandonedError(reason)
+        except RetriableError as error:
+            passes = isinstance(error, KafkaUnavailableError) and not isinstance(error, ReadTimeoutError)
+            raise (AbandonedError if passes else AwayError)(str(error)) from error
+        reason = check_current(snapshot, self.settings, handle.id, handle.generation)
+        if reason is not None:
+            raise AbandonedError(reason)
+        try:
             spec = task_spec(self.settings, snapshot, handle)
             if not handle.identity.is_sink:
                 ensure_own_topic(self.settings, spec.connector_config, spec.commits.ledger_topic)  # step 4
-        except RetriableError as error:  # of Kafka, or of a store with secrets
-            passes = isinstance(error, KafkaUnavailableError) and not isinstance(error, ReadTimeoutError)
-            raise (AbandonedError if passes else AwayError)(str(error)) from error
+        except RetriableError as error:  # of the connector's Kafka, or of a store with secrets
+            raise AwayError(str(error)) from error
         if handle.identity.is_sink:  # this start has not joined the group yet
             self.remove_members(handle.id, spec.input.consumer_conf, lambda: handle.is_live)
         return spec

@@ -143,7 +143,7 @@ def _made(
 
 def _with_closed(settings: WorkerSettings, raw: RawConfig, spec: TaskSpec) -> TaskSpec:
     """Add the topics that the task may not read or write to. Raises ConfigError if its connector names one."""
-    closed = require_open_topics(settings, raw)
+    closed = require_open_topics(settings, raw, reads=spec.is_sink, writes=bool(spec.output.producer_conf))
     names = ClosedSpec(closed.reads.names, closed.writes.names)
     return replace(spec, look_up=replace(spec.look_up, closed=names))
 

@@ -1,7 +1,8 @@
 """The spec of a task whose configs refer to config providers: what travels, and what an executor makes of it."""
 
 import json
-from collections.abc import Set
+from collections.abc import Mapping, Set
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from fencepost.api import ConfigData
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.provider.environment import EnvVarConfigProvider
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
@@ -148,3 +150,29 @@ def test_sink_reads_no_pattern_when_a_looked_up_name_of_a_topic_is_one(
     for config in (SINK, {**STREAM, "topics": "in,${env:SPEC_TOPIC}"}, {**EPOCHS, "topics": "^connect-configs"}):
         with pytest.raises(ConfigError, match="for configuration topics: a topic name may only hold"):
             spec_of(settings, config, {})
+
+
+LETTERS = {"errors.deadletterqueue.topic.name": "letters"}
+
+
+@pytest.mark.parametrize(
+    ("config", "asked"),
+    [
+        ({**SINK, "producer.override.bootstrap.servers": "away:9"}, False),
+        ({**SINK, **LETTERS, "producer.override.bootstrap.servers": "away:9"}, True),
+        ({**SINK, "consumer.override.bootstrap.servers": "away:9"}, True),
+        ({**STREAM, "producer.override.bootstrap.servers": "away:9"}, True),
+        ({**SOURCE, "consumer.override.bootstrap.servers": "away:9"}, False),
+    ],
+)
+def test_cluster_is_not_asked_for_its_id_when_a_task_neither_reads_nor_writes_there(
+    settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], asked: bool
+) -> None:
+    def of(ids: ClusterIds, conf: Mapping[str, str]) -> str:
+        if conf["bootstrap.servers"] == "away:9":
+            raise KafkaUnavailableError("away:9 does not answer")
+        return "workers"
+
+    monkeypatch.setattr(ClusterIds, "of", of)
+    with pytest.raises(KafkaUnavailableError) if asked else nullcontext():
+        assert spec_of(settings, config, {}).connector == "c"

@@ -6,12 +6,16 @@ from typing import Any
 import pytest
 
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.errors import ReadTimeoutError
+from fencepost.kafka.admin.cluster_ids import ClusterIds
+from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
+from fencepost.storage import records
+from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
 from fencepost.worker.supervision.task.preparation import AwayError, Preparation
+from support.memory_topic import MemoryTopic
 from support.settings import SETTINGS
 
 
@@ -26,3 +30,23 @@ def test_a_start_for_which_the_config_topic_is_not_read_in_time_is_tried_again_a
     never: Any = None
     with pytest.raises(AwayError, match="a transaction stays open"):
         Preparation(settings, never, late, threading.Event(), never).prepare(handle)
+
+
+def test_start_is_tried_again_and_its_status_says_so_when_its_connectors_kafka_is_away() -> None:
+    task = TaskId("c", 0)
+    config = {"name": "c", "connector.class": "FileStreamSink", "file": "f", "topics": "t"}
+    snapshot = MemoryTopic().write(
+        records.connector_config("c", {**config, "consumer.override.bootstrap.servers": "away:9"}),
+        records.task_config(task, {}),
+        records.tasks_commit("c", 1),
+        records.assignment(Assignment(1, (WorkerAssignment("me", "http://w:1", ("c",), (task,)),))),
+    )
+
+    def ask(conf: Any) -> str:
+        raise KafkaUnavailableError("no broker of away:9 answers")
+
+    settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me", ClusterIds(ask))
+    handle = TaskHandle(StartIdentity(task, snapshot.commit_offsets["c"], "i", is_sink=True), "STARTED")
+    never: Any = None
+    with pytest.raises(AwayError, match="no broker of away:9 answers"):
+        Preparation(settings, never, lambda _: snapshot, threading.Event(), never).prepare(handle)
