@@ -105,7 +105,7 @@ def require_open_source(settings: WorkerSettings, config: RawConfig, task_config
         return
     mirror = MirrorSourceConnector(known(settings.config, config))
     conf = mirror.admin_conf(FlowEnd.SOURCE, "closed-topics")
-    if settings.cluster_ids.of(conf) == settings.cluster_ids.of(settings.admin_conf()):
+    if settings.cluster_ids.asked(conf) == settings.cluster_ids.of(settings.admin_conf()):
         raise ConfigError(
             f"The source of the mirror is the workers' own cluster, and {CLOSED}: {', '.join(closed)}. Add it to "
             f"{TopicSelection.key_of('topics_exclude')}"
@@ -120,4 +120,4 @@ def _is_own(
     if set(names_in(servers)) == set(settings.config.bootstrap_servers):
         return True
     ids = settings.cluster_ids
-    return ids.of({**conf(), BOOTSTRAP: servers}) == ids.of(settings.admin_conf())
+    return ids.asked({**conf(), BOOTSTRAP: servers}) == ids.of(settings.admin_conf())

@@ -24,8 +24,10 @@ class ClusterIds:
 
         If the id is not cached yet, raises what `Admin.cluster_id` raises.
         """
-        servers = str(conf["bootstrap.servers"])
-        known = self._known.get(servers)
-        if known is None:
-            known = self._known[servers] = self._ask(conf)
-        return known
+        known = self._known.get(str(conf["bootstrap.servers"]))
+        return self.asked(conf) if known is None else known
+
+    def asked(self, conf: Mapping[str, Any]) -> str:
+        """Return the id that the cluster has now: the servers may be another one's by then. Raises as `of` does."""
+        found = self._known[str(conf["bootstrap.servers"])] = self._ask(conf)
+        return found

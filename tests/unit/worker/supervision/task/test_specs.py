@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Set
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,10 +125,10 @@ def test_what_a_worker_inherits_to_its_connectors_is_not_looked_up_again(setting
 
 @pytest.mark.parametrize(("source_id", "is_refused"), [("workers", True), ("another", False)])
 def test_mirror_of_the_workers_own_cluster_reads_none_of_their_topics(
-    settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch, source_id: str, is_refused: bool
+    settings: WorkerSettings, source_id: str, is_refused: bool
 ) -> None:
     ids = {"localhost:9092": "workers", "source:9092": source_id}
-    monkeypatch.setattr(ClusterIds, "of", lambda _, conf: ids.get(conf["bootstrap.servers"], "target"))
+    settings = replace(settings, cluster_ids=ClusterIds(lambda conf: ids.get(conf["bootstrap.servers"], "target")))
     mirror = {
         "name": "c", "connector.class": "MirrorSourceConnector", "source.cluster.alias": "a",
         "target.cluster.alias": "b", "source.cluster.bootstrap.servers": "source:9092",
@@ -166,13 +167,23 @@ LETTERS = {"errors.deadletterqueue.topic.name": "letters"}
     ],
 )
 def test_cluster_is_not_asked_for_its_id_when_a_task_neither_reads_nor_writes_there(
-    settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], asked: bool
+    settings: WorkerSettings, config: dict[str, str], asked: bool
 ) -> None:
-    def of(ids: ClusterIds, conf: Mapping[str, str]) -> str:
+    def ask(conf: Mapping[str, str]) -> str:
         if conf["bootstrap.servers"] == "away:9":
             raise KafkaUnavailableError("away:9 does not answer")
         return "workers"
 
-    monkeypatch.setattr(ClusterIds, "of", of)
+    settings = replace(settings, cluster_ids=ClusterIds(ask))
     with pytest.raises(KafkaUnavailableError) if asked else nullcontext():
         assert spec_of(settings, config, {}).connector == "c"
+
+
+def test_topic_of_the_workers_is_closed_when_a_host_turns_out_to_be_theirs_later(settings: WorkerSettings) -> None:
+    ids = {"localhost:9092": "workers", "moves:9": "another"}
+    settings = replace(settings, cluster_ids=ClusterIds(lambda conf: ids[conf["bootstrap.servers"]]))
+    config = {**SINK, "topics": "connect-configs", "consumer.override.bootstrap.servers": "moves:9"}
+    assert not spec_of(settings, config, {}).look_up.closed.reads
+    ids["moves:9"] = "workers"
+    with pytest.raises(ConfigError, match="Invalid value connect-configs for configuration topics"):
+        spec_of(settings, config, {})
