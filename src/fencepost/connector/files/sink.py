@@ -28,6 +28,7 @@ from fencepost.api import (
 )
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config.file_limit import a_directory
+from fencepost.connector.file_system.options import option_faults
 from fencepost.connector.file_system.spark import DirectoryError
 from fencepost.connector.files.columns import JSON, LINE, PARQUET, TEXT, name_check, partition_columns, quoted, too_long
 from fencepost.connector.files.copy import FilesCopy, check_whole
@@ -90,7 +91,7 @@ class FilesSink(DataFrameSink):
     )  # fmt: skip
 
     def check_together(self) -> list[str]:
-        faults = super().check_together()
+        faults = [*super().check_together(), *option_faults(self.originals, _WRITER)]
         try:
             partition_columns({}, self.partition_by)
         except ConfigError as error:

@@ -24,6 +24,7 @@ from fencepost.api import (
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config.file_limit import a_directory, file_limit
 from fencepost.connector.file_system import local_directory
+from fencepost.connector.file_system.options import option_faults
 from fencepost.connector.file_system.spark import (
     DirectoryError,
     FoundFile,
@@ -156,6 +157,8 @@ class SpoolDirectorySource(DataFrameConnector):
         return self.error_path or f"{self.path.rstrip('/')}/.failed"
 
     def check_together(self) -> list[str]:
+        if faults := option_faults(self.originals, _READER):
+            return faults
         if self._action == MOVE and not self.finished_path:
             return ["finished.path is missing: finished.action=move needs a directory to move files to"]
         if self.finished_path and self.finished_path.rstrip("/") == self.path.rstrip("/"):

@@ -111,3 +111,9 @@ def test_only_columns_whose_values_become_names_are_checked() -> None:
 def test_a_unit_that_is_none_is_refused_with_the_config() -> None:
     with pytest.raises(ConfigError, match=r"partition\.by"):
         FilesSink({"name": "c", "path": "/x", "partition.by": "at:week"})
+
+
+@pytest.mark.parametrize("key", ["writer.path", "writer.Paths", "writer.__partition_columns"])
+def test_option_that_names_other_files_is_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        FilesSink({"name": "c", "path": "/x", key: "/etc"})

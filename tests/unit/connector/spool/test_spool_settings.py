@@ -16,6 +16,9 @@ GIVEN = {"input.path": "/data/in", "topic": "t"}
         ({"finished.action": "move"}, "finished.path"),
         ({"finished.action": "move", "finished.path": "/data/in/"}, "finished.path"),
         ({"finished.action": "burn"}, "finished.action"),
+        ({"reader.__globPaths__": "true"}, "reader.__globPaths__"),
+        ({"reader.Path": "/etc"}, "reader.Path"),
+        ({"reader.paths": '["/etc"]'}, "reader.paths"),
     ],
 )
 def test_a_wrong_setting_is_named(wrong: dict[str, str], key: str) -> None:
