@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from fencepost.rest import create_app
-from fencepost.rest.access import guard
+from fencepost.rest.access import attempts
 from fencepost.rest.access.access import Access
 from fencepost.rest.access.attempts import Attempts
 from fencepost.rest.access.principal import Checked, Principal, Role, UncheckedError
@@ -91,7 +91,7 @@ def test_they_are_checked_again_when_their_time_is_over(guarded: TestClient, pas
 def test_who_guesses_has_to_wait_and_who_is_known_has_not(
     guarded: TestClient, passwords: Passwords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "Attempts", lambda **_: Attempts(now_s=lambda: 1_000.0))
+    monkeypatch.setattr(attempts, "Attempts", lambda **given: Attempts(**{**given, "now_s": lambda: 1_000.0}))
     assert guarded.get("/", headers=RIGHT).status_code == 200
     statuses = [guarded.get("/", headers={"authorization": f"Basic alice:{n}"}).status_code for n in range(40)]
     assert statuses == [401] * 20 + [429] * 20
@@ -103,9 +103,21 @@ def test_who_guesses_has_to_wait_and_who_is_known_has_not(
 def test_guesses_at_one_name_do_not_keep_others_out_behind_a_proxy(
     guarded: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "Attempts", lambda **_: Attempts(now_s=lambda: 1_000.0))
+    monkeypatch.setattr(attempts, "Attempts", lambda **given: Attempts(**{**given, "now_s": lambda: 1_000.0}))
     guesses = [{"authorization": f"Basic bob:{number}"} for number in range(30)]
     assert [guarded.get("/", headers=each).status_code for each in guesses][-1] == 429
+    assert guarded.get("/", headers=RIGHT).status_code == 200
+
+
+def test_guesses_at_new_names_are_bounded_by_address_and_keep_no_user_out(
+    guarded: TestClient, passwords: Passwords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "Attempts", lambda **given: Attempts(**{**given, "now_s": lambda: 1_000.0}))
+    passwords.known_for_s = 0.0  # so that a right password is checked each time
+    assert guarded.get("/", headers=RIGHT).status_code == 200
+    guesses = [{"authorization": f"Basic user{number}:x"} for number in range(100)]
+    assert [guarded.get("/", headers=each).status_code for each in guesses] == [401] * 60 + [429] * 40
+    assert len(passwords.asked) == 61
     assert guarded.get("/", headers=RIGHT).status_code == 200
 
 

@@ -1,7 +1,6 @@
 """The layer that finds out who sends a request, before anything else is done for it."""
 
 import asyncio
-import hashlib
 import re
 import time
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from fencepost.cluster.errors import OperationError
 from fencepost.config.rest import RestConfig
 from fencepost.config.rest_limit import RestLimitConfig
 from fencepost.rest.access.access import Access
-from fencepost.rest.access.attempts import Attempts
+from fencepost.rest.access.attempts import Attempts, WrongPasswords
 from fencepost.rest.access.audit import log_change
 from fencepost.rest.access.caller import CALLER, Caller, decoded, keep_caller
 from fencepost.rest.access.certificate import PEER
@@ -46,7 +45,8 @@ class Guard:
 
     Correct credentials are remembered for as long as their authenticator says, under a keyed hash. An address that has
     sent many wrong passwords of a name has to wait with others of that name; correct ones are answered in the meantime
-    if they are remembered. Other names are not concerned: a proxy has one address for all of its users.
+    if they are remembered. Other names are not concerned: a proxy has one address for all of its users. An address that
+    has sent many more, for whatever names, has to wait with credentials that were never right: a check takes a core.
     `allowed_origins` are those whose pages may use the API as well (CORS).
     """
 
@@ -65,7 +65,7 @@ class Guard:
         self._gateway = gateway
         self._known = KnownCredentials(now_s)
         self._allowed_origins = allowed_origins
-        self._attempts = Attempts(now_s=now_s)
+        self._wrong = WrongPasswords(now_s)
         self._requests = _of_rate(limits.requests_per_s, now_s)
         self._checking = {scheme: asyncio.Semaphore(_MOST_CHECKED) for scheme in access.authenticators}
 
@@ -157,18 +157,18 @@ class Guard:
         return known.principal
 
     async def _checked(self, request: Request, authenticator: Authenticator, credentials: str) -> Checked:
-        name = authenticator.guessed_name(credentials)
-        guess = None if name is None else f"{_address(request)} {hashlib.sha256(name.encode()).hexdigest()}"
-        if guess is not None and (wait_s := self._attempts.wait_s(guess)):
-            text = f"Too many wrong passwords for this name from this address; wait {wait_s} s"
+        name, address = authenticator.guessed_name(credentials), _address(request)
+        were_right = self._known.were_right(request.headers["authorization"])
+        if name is not None and (wait_s := self._wrong.wait_s(address, name, were_right=were_right)):
+            text = f"Too many wrong passwords from this address; wait {wait_s} s"
             raise _RefusedError(error_answer(429, text, {"retry-after": str(wait_s)}))
         try:
             checked = await anyio.to_thread.run_sync(authenticator.authenticate, credentials)
         except UncheckedError as error:
             raise _RefusedError(error_answer(503, str(error))) from None
         if checked is None:
-            if guess is not None:
-                self._attempts.count(guess)
+            if name is not None:
+                self._wrong.count(address, name)
             raise self._unauthorized("User cannot access the resource: the credentials are wrong")
         return checked
 

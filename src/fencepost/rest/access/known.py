@@ -24,6 +24,10 @@ class KnownCredentials:
         found = self._checked.get(self._hash(header))
         return None if found is None or found.until_s <= self._now_s() else found
 
+    def were_right(self, header: str) -> bool:
+        """Return whether they were right once, though they may have to be checked again."""
+        return self._hash(header) in self._checked
+
     def keep(self, header: str, checked: Checked) -> None:
         """Remember them; the oldest are forgotten when there are too many."""
         key = self._hash(header)
