@@ -36,9 +36,18 @@ _PARAMETER = re.compile(
 # its signed URLs.
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY-----.*?)(?=-----END|$)", re.DOTALL)
 _SENT = re.compile(r"""(?:^|[:=,"'])\s{0,8}bearer\s{1,8}((?!\$\{)[\w.~+/-]{8,}=*)""", re.IGNORECASE)
+# `basic` is a word of other texts, too: what follows has the look of Base64.
+_BASIC = re.compile(
+    r"""(?:^|[:=,"'])\s{0,8}(?i:basic)\s{1,8}((?!\$\{)(?=\S{0,64}[a-z]\S{0,64}[A-Z0-9])[\w.~+/-]{8,}=*)"""
+)
+_HEADER = re.compile(
+    r"""(?<![\w-])(?:authorization|cookie|api-key|x-[a-z0-9-]{0,40}(?:key|secret|token))["']?\s{0,8}:\s{0,8}["']?"""
+    r"""(?:[\w-]{1,32}\s{1,8})?((?!\$\{|\[hidden\]|:)[^\s"',;|]{8,})""",
+    re.IGNORECASE,
+)
 _SIGNED = re.compile(r"[?&]sig=((?!\$\{)[^\s&\"']{8,})")
 _ACCOUNT_KEY = re.compile(r"(?:accountkey|sharedaccess(?:key|signature))=(?!\$\{)[^\s;]", re.IGNORECASE)
-_KEYS = (_PRIVATE_KEY, _SENT, _SIGNED)
+_HEADERS, _HEADER_WORDS = (_SENT, _BASIC, _HEADER), ("bearer", "basic", "authorization", "cookie", "api-key", "x-")
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 _MOST_READINGS = 8
 
@@ -49,8 +58,8 @@ def has_password(value: str) -> bool:
 
 
 def has_key(value: str) -> bool:
-    """Say whether a text contains a private key, a bearer token, or the key of an account."""
-    return any(pattern.search(value) for pattern in (*_KEYS, _ACCOUNT_KEY))
+    """Say whether a text contains a private key, a header with a secret, or the key of an account."""
+    return any(pattern.search(value) for pattern in (*_keys(value), _ACCOUNT_KEY))
 
 
 def has_login(value: str) -> bool:
@@ -72,7 +81,7 @@ def passwords(value: str) -> Iterator[str]:
         text = match[match.lastindex or 0]
         yield text
         yield text.partition(",")[0]
-    for pattern in _KEYS:
+    for pattern in _keys(value):
         yield from (match[1] for match in pattern.finditer(value))
     if "@" not in value:
         return
@@ -91,9 +100,15 @@ def redacted(text: str) -> str:
     if "@" in text:
         for pattern in (_URL, _ORACLE, _ADDRESS):
             text = pattern.sub(_hidden, text)
-    for pattern in _KEYS:
+    for pattern in _keys(text):
         text = pattern.sub(_hidden, text)
     return _ASSIGNED.sub(_hidden, text) if _may_assign(text) else text
+
+
+def _keys(text: str) -> tuple[re.Pattern[str], ...]:
+    """Return the patterns to search for: nearly no line of a log has a header."""
+    lower = text.lower()
+    return (_PRIVATE_KEY, _SIGNED, *(_HEADERS if any(word in lower for word in _HEADER_WORDS) else ()))
 
 
 def _may_assign(text: str) -> bool:

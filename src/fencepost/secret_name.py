@@ -14,9 +14,10 @@ _SEPARATOR = re.compile(r"[^a-z0-9]+")
 # Hadoop's keys for Azure end with the host of the account.
 _AZURE_HOST = re.compile(r"\.[a-z0-9]+\.(blob|dfs|file|queue|table)\.core\.windows\.net$")
 _SECRET = re.compile(
-    r"pass(word|wd|phrase|code)|(^|\.)pwd(\.|$)|secret|credential|authorization|token(\.|$)|(^|\.)sas(\.|$)"
+    r"pass(word|wd|phrase|code)|(^|\.)pass$|(^|\.)pwd(\.|$)|secret|credential|authorization|token(\.|$)|(^|\.)sas(\.|$)"
+    r"|(access|api|auth|bearer|hec|refresh|session)\.?tokens$|(^|\.)(cookies?|jwt)$"
     r"|jaas\.?config|keystore\.?key$|auth\.?user\.?info"
-    r"|(access|account|api|auth|decrypt(ion)?|encrypt(ion)?|hmac|master|private|shared|sign(ing)?|sse|storage)\.?key"
+    r"|(access|account|api|auth|decrypt(ion)?|encrypt(ion)?|hmac|master|private|shared|sign(ing)?|ssh|sse|storage)\.?key"
 )
 # Names of what is about a secret: where it is, what it is called, which kind of it.
 _ABOUT_ONE = re.compile(

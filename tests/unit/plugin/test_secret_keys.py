@@ -66,7 +66,8 @@ PUBLIC = [
     "aws.secret.access.key", "api.key", "apiKey", "secretKey", "private.key", "passphrase",
     "azure.storage.account.key", "azblob.account.key", "http.headers.authorization", "gcp.credentials.json",
     "sasl.jaas.config", "connection.password", "database.password", "proxyPassword", "basic.auth.user.info",
-    "ssl.keystore.key", "X-API-Key", "sourceDbPwd.pwd",
+    "ssl.keystore.key", "X-API-Key", "sourceDbPwd.pwd", "user.pass", "db_pass", "splunk.hec.tokens", "ssh.key",
+    "sshKey", "jwt", "auth.jwt", "cookie", "http.request.cookies", "set-cookie",
 ]  # fmt: skip
 
 
@@ -84,7 +85,10 @@ def test_public_key_of_a_secret_is_known_by_its_name(key: str) -> None:
         "sasl.oauthbearer.token.endpoint.url", "password.policy", "gcp.credentials.path", "snowflake.user.name",
         "message.key.columns", "key.converter", "primary.key", "key.field", "tokenizer", "keystore.keyring",
         "max.tokens", "iceberg.catalog.client.credentials-provider", "aws.secrets.name",
-        "iceberg.catalog.adls.auth.shared-key.account.name",
+        "iceberg.catalog.adls.auth.shared-key.account.name", "tokens.max", "llm.max.tokens", "total.tokens",
+        "pass.through", "bypass", "compass.url", "cookie.spec", "cookies.enabled", "jwt.issuer", "jwt.audience",
+        "ssh.host", "ssh.key.path", "bass.pass.filter", "foreign.key", "sort.key", "record.key", "headers",
+        "http.headers",
     ],
 )  # fmt: skip
 def test_key_of_a_place_or_a_kind_is_none_of_a_secret(key: str) -> None:
@@ -95,7 +99,11 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA75\n-----END RSA PRIVATE
 VALUES = [
     PEM, PEM.replace("\n", "\\n"), "DefaultEndpointsProtocol=https;AccountName=shop;AccountKey=Zm9vYmFy==;x=y",
     "Endpoint=sb://shop/;SharedAccessKeyName=all;SharedAccessKey=Zm9vYmFy=", "Bearer eyJhbGciOi.abc-def",
-    "Authorization: Bearer eyJhbGciOi.abc-def", "https://shop.blob.core.windows.net/c?sv=2022&sig=Zm9vYmFy%3D&se=1",
+    "Authorization: Bearer eyJhbGciOi.abc-def", "Authorization: Basic dXNlcjpwYXNz",
+    "a: b, authorization:Basic dXNlcjpw",
+    "Authorization=Basic dXNlcjpwYXNz", '{"Authorization": "Basic dXNlcjpwYXNz"}', "X-Api-Key: 1234567890abcdef",
+    "Accept: x|X-Auth-Token: 1234567890abcdef", "Cookie: session=1234567890abcdef", "Basic dXNlcjpwYXNz",
+    "https://shop.blob.core.windows.net/c?sv=2022&sig=Zm9vYmFy%3D&se=1",
 ]  # fmt: skip
 
 
@@ -108,7 +116,9 @@ def test_value_that_has_the_form_of_a_secret_is_one_whatever_its_key(value: str)
 @pytest.mark.parametrize(
     "value",
     ["-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----", "AccountKey=${vault:shop:key};x", "bearer",
-     "Bearer ${vault:shop:token}", "https://shop/?sig=${vault:shop:sig}", "type: bearer tokens"],
+     "Bearer ${vault:shop:token}", "Authorization: Basic ${vault:shop:login}", "X-Api-Key: ${vault:shop:key}",
+     "authorization: none", "Basic", "basic authentication", "type: basic information", "Accept: application/json",
+     "key:org.example.Partitioner", "cookie: consent", "https://shop/?sig=${vault:shop:sig}", "type: bearer tokens"],
 )  # fmt: skip
 def test_certificate_or_reference_is_no_secret(value: str) -> None:
     assert secret_keys({"any": value}) == set()
