@@ -8,6 +8,7 @@ from typing import Any
 from fencepost.api import OffsetsInGroup, RetriableError
 from fencepost.config.connector import PLUGIN_VERSION
 from fencepost.config.credentials import combined
+from fencepost.config.output import OUTPUT
 from fencepost.config.raw import RawConfig, names_in
 from fencepost.config.reference import has_references
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 
 _CONSUMER = "consumer."
 _HEARTBEAT_MS = 1000
+NO_EFFECT = "it has no effect, because the worker's file names and sets this converter: name the converter as well"
 RECENT_S = 10.0
 """How old a value may be that was looked up for the same start or request."""
 
@@ -112,7 +114,10 @@ class WorkerSettings:
 
     def effective_config(self, connector_config: RawConfig) -> dict[str, str | None]:
         """Return the connector's config, completed with its class's or the worker's converters."""
-        return with_converters(connector_config, self.config)
+        effective = with_converters(connector_config, self.config)
+        for key in connector_config.keys() - effective.keys():
+            log.warning("%s: %s", key, NO_EFFECT)
+        return effective
 
     def task_reader_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return the settings for reading a connector's own offsets topic, as its own principal."""
@@ -213,7 +218,11 @@ def sink_client_id(connector: str, task: int) -> str:
 
 
 def with_converters(connector_config: RawConfig, config: WorkerConfig) -> dict[str, str | None]:
-    """Return a connector's config, completed with its class's converters, or else the worker's."""
+    """Return a connector's config, completed with its class's converters, or else the worker's.
+
+    A converter of the worker's file has the settings of that file only, as in Kafka Connect: else its password would go
+    where the connector says. If the file has none, the connector's are kept, as they always were.
+    """
     effective = dict(connector_config)
     of_class = ConnectorClasses().converters(connector_config)
     for key in ("key.converter", "value.converter", "header.converter"):
@@ -223,10 +232,19 @@ def with_converters(connector_config: RawConfig, config: WorkerConfig) -> dict[s
             settings = type(config).settings()
             effective[key] = str(config.originals.get(key) or settings[key].default)
             inherited = config.with_prefix(f"{key}.")
+            if inherited.keys() - {PLUGIN_VERSION}:
+                for own in _settings_without_class(connector_config, key):
+                    del effective[own]
             if effective.get(f"{key}.{PLUGIN_VERSION}") is not None:
                 inherited.pop(PLUGIN_VERSION, None)
             effective.update({f"{key}.{k}": str(v) for k, v in inherited.items()})
     return effective
+
+
+def _settings_without_class(config: RawConfig, converter: str) -> list[str]:
+    """Return a connector's settings of a converter that it does not name, also of its output's."""
+    unnamed = [f"{each}." for each in (converter, f"{OUTPUT}{converter}") if config.get(each) is None]
+    return [key for key in config if key.startswith(tuple(unnamed)) and not key.endswith(f".{PLUGIN_VERSION}")]
 
 
 def worker_id(url: str) -> str:

@@ -43,7 +43,7 @@ from fencepost.reference import is_of_providers
 from fencepost.worker.closed_topics import closed_by_name
 from fencepost.worker.fixed_reference import fixed_reference_faults
 from fencepost.worker.ledger_choice import LEDGER_TOPIC
-from fencepost.worker.settings import looked_up, with_converters
+from fencepost.worker.settings import NO_EFFECT, looked_up, with_converters
 from fencepost.worker.validation.chain import check_converters, converter_reports, transform_findings
 from fencepost.worker.validation.choice import CLASS, VERSION, with_choices, without_choices
 from fencepost.worker.validation.client_settings import (
@@ -136,14 +136,19 @@ def _validated(config: RawConfig, plugins: PluginRegistry, worker: WorkerConfig)
 
 
 def config_warnings(config: RawConfig, *, worker: WorkerConfig, plugins: PluginRegistry) -> tuple[KeyWarning, ...]:
-    """Return a warning for each key that looks like a typo; none if the settings of a class are not known here."""
+    """Return a warning for each key that has no effect or looks like a typo.
+
+    No key looks like a typo if the settings of a class are not known here.
+    """
     given = given_values(config)
+    converters = given_values(with_converters(given, worker))
+    unread = [KeyWarning(key, f"{key}: {NO_EFFECT}") for key in given if key not in converters]
     try:
         connector = plugins.find(PluginKind.CONNECTOR, given.get(CLASS) or "", given.get(VERSION))
-        converters = given_values(with_converters(given, worker))
-        return tuple(key_warnings(given, connector, converters, plugins.beside(connector)))
+        typos = key_warnings(given, connector, converters, plugins.beside(connector))
     except ConfigError:  # or a Java class cannot be asked for its settings
-        return ()
+        typos = []
+    return (*unread, *(one for one in typos if one.name in converters))
 
 
 def _report(class_name: str, reports: Sequence[KeyReport]) -> ValidationReport:

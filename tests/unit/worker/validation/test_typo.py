@@ -7,6 +7,7 @@ import pytest
 from fencepost.api import SinkConnector, SourceConnector, Transform, setting
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind
+from fencepost.worker.settings import NO_EFFECT
 from fencepost.worker.validation.validation import config_warnings
 from support.plugins import OwnPlugins
 from support.settings import SETTINGS
@@ -38,8 +39,8 @@ PLUGINS = OwnPlugins(Theirs=Theirs, TheirSink=TheirSink, TheirTransform=TheirTra
 THEIRS = {"name": "c", "connector.class": "Theirs"}
 
 
-def warnings(config: dict[str, str]) -> dict[str, str]:
-    worker = WorkerConfig(SETTINGS | {"value.converter": "JsonConverter"})
+def warnings(config: dict[str, str], **of_worker: str) -> dict[str, str]:
+    worker = WorkerConfig(SETTINGS | {"value.converter": "JsonConverter"} | of_worker)
     found = config_warnings(config, worker=worker, plugins=PLUGINS)
     return {one.name: one.message.removeprefix(f"{one.name}: ") for one in found}
 
@@ -95,6 +96,12 @@ def warnings(config: dict[str, str]) -> dict[str, str]:
 )
 def test_a_key_that_looks_like_a_typo_is_named(config: dict[str, str], key: str, text: str) -> None:
     assert warnings(config | {key: "secret"}) == {key: text}
+
+
+def test_setting_of_a_converter_that_the_workers_file_names_and_sets_is_named() -> None:
+    config = SOURCE | {"value.converter.schemas.enabel": "false"}
+    found = warnings(config, **{"value.converter.decimal.format": "NUMERIC"})
+    assert found == {"value.converter.schemas.enabel": NO_EFFECT}
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,32 @@ def test_what_a_worker_inherits_to_its_connectors_is_not_looked_up_again(setting
     assert resolved(spec.unresolved()).connector_config["value.converter.password"] == "${no:reference}"
 
 
+_INHERITED = {
+    "value.converter.basic.auth.user.info": "worker:password",
+    "value.converter.schema.registry.url": "https://r",
+}
+_EVIL = {
+    "value.converter.proxy.host": "evil.example", "output.value.converter.proxy.host": "evil.example",
+    "value.converter.schema.registry.ssl.truststore.location": "/evil.pem", "value.converter.plugin.version": "[1,)",
+}  # fmt: skip
+
+
+def test_settings_of_the_workers_converter_are_those_of_the_workers_file(settings: WorkerSettings) -> None:
+    settings.config.originals.update(_INHERITED)
+    found = settings.effective_config({**SOURCE, **_EVIL, "key.converter.schemas.enable": "false"})
+    below = {key: value for key, value in found.items() if ".converter." in key}
+    assert below == {
+        **_INHERITED, "value.converter.plugin.version": "[1,)", "key.converter.schemas.enable": "false",
+    }  # fmt: skip
+
+
+def test_converter_that_the_connector_names_has_the_settings_of_the_connector(settings: WorkerSettings) -> None:
+    settings.config.originals.update(_INHERITED)
+    named = {**SOURCE, **_EVIL, "value.converter": "StringConverter"}
+    below = {key: value for key, value in settings.effective_config(named).items() if ".converter." in key}
+    assert below == _EVIL
+
+
 @pytest.mark.parametrize(("source_id", "is_refused"), [("workers", True), ("another", False)])
 def test_mirror_of_the_workers_own_cluster_reads_none_of_their_topics(
     settings: WorkerSettings, source_id: str, is_refused: bool
