@@ -82,8 +82,9 @@ class LowestEnds:
     def cut_at(self, place: TopicPartition, at: int, epoch: int = NO_EPOCH) -> int | None:
         """Return where a log that has position `at` now was cut; None if that is not certain, which is logged.
 
-        The end of a leader's log never moves back. If the leader of the same epoch reported an end before the position
-        earlier, the position was read from another log. A leader of another epoch may not have known that it was
+        The end that a leader lists never moves back: it lists none until it knows of all that was committed before its
+        epoch (KIP-207). If the leader of the same epoch reported an end before the position earlier, the position was
+        read from another log. A leader of another epoch may not have known that it was
         deposed.
         """
         before, lowest, short_epoch = self._seen.get(place, (None, at, NO_EPOCH))
