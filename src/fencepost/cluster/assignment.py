@@ -163,16 +163,17 @@ def _spread(members: Sequence[Member], held: Mapping[Member, list[T]], rest: lis
     if not members:
         return own
     share, larger_shares = divmod(sum(map(len, held.values())) + len(rest), len(members))
-    for member in sorted(members):
+    ranked = sorted(members)
+    for member in ranked:
         has = held[member]
         most = share + (1 if larger_shares and len(has) > share else 0)
         larger_shares -= most - share
         own[member] = has[:most]
         rest += has[most:]
-    least = [(len(own[m]), m) for m in members]
+    least = [(len(own[member]), rank) for rank, member in enumerate(ranked)]  # members take long to compare
     heapq.heapify(least)
     for item in rest:
-        count, member = least[0]
-        own[member].append(item)
-        heapq.heapreplace(least, (count + 1, member))
+        count, rank = least[0]
+        own[ranked[rank]].append(item)
+        heapq.heapreplace(least, (count + 1, rank))
     return own

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from fencepost.cluster.running import Start, running
+from fencepost.cluster.running import Start, changed, running
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 
@@ -48,7 +48,8 @@ class Departures:
         parts = ("assignment", "commit_offsets", "connectors", "target_states")
         if all(getattr(old, part) is getattr(new, part) for part in parts):
             return
-        before, after = running(old), running(new)
+        moved = changed(old, new)
+        before, after = running(old, moved), running(new, moved)
         alive = {worker.incarnation for worker in new.assignment.workers} if new.assignment else set()
         with self._changed:
             deadline = self._now() + self._grace_s

@@ -1,5 +1,7 @@
 """The one rule for what should run where, according to the config topic. Pure."""
 
+from collections.abc import Collection
+
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 
@@ -7,15 +9,35 @@ Start = tuple[TaskId, int]
 """A task and its task generation."""
 
 
-def running(snapshot: ClusterSnapshot) -> dict[Start, str]:
-    """Return the starts that should run, each with the incarnation of its worker."""
+def running(snapshot: ClusterSnapshot, of: Collection[str] | None = None) -> dict[Start, str]:
+    """Return the starts that should run, each with the incarnation of its worker; with `of`, of those connectors."""
     workers = snapshot.assignment.workers if snapshot.assignment is not None else ()
     return {
         (task, snapshot.commit_offsets[task.connector]): worker.incarnation
         for worker in workers
         for task in worker.tasks
-        if _obstacle(snapshot, task) is None
+        if (of is None or task.connector in of) and _obstacle(snapshot, task) is None
     }
+
+
+def changed(old: ClusterSnapshot, new: ClusterSnapshot) -> set[str]:
+    """Return the connectors of which other starts may be running, which is quicker than to compare all starts."""
+    found: set[str] = set()
+    for part in ("commit_offsets", "connectors", "target_states"):
+        before, after = getattr(old, part), getattr(new, part)
+        if before is not after:
+            found.update(name for name in before.keys() | after.keys() if before.get(name) is not after.get(name))
+    earlier, later = _tasks(old), _tasks(new)
+    for incarnation in earlier.keys() | later.keys():
+        had, has = earlier.get(incarnation, ()), later.get(incarnation, ())
+        if had is not has:
+            found.update(task.connector for task in set(had).symmetric_difference(has))
+    return found
+
+
+def _tasks(snapshot: ClusterSnapshot) -> dict[str, tuple[TaskId, ...]]:
+    workers = snapshot.assignment.workers if snapshot.assignment is not None else ()
+    return {worker.incarnation: worker.tasks for worker in workers}
 
 
 def running_on(snapshot: ClusterSnapshot, incarnation: str) -> dict[TaskId, int]:

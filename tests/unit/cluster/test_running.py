@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fencepost.cluster.running import running, running_on, why_not
+from fencepost.cluster.running import changed, running, running_on, why_not
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -36,6 +36,23 @@ def test_all_who_ask_agree_on_what_runs_nowhere(reason: str) -> None:
     assert running(snapshot) == {}
     assert running_on(snapshot, "me") == {}
     assert why_not(snapshot, (TASK, 7), "me") == reason
+
+
+def test_starts_that_change_are_of_connectors_that_changed() -> None:
+    other = WorkerAssignment("other", "http://o:1", ("d",), (TaskId("d", 0), TaskId("e", 0)))
+    assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c",), (TASK,)), other))
+    configs = {name: {"name": name} for name in "cde"}
+    before = replace(SNAPSHOT, connectors=configs, assignment=assignment, commit_offsets={"c": 7, "d": 8, "e": 9})
+    assert changed(before, before) == set()
+    without = replace(other, tasks=(TaskId("e", 0),))
+    for after, names in (
+        (replace(before, assignment=replace(assignment, workers=(assignment.workers[0], without))), {"d"}),
+        (replace(before, assignment=None), {"c", "d", "e"}),
+        (replace(before, commit_offsets={**before.commit_offsets, "d": 11}), {"d"}),
+        (replace(before, target_states={"e": TargetState.STOPPED}), {"e"}),
+        (replace(before, connectors={name: configs[name] for name in "cd"}), {"e"}),
+    ):
+        assert changed(before, after) == changed(after, before) == names
 
 
 def test_a_paused_connector_has_its_tasks() -> None:
