@@ -10,6 +10,7 @@ from fencepost.cluster.dead_letters import LetterPage, LetterQuery, ResendProgre
 from fencepost.cluster.errors import BadRequestError, ConflictError, OperationError
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
+from fencepost.config.closed_topics import CLOSED
 from fencepost.config.connector import DeadLetterConfig
 from fencepost.config.raw import RawConfig, names_in
 from fencepost.dead_letter.choice import Selection, Skipped
@@ -46,7 +47,7 @@ class DeadLetters:
     def read(self, name: str, query: LetterQuery) -> LetterPage:
         with self._asking(f"reading dead letters of connector {name}"), self._having_room():
             config = self._looked_up(self._raw_config(name))
-            topic, conf, before = _topic(name, config), self._reader_conf(config), places(query.before)
+            topic, conf, before = self._topic(name, config), self._reader_conf(config), places(query.before)
             try:
                 browser = TopicBrowser(conf, topic, timeout_s=_ASK_S)
             except MissingTopicError:
@@ -64,7 +65,7 @@ class DeadLetters:
         with self._asking(f"looking up the config of connector {name}"):
             raw = self._raw_config(name)  # for what looks up its references itself
             config = self._looked_up(raw)
-            topic, own_topic = _topic(name, config), (config.get(RESEND) or "").strip()
+            topic, own_topic = self._topic(name, config), (config.get(RESEND) or "").strip()
             targets = ResendTargets.of(self._settings.config, config, topic)
             self._ensure_can_be_resent(name, raw, type_of_config(config))
             if targets.is_closed(own_topic):
@@ -92,6 +93,15 @@ class DeadLetters:
     def _looked_up(self, raw: RawConfig) -> RawConfig:
         """Return a connector's config with its references replaced: they must not be replaced again."""
         return known(self._settings.config, raw)
+
+    def _topic(self, name: str, config: RawConfig) -> str:
+        """Return the topic of the dead letters. A reference may name one of the workers' since validation."""
+        topic = (config.get(_TOPIC) or "").strip()
+        if not topic:
+            raise BadRequestError(f"{name} has no dead letter topic: set {_TOPIC} in its config")
+        if self._settings.config.closed_topics.has(topic):
+            raise BadRequestError(f"Invalid value {topic} for configuration {_TOPIC}: {CLOSED}; name another topic")
+        return topic
 
     def _reader_conf(self, config: RawConfig) -> dict[str, Any]:
         recipes = ClientRecipes(self._settings.config, self._settings.is_exactly_once)
@@ -130,10 +140,3 @@ class DeadLetters:
                 raise BadRequestError(str(error)) from error
             except FatalError as error:
                 raise OperationError(str(error)) from error
-
-
-def _topic(name: str, config: RawConfig) -> str:
-    topic = (config.get(_TOPIC) or "").strip()
-    if not topic:
-        raise BadRequestError(f"{name} has no dead letter topic: set {_TOPIC} in its config")
-    return topic
