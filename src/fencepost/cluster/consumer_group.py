@@ -25,7 +25,7 @@ def ensure_own_group(snapshot: ClusterSnapshot, name: str, config: RawConfig) ->
             "connectors that they are named after; choose another name"
         )
     for other, stored in snapshot.connectors.items():
-        if other != name and GROUP in {**stored, **config} and _group(other, stored) == group:
+        if (GROUP in stored or GROUP in config) and other != name and _group(other, stored) == group:
             raise BadRequestError(
                 f"Invalid value {group} for configuration {GROUP}: another connector has this group; choose another "
                 "name"
