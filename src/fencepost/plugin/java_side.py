@@ -118,7 +118,7 @@ class JavaSide:
         """
         facts = self.plugins.questions.facts
         try:
-            return facts.version(java_class)
+            return self._version_at_once(java_class)
         except JavaPluginError as error:
             self._broken[java_class] = str(error)
         except JavaError as error:
@@ -132,6 +132,18 @@ class JavaSide:
             text = f"the version of {java_class.name}{place} is not known now, so try again later: {error}"
             raise VersionUnknownError(text, self.plugins.made(kind, java_class)) from error
         return None
+
+    def _version_at_once(self, java_class: JavaClass) -> str:
+        """Ask once more if the host has ended: a task that starts is not told to try again later."""
+        facts = self.plugins.questions.facts
+        try:
+            return facts.version(java_class)
+        except HostKilledError:
+            raise
+        except HostEndedError:
+            if facts.is_spared(java_class):
+                raise
+            return facts.version(java_class)
 
     def known_version(self, java_class: JavaClass) -> str | None:
         """Return a class's version if it is known without a JVM."""

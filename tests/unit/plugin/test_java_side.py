@@ -268,8 +268,6 @@ def test_a_version_that_no_host_survives_hides_no_other_version(
 
     machine.version_of = version_of
     registry = ScriptedPlugins(tmp_path, machine)
-    with pytest.raises(VersionUnknownError, match=r"2\.10 is not known now, so try again later"):
-        registry.find(PluginKind.CONNECTOR, PRICES)
     found = registry.find(PluginKind.CONNECTOR, PRICES)
     assert registry.java is not None
     java_class = registry.java.class_of(found)
@@ -293,8 +291,6 @@ def test_older_version_is_not_found_after_one_end_of_a_host(tmp_path: Path) -> N
 
     machine.version_of = version_of
     registry = ScriptedPlugins(tmp_path, machine)
-    with pytest.raises(VersionUnknownError, match="exit code 3"):
-        registry.find(PluginKind.CONNECTOR, PRICES)
     assert registry.java is not None
     java_class = registry.java.class_of(registry.find(PluginKind.CONNECTOR, PRICES))
     assert java_class is not None

@@ -73,9 +73,16 @@ class LowestEnds:
         return place in self._seen
 
     def lowest(self, place: TopicPartition, at: int, end: int, epoch: int = NO_EPOCH) -> int:
-        """Return the lowest end, after a leader of this epoch has reported an end before position `at`."""
-        before, lowest, _ = self._seen.get(place, (at, end, epoch))
-        lowest = min(lowest, end) if before == at else end
+        """Return the lowest end, after a leader of this epoch has reported an end before position `at`.
+
+        Only ends of one leader are compared: an earlier one may have been deposed, and what it lacked was read.
+        """
+        before, lowest, short_epoch = self._seen.get(place, (at, end, epoch))
+        if before != at or short_epoch != epoch:
+            if before == at and lowest < end:
+                _log_passed(f"{place.topic}-{place.partition}", lowest, end)
+            lowest = end
+        lowest = min(lowest, end)
         self._seen[place] = at, lowest, epoch
         return lowest
 
@@ -84,8 +91,7 @@ class LowestEnds:
 
         The end that a leader lists never moves back: it lists none until it knows of all that was committed before its
         epoch (KIP-207). If the leader of the same epoch reported an end before the position earlier, the position was
-        read from another log. A leader of another epoch may not have known that it was
-        deposed.
+        read from another log. A leader of another epoch may not have known that it was deposed.
         """
         before, lowest, short_epoch = self._seen.get(place, (None, at, NO_EPOCH))
         if before == at and epoch == short_epoch != NO_EPOCH:
@@ -110,10 +116,11 @@ class LowestEnds:
 
 def sure_ends(
     ask: Callable[[Collection[K]], Mapping[K, int]], wanted: Mapping[K, int], sure_s: float = SURE_S
-) -> dict[K, int]:
-    """Return the ends of logs, as `ask` reports them.
+) -> tuple[dict[K, int], dict[K, int]]:
+    """Return the ends of logs, as `ask` reports them, and where they were cut if they end before `wanted`.
 
-    An end below the `wanted` offset was reported for `sure_s`. It is the lowest of that time: a log that was cut grows.
+    An end below the `wanted` offset was reported for `sure_s`. A log grows after it was cut, so the lowest end of that
+    time says where that was.
     """
     ends, doubts = dict(ask(wanted.keys())), Doubts[K]()
     short = {key for key, at in wanted.items() if ends[key] < at}
@@ -126,7 +133,7 @@ def sure_ends(
             if ends[key] >= wanted[key]:
                 _log_passed(str(key), lowest.pop(key), wanted[key])
         short = {key for key in short if ends[key] < wanted[key]}
-    return ends | lowest
+    return ends, lowest
 
 
 def _log_passed(what: str, lowest: int, at: int) -> None:

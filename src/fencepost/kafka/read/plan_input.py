@@ -97,7 +97,7 @@ class PlanInput:
         self._taken = None
         if len(fetched) or fetched.ends:
             self._absence.end()
-        self._losses.doubts.forget(self._positions.move_after(fetched))  # the log continues there
+        self._losses.decided(self._positions.move_after(fetched))  # the log continues there
         return fetched
 
     def go_on(self, place: TopicPartition, offset: int) -> None:
@@ -219,7 +219,7 @@ class PlanInput:
 
     def _stop(self, gaps: Mapping[TopicPartition, LogGap]) -> None:
         self._unassign(self._positions.stop(gaps))
-        self._losses.doubts.forget(gaps)
+        self._losses.decided(gaps)
 
     def _unassign(self, places: Collection[TopicPartition]) -> None:
         if places:

@@ -108,6 +108,11 @@ class PlanLosses:
         self.lost |= read.lost
         self._cut |= {place: common.offset for place, common in read.cut.items()}
 
+    def decided(self, places: Collection[TopicPartition]) -> None:
+        """Forget doubts about partitions: reading goes on, or stops at a gap."""
+        self.doubts.forget(places)
+        self._lowest.forget(places)
+
     def looked(self, in_doubt: Collection[TopicPartition]) -> None:
         """Keep the partitions in doubt that are looked at again, and forget the others: what they lack is decided.
 

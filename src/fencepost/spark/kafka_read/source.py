@@ -108,21 +108,27 @@ class KafkaSource:
         return ranges
 
     def cut(self, read: Offsets) -> Offsets:
-        """Return the ends of those logs that end before what was `read`. Raises DataLossError."""
-        highs = self._confirmed_highs(read)
-        cut = {place: highs[place] for place, at in read.items() if highs[place] < at}
+        """Return where those logs were cut that end before what was `read`. Raises DataLossError."""
+        cut = self._confirmed(read)[1]
         for place, high in sorted(cut.items()):
             what = f"the log ends at {high}: it was truncated"
             self.lose(f"offset {read[place]} of {place.topic}-{place.partition}", what)
         return cut
 
     def _confirmed_highs(self, wanted: Offsets) -> Offsets:
-        """Return where logs end.
+        """Return where logs end."""
+        return self._confirmed(wanted)[0]
+
+    def _confirmed(self, wanted: Offsets) -> tuple[Offsets, Offsets]:
+        """Return where logs end, and where those were cut that end before `wanted`.
 
         If a log ends before `wanted` and that will not fail the query, ask repeatedly: a broker that was deposed, but
         does not know it yet, reports an earlier end.
         """
-        return self.highs(wanted) if self._config.fails_on_loss else sure_ends(self.highs, wanted)
+        if not self._config.fails_on_loss:
+            return sure_ends(self.highs, wanted)
+        ends = self.highs(wanted)
+        return ends, {place: ends[place] for place, at in wanted.items() if ends[place] < at}
 
     def _check_beyond(self, starts: Offsets) -> None:
         """Report starts beyond the end of the log."""

@@ -108,3 +108,17 @@ def test_a_short_log_of_a_deposed_leader_is_no_gap_but_is_logged(caplog: pytest.
     assert look(losses) is None
     assert not losses.lost
     assert "offsets 985 to 999 are not read" in caplog.text
+
+
+def test_a_second_cut_before_the_same_position_is_not_taken_for_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_topics, "SURE_S", 0.0)
+    topics = Topics(0, 980)
+    losses = PlanLosses(topics, is_repeated=False)  # type: ignore[arg-type]
+    begins = []
+    for topics.end in (980, 995):
+        losses.add(Read(lost={PLACE}))
+        gap = look(losses) or look(losses)
+        assert gap is not None
+        begins.append(gap.next_offset)
+        losses.decided([PLACE])
+    assert begins == [980, 995]

@@ -88,3 +88,9 @@ def test_a_range_of_a_topic_is_not_read_from_another_one_of_its_name(monkeypatch
     """It was created again while the micro-batch was under way."""
     end = {"t": {"0": 1005}, "/ids": {"t": "one"}}
     assert ranges(planner(Log("two", 1500), monkeypatch).partitions(PROGRESS, end)) == []
+
+
+def test_what_a_cut_log_has_again_is_read_to_its_newest_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The micro-batch is stored as read up to its end: what is left out of it is read never again."""
+    running = planner(Log("one", 1080, 1098), monkeypatch)
+    assert ranges(running.partitions(PROGRESS, {"t": {"0": 1100}, "/ids": {"t": "one"}})) == [(1000, 1098)]
