@@ -70,8 +70,8 @@ integration: setup ## tests with the real broker and real Spark
 	$(VENV)/bin/pytest -q tests/conformance tests/integration
 
 # All share the cores, what measures how long a recovery takes, too: its limits hold beside others. One process runs the
-# campaigns of faults, one begins with the last files, which compute (tests/support/both_ends.py). With three processes, two
-# cores were idle for a fifth of the time; with five, tests starved each other and took twice as long.
+# campaigns of faults, each of which takes both cores, and one begins with the last files, which compute
+# (tests/support/both_ends.py). With three processes, two cores were idle for a fifth of the time; with four they never are.
 # The unit tests are in `make check`.
 SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs
 # The archive of Spark's classes takes long if it is made beside tests, all of which wait for it. Meanwhile the tests are

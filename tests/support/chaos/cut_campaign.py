@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from fencepost.testing import eventually
 from fencepost.testing.verdict import Verdict, judge
 from support.brokers import COORDINATORS
-from support.chaos.cut_flows import FED_LINES, HERE, PARTITIONS, PROGRAM, THERE, Flow, Program
+from support.chaos.cut_flows import FED_LINES, HERE, PARTITIONS, PROGRAM, SPARK, THERE, Flow, Program
 from support.chaos.evidence import Evidence
 from support.cut_brokers import BROKERS, CutBrokers
 from support.feed import Feed
@@ -113,7 +113,7 @@ def _faults(chosen: random.Random, workers: Sequence[str]) -> Iterator[Fault]:
 
 def _fault(chosen: random.Random, state: State, restarts: Sequence[Restart], workers: Sequence[str]) -> Fault:
     restart = chosen.choice(restarts)
-    with_slots = [worker for worker in workers if worker != PROGRAM]
+    with_slots = [worker for worker in workers if worker not in (PROGRAM, SPARK)]  # whose tasks are in slots
     return Fault(state, restart, chosen.choice(with_slots if restart is Restart.SLOT else workers))
 
 
@@ -307,7 +307,7 @@ class CutCampaign:
 
 
 def _kill_a_slot(worker: Worker) -> None:
-    slots: dict[str, int] = eventually(worker.slots, within_s=WITHIN_S)  # none lives while one is started again
+    slots: dict[str, int] = eventually(worker.slots, within_s=WITHIN_S)  # one may be on its way
     os.kill(min(slots.items())[1], signal.SIGKILL)
 
 
