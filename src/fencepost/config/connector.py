@@ -280,8 +280,8 @@ class SinkTopicsConfig(ConnectorConfig):
     """Which topics a sink reads."""
 
     topics: list[str] = setting(
-        "topics", default=[], check=each(topic_name()), importance=HIGH, group=_COMMON, order=4, width=Width.LONG,
-        display_name="Topics", doc="The topics to read, separated by commas.",
+        "topics", default=[], check=each(unset_or(topic_name())), importance=HIGH, group=_COMMON, order=4,
+        width=Width.LONG, display_name="Topics", doc="The topics to read, separated by commas.",
     )  # fmt: skip
     topics_regex: str = setting(
         "topics.regex", default="", importance=HIGH, group=_COMMON, order=4, width=Width.LONG,
