@@ -31,3 +31,8 @@ class ClosedTopics:
 ALL_OPEN = ClosedTopics()
 CLOSED = "this topic is the workers' or Kafka's own, and connectors may not read or write it"
 """Why a topic is refused."""
+
+
+def closed_fault(key: str, topic: str) -> str:
+    """Return the fault of a setting that names a closed topic."""
+    return f"Invalid value {topic} for configuration {key}: {CLOSED}; name another topic"

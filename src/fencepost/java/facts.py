@@ -46,8 +46,16 @@ class ClassFacts:
         self._ended: set[tuple[JavaClass, bool]] = set()  # and whether somebody else killed the host
 
     def version(self, java_class: JavaClass) -> str:
-        """Return the version. Raises what the host raises."""
-        return self._fact(java_class, "version", lambda host: host.ask.describe(java_class).version)
+        """Return the version. Raises what the host raises; HostEndedError if it has ended twice in a row.
+
+        Which version is the newest depends on it, and a task that starts is not told to try again later.
+        """
+        try:
+            return self._version(java_class)
+        except HostKilledError:
+            raise
+        except HostEndedError:
+            return self._version(java_class)
 
     def definitions(self, java_class: JavaClass) -> list[dict[str, Any]]:
         """Return the settings as REST shows them. Raises what the host raises."""
@@ -63,15 +71,13 @@ class ClassFacts:
         found: list[dict[str, Any]] | None = self._known_fact(java_class, "definitions")
         return found
 
-    def is_spared(self, java_class: JavaClass) -> bool:
-        """Say whether a class is not asked now, as it has ended its host twice in a row."""
-        spared = self._spared.get(java_class)
-        return spared is not None and time.monotonic() < spared[0]
-
     def learn_version(self, java_class: JavaClass, version: str) -> None:
         """Keep a version that was learned on the way."""
         if self.known_version(java_class) != version:
             self._keep(java_class, "version", version)
+
+    def _version(self, java_class: JavaClass) -> str:
+        return self._fact(java_class, "version", lambda host: host.ask.describe(java_class).version)
 
     def _fact(self, java_class: JavaClass, name: str, ask: Callable[[JavaHost], T]) -> T:
         known: T | None = self._known_or_refused(java_class, name)  # must not wait for a class that hangs

@@ -116,34 +116,21 @@ class JavaSide:
 
         Raises VersionUnknownError if no host can say, and it is not known that the class is to blame.
         """
-        facts = self.plugins.questions.facts
         try:
-            return self._version_at_once(java_class)
+            return self.plugins.questions.facts.version(java_class)
         except JavaPluginError as error:
             self._broken[java_class] = str(error)
         except JavaError as error:
             log.warning("the version of %s is not known: %s", java_class.name, error)
         except Exception as error:
             place = "" if java_class.location is None else f" in {java_class.location.path}"
-            is_ended = isinstance(error, HostEndedError) and not isinstance(error, HostKilledError)
-            if is_ended and facts.is_spared(java_class):  # its other versions, in other places, can be used
+            is_own_doing = isinstance(error, HostEndedError) and not isinstance(error, HostKilledError)
+            if is_own_doing:  # its other versions, in other places, can be used
                 log.warning("the version of %s%s is not known: %s", java_class.name, place, error)
                 return None
             text = f"the version of {java_class.name}{place} is not known now, so try again later: {error}"
             raise VersionUnknownError(text, self.plugins.made(kind, java_class)) from error
         return None
-
-    def _version_at_once(self, java_class: JavaClass) -> str:
-        """Ask once more if the host has ended: a task that starts is not told to try again later."""
-        facts = self.plugins.questions.facts
-        try:
-            return facts.version(java_class)
-        except HostKilledError:
-            raise
-        except HostEndedError:
-            if facts.is_spared(java_class):
-                raise
-            return facts.version(java_class)
 
     def known_version(self, java_class: JavaClass) -> str | None:
         """Return a class's version if it is known without a JVM."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fencepost.api import ConfigError, Connector, SinkConnector
-from fencepost.config.closed_topics import ALL_OPEN, CLOSED, ClosedTopics
+from fencepost.config.closed_topics import ALL_OPEN, CLOSED, ClosedTopics, closed_fault
 from fencepost.config.connector import SinkChoice, SinkConnectorConfig
 from fencepost.config.raw import RawConfig, given_values, names_in
 from fencepost.config.worker import WorkerConfig
@@ -43,7 +43,7 @@ class Closed:
             closed = self.reads if is_reader and key in _READ else self.writes
             topic = next(filter(closed.has, names_in(value)), None)
             if topic is not None:
-                yield key, f"Invalid value {topic} for configuration {key}: {CLOSED}; name another topic"
+                yield key, closed_fault(key, topic)
 
 
 def closed_by_name(worker: WorkerConfig, given: Mapping[str, str]) -> Closed:
@@ -59,8 +59,7 @@ def closed_by_name(worker: WorkerConfig, given: Mapping[str, str]) -> Closed:
 
 def closed_in(settings: WorkerSettings, cluster_id: str) -> ClosedTopics:
     """Return what is closed in a cluster. Raises what `ClusterIds.of` raises for the workers' own."""
-    is_own = cluster_id == settings.cluster_ids.of(settings.admin_conf())
-    return settings.config.closed_topics if is_own else ALL_OPEN
+    return settings.config.closed_topics if _is_workers(settings, cluster_id) else ALL_OPEN
 
 
 def require_open_topics(settings: WorkerSettings, config: RawConfig, *, reads: bool, writes: bool) -> Closed:
@@ -105,7 +104,7 @@ def require_open_source(settings: WorkerSettings, config: RawConfig, task_config
         return
     mirror = MirrorSourceConnector(known(settings.config, config))
     conf = mirror.admin_conf(FlowEnd.SOURCE, "closed-topics")
-    if settings.cluster_ids.asked(conf) == settings.cluster_ids.of(settings.admin_conf()):
+    if _is_workers(settings, settings.cluster_ids.asked(conf)):
         raise ConfigError(
             f"The source of the mirror is the workers' own cluster, and {CLOSED}: {', '.join(closed)}. Add it to "
             f"{TopicSelection.key_of('topics_exclude')}"
@@ -119,5 +118,8 @@ def _is_own(
     servers = str(properties[BOOTSTRAP])
     if set(names_in(servers)) == set(settings.config.bootstrap_servers):
         return True
-    ids = settings.cluster_ids
-    return ids.asked({**conf(), BOOTSTRAP: servers}) == ids.of(settings.admin_conf())
+    return _is_workers(settings, settings.cluster_ids.asked({**conf(), BOOTSTRAP: servers}))
+
+
+def _is_workers(settings: WorkerSettings, cluster_id: str) -> bool:
+    return cluster_id == settings.cluster_ids.of(settings.admin_conf())

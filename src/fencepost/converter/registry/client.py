@@ -24,9 +24,7 @@ T = TypeVar("T")
 
 _REFUSED_FOR_S = 10.0  # a refusal is remembered, so that each record of a batch is not asked for again
 _BEHIND_FOR_S = 4.0  # a node of the registry may not know for so long what another one has registered
-_ASKED_AGAIN_S = (
-    2.0  # what was waited for in vain is asked for no oftener, so that a batch does not ask for each record
-)
+_ASKED_AGAIN_S = 2.0  # what was waited for in vain is asked for no oftener: not for each record of a batch
 _FORGOTTEN_AFTER_S = 600.0  # since the last use; then it may be behind with something else of this name
 _MOST_IN_VAIN, _WITHIN_S = 2, 60.0  # waits of a task: more would take it out of its group, or stop it for good
 _OVER = float("-inf")

@@ -80,7 +80,7 @@ class LowestEnds:
         before, lowest, short_epoch = self._seen.get(place, (at, end, epoch))
         if before != at or short_epoch != epoch:
             if before == at and lowest < end:
-                _log_passed(f"{place.topic}-{place.partition}", lowest, end)
+                _log_passed(place, lowest, end)
             lowest = end
         lowest = min(lowest, end)
         self._seen[place] = at, lowest, epoch
@@ -93,13 +93,12 @@ class LowestEnds:
         epoch (KIP-207). If the leader of the same epoch reported an end before the position earlier, the position was
         read from another log. A leader of another epoch may not have known that it was deposed.
         """
-        before, lowest, short_epoch = self._seen.get(place, (None, at, NO_EPOCH))
-        if before == at and epoch == short_epoch != NO_EPOCH:
-            self.forget([place])
+        before, lowest, short_epoch = self._seen.pop(place, (None, at, NO_EPOCH))
+        if before != at:
+            return None
+        if epoch == short_epoch != NO_EPOCH:
             return lowest
-        if before == at:
-            self.passed([place])
-        self.forget([place])
+        _log_passed(place, lowest, at)
         return None
 
     def passed(self, places: Collection[TopicPartition]) -> None:
@@ -107,7 +106,7 @@ class LowestEnds:
         for place in places:
             if place in self._seen:
                 at, lowest, _ = self._seen.pop(place)
-                _log_passed(f"{place.topic}-{place.partition}", lowest, at)
+                _log_passed(place, lowest, at)
 
     def forget(self, places: Collection[TopicPartition]) -> None:
         for place in places:
@@ -131,14 +130,14 @@ def sure_ends(
         for key in short:
             lowest[key] = min(lowest[key], ends[key])
             if ends[key] >= wanted[key]:
-                _log_passed(str(key), lowest.pop(key), wanted[key])
+                _log_passed(key, lowest.pop(key), wanted[key])
         short = {key for key in short if ends[key] < wanted[key]}
     return ends, lowest
 
 
-def _log_passed(what: str, lowest: int, at: int) -> None:
+def _log_passed(place: object, lowest: int, at: int) -> None:
     log.error(
         "%s seemed to end at %d, before position %d, and is read from there now. Unless a broker answered that was no "
         "longer its leader, the log was cut, and offsets %d to %d are not read",
-        what, lowest, at, lowest, at - 1,
+        place, lowest, at, lowest, at - 1,
     )  # fmt: skip

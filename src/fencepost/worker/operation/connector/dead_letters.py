@@ -10,7 +10,7 @@ from fencepost.cluster.dead_letters import LetterPage, LetterQuery, ResendProgre
 from fencepost.cluster.errors import BadRequestError, ConflictError, OperationError
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
-from fencepost.config.closed_topics import CLOSED
+from fencepost.config.closed_topics import closed_fault
 from fencepost.config.connector import DeadLetterConfig
 from fencepost.config.raw import RawConfig, names_in
 from fencepost.dead_letter.choice import Selection, Skipped
@@ -100,7 +100,7 @@ class DeadLetters:
         if not topic:
             raise BadRequestError(f"{name} has no dead letter topic: set {_TOPIC} in its config")
         if self._settings.config.closed_topics.has(topic):
-            raise BadRequestError(f"Invalid value {topic} for configuration {_TOPIC}: {CLOSED}; name another topic")
+            raise BadRequestError(closed_fault(_TOPIC, topic))
         return topic
 
     def _reader_conf(self, config: RawConfig) -> dict[str, Any]:
