@@ -1,5 +1,6 @@
 """Brokers that answer the wire client, each with a view of its own: one may be cut off from the others."""
 
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from fencepost.kafka.wire.errors import LostError
 
 TOPIC, TOPIC_ID = "t", UUID(int=7)
 HOST = "broker"
+_numbers = itertools.count()
 
 
 @dataclass
@@ -35,7 +37,7 @@ class FakedBrokers:
         self.brokers = {each.node: each for each in brokers}
         self.connections = 0
         """How many were made."""
-        self.host = f"{HOST}-{id(self)}"  # what a process has learned of other brokers is not of these
+        self.host = f"{HOST}-{next(_numbers)}"  # what a process has learned of other brokers is not of these
 
     def servers(self, *order: int) -> str:
         return ",".join(f"{self.host}:{node}" for node in order or self.brokers)
