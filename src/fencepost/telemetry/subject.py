@@ -28,6 +28,11 @@ def fields_of(connector: str, task: int | None = None) -> _Fields:
     return {"connector": connector} if task is None else {"connector": connector, "task": task}
 
 
+def subject() -> _Fields:
+    """Return the fields of what this thread logs."""
+    return _SUBJECT.get()
+
+
 def add_subject(record: logging.LogRecord) -> bool:
     """Add the fields of the thread to a record, unless it has its own: a filter of handlers, which passes all."""
     if not hasattr(record, "connector"):

@@ -143,6 +143,7 @@ def test_logging_in_an_interrupted_thread_hurts_nothing(
     assert task.poll() is not None
     assert task.poll() is not None
     eventually(lambda: caplog.messages.count("made-0: it was interrupted") == 2, within_s=60)
+    assert {(vars(each)["connector"], vars(each)["task"]) for each in caplog.records} == {("made", 0)}
 
 
 def test_a_connection_that_ends_costs_its_task_alone(

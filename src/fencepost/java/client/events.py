@@ -123,4 +123,6 @@ def _carried_out(event: dict[str, Any], context: ConnectorContext | None) -> Any
 def _log(event: dict[str, Any]) -> None:
     """Write a line of a plug-in to our log, under the name that its logger has in Java."""
     owner = f"{event['owner']}: " if event["owner"] else ""
-    logging.getLogger(event["logger"]).log(_LEVELS[event["level"]], "%s%s", owner, event["message"])
+    logging.getLogger(event["logger"]).log(
+        _LEVELS[event["level"]], "%s%s", owner, event["message"], extra=event.get("subject")
+    )

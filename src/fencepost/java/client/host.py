@@ -27,6 +27,7 @@ from fencepost.java.port import (
     SourceTaskStart,
     TaskStart,
 )
+from fencepost.telemetry.subject import fields_of, subject
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +98,8 @@ class HostClient:
         return ClassesClient(self._process)
 
     def connector(self, java_class: JavaClass, name: str, context: ConnectorContext) -> HostedConnector:
-        line = Line(self._process, {"op": "connector", "class": _described(java_class), "name": name})
+        opening = {"op": "connector", "class": _described(java_class), "name": name}
+        line = Line(self._process, {**opening, "subject": dict(fields_of(name))})
         session = line.opened["session"]
         self._events.register(session, context)
         return ConnectorClient(line, self._interrupt, self._events)
@@ -119,7 +121,8 @@ class HostClient:
     def chain(self, start: ChainStart) -> HostedSteps:
         steps = [{**step._asdict(), "class": _described(step.java_class), "java_class": None} for step in start.steps]
         opening = {"op": "chain", "owner": start.owner, "is_source": start.is_source, "config": dict(start.config)}
-        return ChainClient(Line(self._process, {**opening, "steps": steps}), is_source=start.is_source)
+        line = Line(self._process, {**opening, "steps": steps, "subject": dict(subject())})
+        return ChainClient(line, is_source=start.is_source)
 
     def set_levels(self, levels: Mapping[str, str]) -> None:
         self._controlled("levels", _CONTROL_S, levels=dict(levels))
@@ -167,6 +170,7 @@ def _opening(start: TaskStart) -> dict[str, Any]:
         "class": _described(start.java_class),
         "connector": start.connector,
         "task": start.task,
+        "subject": dict(fields_of(start.connector, start.task)),
         "task_config": dict(start.task_config),
         "connector_config": dict(start.connector_config),
         "classes": {name: _described(each) for name, each in start.classes.items()},

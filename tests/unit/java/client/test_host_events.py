@@ -7,6 +7,7 @@ import pytest
 
 from fencepost.java.client import wire
 from fencepost.java.client.events import Events
+from fencepost.telemetry.event_ring import event_of
 from fencepost.testing import eventually
 
 
@@ -18,6 +19,20 @@ def host() -> Iterator[tuple[socket.socket, Events]]:
     with theirs:
         yield theirs, events
         events.close()
+
+
+def test_line_of_a_java_task_has_its_connector_and_task(
+    host: tuple[socket.socket, Events], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "io.debezium.Test")
+    said = {"event": "log", "level": "INFO", "logger": "io.debezium.Test", "owner": "orders-0", "message": "streaming"}
+    wire.send(host[0], {**said, "subject": {"connector": "orders", "task": 0}})
+    wire.send(host[0], {**said, "subject": None, "owner": None, "message": "nobody's"})
+    eventually(lambda: len(caplog.records) == 2, within_s=60)
+    of_task, of_nobody = caplog.records
+    assert of_task.getMessage() == "orders-0: streaming"
+    assert (event_of(of_task, "orders").task, of_task.__dict__["connector"]) == (0, "orders")
+    assert "connector" not in of_nobody.__dict__
 
 
 def test_the_newest_metrics_of_a_session_are_kept_until_it_ends(host: tuple[socket.socket, Events]) -> None:

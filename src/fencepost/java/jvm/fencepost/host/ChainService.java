@@ -30,7 +30,7 @@ final class ChainService implements Service {
     private final List<Integer> rows = new ArrayList<>();
 
     ChainService(Request request, Loaders loaders) throws Exception {
-        Logs.setOwner(request.text("owner"));
+        Logs.setOwner(request.text("owner"), request);
         isSource = request.flag("is_source");
         plugins = new Plugins(request.properties("config"), Map.of(), null, loaders);
         try {

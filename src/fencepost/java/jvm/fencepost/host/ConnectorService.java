@@ -26,8 +26,8 @@ final class ConnectorService implements Service, Session.Described {
         this.session = session;
         this.events = events;
         described = request.javaClass("class");
+        Logs.setOwner(request.text("name"), request);
         connector = loaders.instance(described, Connector.class);
-        Logs.setOwner(request.text("name"));
         Thread.currentThread().setContextClassLoader(loaders.of(described));
     }
 

@@ -3,6 +3,7 @@ package fencepost.host;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import org.slf4j.ILoggerFactory;
 import org.slf4j.Logger;
@@ -19,7 +20,8 @@ public final class Logs implements ILoggerFactory {
     private static final List<String> NAMES = List.of("TRACE", "DEBUG", "INFO", "WARN", "ERROR");
     private static final String ROOT = "";
 
-    private static final InheritableThreadLocal<String> OWNER = new InheritableThreadLocal<>();
+    private static final Owner NOBODY = new Owner(null, null);
+    private static final InheritableThreadLocal<Owner> OWNER = new InheritableThreadLocal<>();
     private static final ThreadLocal<Boolean> IS_SENDING = ThreadLocal.withInitial(() -> false);
     private static volatile Map<String, Integer> levels = Map.of(ROOT, INFO);
     private static volatile Events events;
@@ -35,10 +37,10 @@ public final class Logs implements ILoggerFactory {
         events = receiver;
     }
 
-    /** Say whose thread this is: a connector's or a task's. */
-    static void setOwner(String owner) {
-        OWNER.set(owner);
-        Thread.currentThread().setName(owner);
+    /** Say whose thread this is: a connector's or a task's. Its lines have the request's "subject". */
+    static void setOwner(String name, Request request) {
+        OWNER.set(new Owner(name, request.head().get("subject")));
+        Thread.currentThread().setName(name);
     }
 
     /** Set the levels: that of a logger holds for those below it; the empty name is the root's. */
@@ -86,11 +88,16 @@ public final class Logs implements ILoggerFactory {
             line.put("event", "log");
             line.put("level", NAMES.get(level));
             line.put("logger", logger.getName());
-            line.put("owner", OWNER.get());
+            Owner owner = Objects.requireNonNullElse(OWNER.get(), NOBODY);
+            line.put("owner", owner.name());
+            line.put("subject", owner.subject());
             line.put("message", Thrown.whole(error == null ? message : message + "\n" + Thrown.trace(error).stripTrailing()));
             receiver.tell(line);
         } finally {
             IS_SENDING.set(false);
         }
+    }
+
+    private record Owner(String name, Object subject) {
     }
 }

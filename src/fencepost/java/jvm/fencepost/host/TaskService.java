@@ -16,7 +16,7 @@ abstract class TaskService<T extends Task, R extends ConnectRecord<R>> implement
     TaskService(Request request, Loaders loaders, Class<T> kind) throws Exception {
         JavaClass described = request.javaClass("class");
         config = request.properties("task_config");
-        Logs.setOwner(request.text("connector") + "-" + request.number("task", 0));
+        Logs.setOwner(request.text("connector") + "-" + request.number("task", 0), request);
         Thread.currentThread().setContextClassLoader(loaders.of(described));
         task = loaders.instance(described, kind);
         conversion = new Conversion<>(
