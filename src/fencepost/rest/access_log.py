@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fencepost.rest.access.caller import caller_of
 from fencepost.rest.path import sent_path
+from fencepost.telemetry.subject import REQUEST
 
 access = logging.getLogger("fencepost.rest.access")
 
@@ -40,7 +41,8 @@ class AccessLog:
             await self._app(scope, receive, count)
         finally:
             latency_ms = round((time.perf_counter() - began) * 1000)
-            access.info("%s", _line(scope, datetime.now(UTC), status, sent_bytes, latency_ms))
+            line = _line(scope, datetime.now(UTC), status, sent_bytes, latency_ms)
+            access.info("%s", line, extra={REQUEST: _fields(scope, status, sent_bytes, latency_ms)})
 
 
 def _line(scope: Scope, at: datetime, status: int, sent_bytes: int, latency_ms: int) -> str:
@@ -48,9 +50,22 @@ def _line(scope: Scope, at: datetime, status: int, sent_bytes: int, latency_ms: 
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     return (
         f"{client[0] if client else '-'} - {_user(scope)} [{at:%d/%b/%Y:%H:%M:%S %z}] "
-        f'"{scope["method"]} {_target(scope)} HTTP/{scope.get("http_version", "1.1")}" {status} {sent_bytes} '
+        f'"{scope["method"]} {_escaped(_path(scope))} HTTP/{scope.get("http_version", "1.1")}" {status} {sent_bytes} '
         f'"{_quoted(headers, b"referer")}" "{_quoted(headers, b"user-agent")}" {latency_ms}'
     )
+
+
+def _fields(scope: Scope, status: int, sent_bytes: int, latency_ms: int) -> dict[str, str | int | None]:
+    client = scope.get("client")
+    return {
+        "user": caller_of(scope).name,
+        "address": client[0] if client else None,
+        "method": scope["method"],
+        "path": _path(scope),
+        "status": status,
+        "bytes": sent_bytes,
+        "latency_ms": latency_ms,
+    }
 
 
 def _user(scope: Scope) -> str:
@@ -58,10 +73,10 @@ def _user(scope: Scope) -> str:
     return "-" if name is None else quote(name, safe="=,@+:/")
 
 
-def _target(scope: Scope) -> str:
+def _path(scope: Scope) -> str:
     path = sent_path(scope)
     query = scope.get("query_string", b"").decode("latin-1")
-    return _escaped(f"{path}?{query}" if query else path)
+    return f"{path}?{query}" if query else path
 
 
 def _quoted(headers: Mapping[bytes, str], name: bytes) -> str:

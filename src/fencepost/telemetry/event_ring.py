@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from fencepost.telemetry.secret import hide, shows_no_answer
 from fencepost.telemetry.subject import add_subject
+from fencepost.telemetry.traces import split_trace
 
 _MOST_BYTES = 8 << 20
 _MOST_BYTES_OF_ONE = 512 << 10
 _MOST_CHARACTERS = 32 << 10  # of a message, and of a trace
 _OVERHEAD_BYTES = 300  # of an event without its texts
 _KEPT_S = 3600.0  # events of a connector that is gone
-_TRACE = "Traceback (most recent call last):"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +162,7 @@ class EventRing(logging.Handler):
 def event_of(record: logging.LogRecord, connector: str) -> Event:
     """Return a record as an event; a trace at the end of its text, as slots log it, is its exception."""
     text = record.getMessage()
-    message, found, trace = text.partition(_TRACE)
-    message = message.rstrip(": \n") if found else text
-    exception = f"{_TRACE}{trace}" if found else None
+    message, exception = split_trace(text)
     if record.exc_info and record.exc_info[0] is not None:
         message, exception = text, logging.Formatter().formatException(record.exc_info)
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))

@@ -15,7 +15,8 @@ from fencepost.redaction import redacted
 from fencepost.telemetry.plain_line import is_json, printable
 from fencepost.telemetry.quiet import quiet_libraries
 from fencepost.telemetry.secret import protect
-from fencepost.telemetry.subject import FIELDS, add_subject
+from fencepost.telemetry.subject import FIELDS, REQUEST, add_subject
+from fencepost.telemetry.traces import split_trace
 from fencepost.telemetry.uncaught import log_what_nobody_catches
 
 _CLIENTS = re.compile(r"kafka\.|.*\.librdkafka$")
@@ -55,10 +56,18 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
 
 def _redact(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Hide passwords that nobody knew, in the message and the trace."""
-    for key in ("event", "exception"):
+    for key in ("event", "exception", "path"):
         if isinstance(event.get(key), str):
             event[key] = redacted(event[key])
     return event
+
+
+def _separate(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Give JSON the fields of a request in place of its line, and a trace that ends the message as `exception`."""
+    if fields := getattr(event["_record"], REQUEST, None):
+        return {**event, "event": "request", **fields}
+    message, trace = split_trace(event["event"])
+    return event if trace is None else {"exception": trace, **event, "event": message}
 
 
 def _escape(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
@@ -76,8 +85,7 @@ def configure_logs(level: str | None = None) -> None:
         structlog.stdlib.ExtraAdder(FIELDS),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
-        _redact,
-        *([] if is_json() else [_escape]),
+        *([_separate, _redact] if is_json() else [_redact, _escape]),
     ]
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(Repeats())

@@ -27,6 +27,14 @@ def print_early(logger: str, text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def announce(what: str, address: str, remark: str = "") -> None:
+    """Say where something listens: on stdout, or as a line of the log if that is JSON."""
+    if is_json():
+        print_early("fencepost.worker", f"{what}: {address} {remark}".rstrip())
+    else:
+        print(f"{what:<10} {address}   {remark}".rstrip(), flush=True)
+
+
 def with_source(name: str, line: bytes) -> bytes:
     """Return a line of a process' log with the name of the process: before it, or as the field `flow` if it is JSON."""
     if not is_json():

@@ -7,6 +7,8 @@ from contextvars import ContextVar
 from types import MappingProxyType
 
 FIELDS = ("connector", "task")
+REQUEST = "request"
+"""The attribute of a record about a request: its fields, such as `user` and `status`, which a log of JSON has."""
 
 _Fields = Mapping[str, str | int]
 

@@ -4,6 +4,8 @@ import traceback
 
 from fencepost.telemetry.secret import hide
 
+_TRACE = "Traceback (most recent call last):"
+
 
 def trace_of(error: BaseException) -> str:
     """Return the traceback of `error`, as Python prints it, but without the secrets that this process knows (E11).
@@ -12,3 +14,9 @@ def trace_of(error: BaseException) -> str:
     of its task would never be reported.
     """
     return hide("".join(traceback.format_exception(error))).encode("utf-8", "backslashreplace").decode()
+
+
+def split_trace(text: str) -> tuple[str, str | None]:
+    """Return a text without the traceback at its end, and that traceback if there is one."""
+    message, found, trace = text.partition(_TRACE)
+    return (message.rstrip(": \n"), f"{_TRACE}{trace}") if found else (text, None)

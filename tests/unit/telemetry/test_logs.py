@@ -2,10 +2,14 @@
 
 import json
 import logging
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from fencepost.rest.access.audit import log_change
 from fencepost.telemetry.logs import Repeats, configure_logs
+from fencepost.telemetry.plain_line import announce
 
 REFUSED = (
     "FAIL [rdkafka#consumer-7] [thrd:b:1]: b:1: Connect to ipv4#b:1 failed: Connection refused (after {}ms in CONNECT)"
@@ -71,3 +75,52 @@ def test_control_characters_are_escaped_in_lines_and_fields(capsys: pytest.Captu
     assert "\x07" not in written
     assert "a name \\x1b[2Jx\\x07" in written
     assert "ValueError: \\x1b[31m" in written
+
+
+@pytest.fixture
+def logged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[Callable[[], None]], Any]:
+    """Return a function that returns the line of JSON that another one logs."""
+
+    def line_of(log: Callable[[], None]) -> Any:
+        monkeypatch.setenv("FENCEPOST_LOG_FORMAT", "json")
+        monkeypatch.setattr(logging.root, "handlers", [])
+        configure_logs()
+        log()
+        return json.loads(capsys.readouterr().err)
+
+    return line_of
+
+
+def test_a_request_has_fields_and_no_line_of_text_in_json(logged: Callable[[Callable[[], None]], Any]) -> None:
+    scope = {"type": "http", "method": "PUT", "path": "/connectors/a b/config", "client": ("10.0.0.7", 1)}
+    line = logged(lambda: log_change(scope, "an operator", 403))
+    del line["timestamp"]
+    assert line == {
+        "event": "request",
+        "level": "info",
+        "logger": "fencepost.rest.audit",
+        "user": "an operator",
+        "address": "10.0.0.7",
+        "method": "PUT",
+        "path": "/connectors/a b/config",
+        "status": 403,
+    }
+
+
+def test_a_trace_in_a_message_is_a_field_of_its_own_in_json(logged: Callable[[Callable[[], None]], Any]) -> None:
+    trace = "Traceback (most recent call last):\n  x\nOSError: gone"
+    line = logged(lambda: logging.getLogger("test").error("task 0: failed: %s", trace))
+    assert line["event"] == "task 0: failed"
+    assert line["exception"].endswith("OSError: gone")
+
+
+def test_where_a_worker_listens_is_json_where_the_log_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("FENCEPOST_LOG_FORMAT", raising=False)
+    announce("REST", "http://h:1/", "(UI: /ui)")
+    assert capsys.readouterr().out == "REST       http://h:1/   (UI: /ui)\n"
+    monkeypatch.setenv("FENCEPOST_LOG_FORMAT", "json")
+    announce("REST", "http://h:1/", "(UI: /ui)")
+    shown = capsys.readouterr()
+    assert (shown.out, json.loads(shown.err)["event"]) == ("", "REST: http://h:1/ (UI: /ui)")

@@ -22,7 +22,7 @@ from fencepost.embedded.port import is_free
 from fencepost.spark.session.archive_making import LateArchive
 from fencepost.spark.session.error import SparkError
 from fencepost.task.slot.garbage import lasting_imports
-from fencepost.telemetry.plain_line import is_json
+from fencepost.telemetry.plain_line import announce, is_json
 from fencepost.telemetry.secret import hide
 from fencepost.worker.host.driver import Driver
 
@@ -102,7 +102,7 @@ def _serve_dev(kafka: EmbeddedKafka, properties: dict[str, str]) -> int:
     with launched(Driver(WorkerConfig({_BOOTSTRAP: "127.0.0.1:0", **properties}))) as driver:
         threading.Thread(target=_import_serve, name="imports").start()
         with kafka:
-            typer.echo(f"Kafka      {kafka.bootstrap_servers}")
+            announce("Kafka", kafka.bootstrap_servers)
             driver.config = WorkerConfig({_BOOTSTRAP: kafka.bootstrap_servers, **properties})
             return _serve(driver)
 

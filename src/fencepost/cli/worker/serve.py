@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FrameType
 
-import typer
 from starlette.types import ASGIApp
 
 from fencepost.cluster.operations import ConnectOperations
@@ -30,6 +29,7 @@ from fencepost.rest.header import HeaderRule, parse_header_rules
 from fencepost.rest.limits import Limits
 from fencepost.rest.server import Endpoint, RestServer
 from fencepost.telemetry.lock_watch import watch_of_worker
+from fencepost.telemetry.plain_line import announce
 from fencepost.worker.declaration import Declared
 from fencepost.worker.host.driver import Driver
 from fencepost.worker.process import WorkerProcess
@@ -143,7 +143,7 @@ def _listening(config: WorkerConfig, endpoints: dict[Listener, Endpoint]) -> Res
     for listener, port in zip(endpoints, server.ports, strict=True):
         is_admin = listener in (config.admin_rest_listeners or ())
         at = f"{listener.scheme}://{bracketed(listener.host) or 'localhost'}:{port}/"
-        typer.echo(f"Admin      {at}" if is_admin else f"REST       {at}   (API: /docs{has_ui})")
+        announce("Admin" if is_admin else "REST", at, "" if is_admin else f"(API: /docs{has_ui})")
     return server
 
 

@@ -108,7 +108,6 @@ class TaskLife(ABC):
             if self._is_abandoned:
                 log.info("abandoned task %s ended: %r", self.spec.id, error)
                 return
-            log.info("task %s failed", self.spec.id, exc_info=True)  # the worker logs it as an error
             self._end(RunState.FAILED, trace_of(error))
         finally:
             self._close()

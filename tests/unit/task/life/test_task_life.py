@@ -54,6 +54,12 @@ def test_a_task_that_is_over_reports_that_itself() -> None:
     assert ReportFilter().changed([task.snapshot()]) == []
 
 
+def test_a_failure_is_left_to_the_log_of_the_worker(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        Waiting([]).run()
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
 class Scripted(TaskLife):
     """A task that does what a test has it do."""
 

@@ -11,6 +11,7 @@ from fencepost.config.raw import given_values
 from fencepost.storage.ids import TaskId
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import HANGS, RunState, TaskReport
+from fencepost.telemetry.subject import fields_of
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.endings import Endings
 from fencepost.worker.supervision.task.event_loop import TICK_S
@@ -49,7 +50,8 @@ class TaskReports:
             self._follow(handle, last, report)
         elif report.state.is_over:
             if report.state is RunState.FAILED:
-                log.error("connector %s, task %d: failed while it was stopping: %s", *handle.id, report.trace)
+                text = "connector %s, task %d: failed while it was stopping: %s"
+                log.error(text, *handle.id, report.trace, extra=fields_of(*handle.id))
             self.endings.ended(handle)
 
     def _follow(self, handle: TaskHandle, last: TaskReport | None, report: TaskReport) -> None:
