@@ -1,10 +1,14 @@
-"""Tracebacks as text that can be sent and stored."""
+"""Tracebacks as text that can be sent and stored, and the sentence in one that says what is wrong."""
 
+import re
 import traceback
 
 from fencepost.telemetry.secret import hide
 
 _TRACE = "Traceback (most recent call last):"
+_OUR_CLASS = re.compile(r"^fencepost\.[\w.]+: (?=\S)")
+_CAUSED_BY = "Caused by: "
+_MOST_CHARACTERS = 300
 
 
 def trace_of(error: BaseException) -> str:
@@ -20,3 +24,30 @@ def split_trace(text: str) -> tuple[str, str | None]:
     """Return a text without the traceback at its end, and that traceback if there is one."""
     message, found, trace = text.partition(_TRACE)
     return (message.rstrip(": \n"), f"{_TRACE}{trace}") if found else (text, None)
+
+
+def reason_in(trace: str | None) -> str:
+    """Return the line of a status's trace that says what is wrong, cut at 300 characters; empty if there is no trace.
+
+    Of Python's traces that is the error that was raised last, without the name of its class if that is one of ours.
+    Of others, such as those of Kafka Connect's workers, it is the first line, with the innermost cause of Java's.
+    """
+    lines = [line for line in (trace or "").splitlines() if line.strip()]
+    begin = max((n for n, line in enumerate(lines) if line.endswith(_TRACE) and not line[0].isspace()), default=None)
+    if begin is None:
+        found = _with_cause(lines)
+    else:
+        found = next((line for line in lines[begin + 1 :] if not line[0].isspace()), lines[-1])
+    return _OUR_CLASS.sub("", found.strip())[:_MOST_CHARACTERS]
+
+
+def reason_first(trace: str) -> str:
+    """Return a trace for a log, after the line that says what is wrong."""
+    text, reason = trace.strip(), reason_in(trace)
+    return text if text.startswith(reason) else f"{reason}\n{text}"
+
+
+def _with_cause(lines: list[str]) -> str:
+    first = lines[0].strip() if lines else ""
+    cause = next((line.removeprefix(_CAUSED_BY) for line in reversed(lines) if line.startswith(_CAUSED_BY)), "")
+    return first if cause in first else f"{first}: {cause}"

@@ -11,8 +11,6 @@ from fencepost.cli.output import Form, Output, Printer
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
 
-_MOST_CHARACTERS = 120
-
 
 @on_worker
 def status(
@@ -29,6 +27,7 @@ def status(
     """
     from fencepost.cli.connector.view import all_connectors, existing_connector
     from fencepost.cli.masking import Masking
+    from fencepost.telemetry.traces import reason_in
 
     views = [existing_connector(connect, name) for name in names] if names else all_connectors(connect)
     masking = Masking()
@@ -43,8 +42,8 @@ def status(
     for view in views:
         for task in (view.status["connector"], *view.tasks):
             number = str(task["id"]) if "id" in task else ""
-            trace = masking.text(str(task.get("trace") or "")).strip().partition("\n")[0]
-            rows.append((view.name, number, task["state"], task.get("worker_id", ""), trace[:_MOST_CHARACTERS]))
+            reason = reason_in(masking.text(str(task.get("trace") or "")))
+            rows.append((view.name, number, task["state"], task.get("worker_id", ""), reason))
     printer.table(("CONNECTOR", "TASK", "STATE", "WORKER", "REASON"), rows)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fencepost.cli.connector.view import AT_REST
+from fencepost.telemetry.traces import reason_in
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
@@ -33,7 +34,7 @@ def await_running(
         statuses = {name: connect.find("connectors", name, "status") for name in waiting}
         for name, status in statuses.items():
             if trace := _failure(status):
-                failed[name] = masking.text(trace).strip().partition("\n")[0]
+                failed[name] = reason_in(masking.text(trace))
         waiting = [
             name for name, status in statuses.items() if name not in failed and not _is_done(status, wanted[name])
         ]

@@ -32,6 +32,7 @@ from fencepost.redaction import HIDDEN
 from fencepost.storage.offset_topic import StoredOffset
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics
 from fencepost.storage.status_topic import StatusTopic
+from fencepost.telemetry.traces import reason_in
 from fencepost.worker.connector_classes import class_of
 from fencepost.worker.supervision.offset.held import read_offsets
 
@@ -144,8 +145,8 @@ def _described(side: TypedFlow) -> FlowDescription:
 
 
 def _remarks(traces: Iterable[str | None]) -> list[str]:
-    """Return the traces of connector and tasks without duplicates; of a stack only its last line, the error."""
-    return list(dict.fromkeys(trace.strip().splitlines()[-1] for trace in traces if trace and trace.strip()))
+    """Return the reasons in the traces of connector and tasks, without duplicates."""
+    return list(dict.fromkeys(reason_in(trace) for trace in traces if trace and trace.strip()))
 
 
 def _state(side: TypedFlow, statuses: StatusTopic) -> str:

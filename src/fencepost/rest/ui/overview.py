@@ -7,11 +7,11 @@ from typing import Any
 from fencepost.rest.ui import plot, show
 from fencepost.rest.ui.inside import path_of
 from fencepost.rest.ui.series import Series
+from fencepost.telemetry.traces import reason_in
 
 SORTS = ("name", "state", "rate", "lag", "age")
 PAGE_ROWS = 200
 STANDS_STILL = "STANDS STILL"
-_PYTHON = "Traceback (most recent call last)"
 _WORST = ("FAILED", STANDS_STILL, "UNASSIGNED", "RESTARTING", "STOPPED", "PAUSED", "RUNNING")
 
 
@@ -146,14 +146,6 @@ def state_of(status: Mapping[str, Any], figures: Sequence[Mapping[str, Any]] = (
     return next((state for state in _WORST if state in states), str(connector))
 
 
-def in_short(trace: str | None) -> str:
-    """Return the line of a trace that says what is wrong: the first, or of Python's the last one at the margin."""
-    lines = [line for line in (trace or "").splitlines() if line.strip()]
-    if lines and lines[0].startswith(_PYTHON):
-        lines = [line for line in lines if not line[0].isspace()][-1:]
-    return lines[0].strip()[:300] if lines else ""
-
-
 def figures_of(one: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the figures of those of a connector's tasks of which something is known."""
     return [task for task in (one.get("figures") or {}).get("tasks") or () if task["kind"] is not None]
@@ -169,7 +161,7 @@ def _row(name: str, one: Mapping[str, Any]) -> Row:
         state_of(status, figures),
         len(status["tasks"]),
         sum(task["state"] == "RUNNING" for task in status["tasks"]),
-        in_short(next((trace for trace in traces if trace), "")),
+        reason_in(next((trace for trace in traces if trace), "")),
         Recent.of(figures),
     )
 

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fencepost.telemetry.traces import reason_in
+
 NOTHING = "–"
 
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -88,4 +90,5 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "moment": moment,
     "tone": tone,
     "json_text": json_text,
+    "reason": reason_in,
 }

@@ -147,3 +147,11 @@ def test_a_connector_that_was_just_created_has_a_page(worker: FakeWorker, client
     answer = client.get("/ui/connectors/file")
     assert answer.status_code == 200
     assert "Unassigned" in answer.text
+
+
+def test_reason_of_a_failure_is_above_its_trace(worker: FakeWorker, client: TestClient) -> None:
+    trace = "Traceback (most recent call last):\n  File x\nValueError: no such table"
+    worker.connectors["bad"] = FakeConnector({"connector.class": "x.y.Z"}, state="FAILED", trace=trace)
+    page = client.get("/ui/connectors/bad").text
+    assert 0 < page.index("ValueError: no such table</p>") < page.index("Traceback (most")
+    assert ">ValueError: no such table<" in client.get("/ui").text

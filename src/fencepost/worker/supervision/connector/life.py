@@ -20,7 +20,7 @@ from fencepost.reference.restored import restored
 from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.telemetry.subject import fields_of
-from fencepost.telemetry.traces import trace_of
+from fencepost.telemetry.traces import reason_first, trace_of
 from fencepost.worker.fixed_reference import refuse_fixed_references
 from fencepost.worker.reload import reload_in_s
 from fencepost.worker.supervision.connector.restarts import ConnectorRestarts
@@ -139,7 +139,7 @@ class ConnectorLife:
         if self._config is None:
             return
         self._end()
-        log.error("connector %s failed: %s", self.name, trace.strip(), extra=fields_of(self.name))
+        log.error("connector %s failed: %s", self.name, reason_first(trace), extra=fields_of(self.name))
         self._restarts.failed(self._config, trace)
 
     def _go_to(self, target: TargetState) -> None:

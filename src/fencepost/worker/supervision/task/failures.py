@@ -10,6 +10,7 @@ from fencepost.cluster.running import Start
 from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.telemetry.subject import fields_of
+from fencepost.telemetry.traces import reason_first
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.handle import HandleState, TaskHandle
@@ -59,7 +60,7 @@ class Failures:
     def failed(self, handle: TaskHandle, trace: str) -> None:
         if not self.table.is_newest(handle) or not handle.is_live:
             return
-        log.error("connector %s, task %d: failed: %s", *handle.id, trace.strip(), extra=fields_of(*handle.id))
+        log.error("connector %s, task %d: failed: %s", *handle.id, reason_first(trace), extra=fields_of(*handle.id))
         handle.move(HandleState.FAILED)
         handle.again.why = trace
         self.totals.failed(handle.id)

@@ -12,6 +12,7 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import HANGS, RunState, TaskReport
 from fencepost.telemetry.subject import fields_of
+from fencepost.telemetry.traces import reason_first
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.endings import Endings
 from fencepost.worker.supervision.task.event_loop import TICK_S
@@ -51,7 +52,7 @@ class TaskReports:
         elif report.state.is_over:
             if report.state is RunState.FAILED:
                 text = "connector %s, task %d: failed while it was stopping: %s"
-                log.error(text, *handle.id, report.trace, extra=fields_of(*handle.id))
+                log.error(text, *handle.id, reason_first(report.trace or ""), extra=fields_of(*handle.id))
             self.endings.ended(handle)
 
     def _follow(self, handle: TaskHandle, last: TaskReport | None, report: TaskReport) -> None:

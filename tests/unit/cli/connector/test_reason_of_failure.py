@@ -1,0 +1,40 @@
+"""Why a connector or a task has failed, in `status` and where `apply --wait` waits."""
+
+from fencepost.cli.connect import Connect
+from fencepost.cli.connector.waiting import await_running
+from fencepost.cli.masking import Masking
+from fencepost.cli.rest import Access
+from support.command_line import fencepost
+from support.http_answers import Answer, Asked, HttpAnswers
+
+TRACE = (
+    'Traceback (most recent call last):\n  File "x.py", line 1\nfencepost.api.errors.FatalError: Tolerance exceeded\n'
+)
+STATUS = {
+    "name": "broken",
+    "connector": {"state": "RUNNING", "worker_id": "w:1"},
+    "tasks": [{"id": 0, "state": "FAILED", "worker_id": "w:1", "trace": TRACE}],
+    "type": "sink",
+}
+
+
+def worker(asked: Asked) -> Answer:
+    if asked.path.endswith("/status"):
+        return Answer(STATUS)
+    info = {"name": "broken", "config": {"connector.class": "X"}, "tasks": [], "type": "sink"}
+    if asked.path.startswith("/connectors"):
+        return Answer({"broken": {"info": info, "status": STATUS}})
+    return Answer([])
+
+
+def test_status_of_a_failed_task_has_the_error_of_its_trace() -> None:
+    with HttpAnswers(worker) as served:
+        ran = fencepost("status", "--url", served.url)
+    assert ran.code == 0, ran.text
+    assert ran.out.rstrip().endswith("w:1     Tolerance exceeded"), ran.out
+    assert "Traceback" not in ran.text
+
+
+def test_waiting_for_a_connector_that_fails_ends_with_the_error_of_its_trace() -> None:
+    with HttpAnswers(worker) as served, Connect(Access(served.url)) as connect:
+        assert await_running(connect, {"broken": None}, 60, Masking()) == {"broken": "Tolerance exceeded"}
