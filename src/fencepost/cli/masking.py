@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from fencepost.config.reference import is_placeholder
-from fencepost.plugin.secret_keys import looks_secret
-from fencepost.redaction import HIDDEN
+from fencepost.plugin.secret_keys import looks_secret, secrets_and_shown
+from fencepost.redaction import HIDDEN, redacted
 from fencepost.telemetry.secret import Secrets
 
 if TYPE_CHECKING:
@@ -15,11 +15,15 @@ _CLASS = "connector.class"
 
 
 class Masking:
-    """Knows which values are secret: by what their class declares, by names of keys, by the form of values."""
+    """Knows which values are secret: by what their class declares, by names of keys, by the form of values.
+
+    What any of the configs shows elsewhere, or is named like a connector or a class, is not hidden in texts.
+    """
 
     def __init__(self) -> None:
         self._declared: dict[str, frozenset[str]] = {}
         self._secrets = Secrets()
+        self._shown: list[str] = []
 
     def learn(self, connect: "Connect", config: Mapping[str, str]) -> None:
         """Ask what a config's class declares as passwords, and hide a config's secrets in all texts from now on.
@@ -43,8 +47,14 @@ class Masking:
 
     def remember(self, config: Mapping[str, str]) -> None:
         """Hide a config's secrets in all texts from now on."""
-        for key in self.secret_keys(config):
-            self._secrets.remember(config[key])
+        secrets, shown = secrets_and_shown(config, self.secret_keys(config))
+        self.show(shown)
+        for secret in secrets:
+            self._secrets.remember(secret)
+
+    def show(self, *texts: str) -> None:
+        """Note texts that are shown as they are, such as names."""
+        self._shown += [text for text in texts if text not in self._shown]
 
     def secret_keys(self, config: Mapping[str, str]) -> set[str]:
         """Return the keys whose values must not be shown. References are no secrets."""
@@ -62,4 +72,4 @@ class Masking:
 
     def text(self, text: str) -> str:
         """Return a text to be shown, such as a trace."""
-        return self._secrets.hide(text)
+        return redacted(self._secrets.hide(text, unless_in="\n".join(self._shown)))

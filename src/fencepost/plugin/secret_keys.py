@@ -56,13 +56,18 @@ def undecided_keys(connector: Mapping[str, str | None]) -> set[str]:
 def hold_given_secrets(
     config: Mapping[str, str | None], hold: Callable[..., Callable[[], None]] = hold
 ) -> Callable[[], None]:
-    """Hide the secrets that a user wrote into a config until the returned function is called (E11).
+    """Hide the secrets that a user wrote into a config until the returned function is called (E11)."""
+    secrets, shown = secrets_and_shown(config, secret_keys(config))
+    return hold(secrets, unless_in=shown)
 
-    A value that the config also shows elsewhere, such as `postgres` in the name of a class, is none: texts in which all
-    of these are hidden could not be read.
+
+def secrets_and_shown(config: Mapping[str, str | None], keys: set[str]) -> tuple[list[str], str]:
+    """Return the values of the secret keys of a config, and the texts that it shows.
+
+    What is in these is not hidden elsewhere, such as `postgres` where a class has that in its name: texts could not be
+    read, and would say that the word is a password.
     """
-    keys = secret_keys(config)
-    return hold([_without_references(key, config[key] or "") for key in keys], unless_in=_texts_without(keys, config))
+    return [_without_references(key, config[key] or "") for key in keys], _texts_without(keys, config)
 
 
 def shown_texts(config: Mapping[str, str | None]) -> str:

@@ -87,7 +87,7 @@ class Applying:
         if not self._printer.is_table:
             self._printer.data({"faults": [vars(fault) for fault in faults]})
         for fault in faults:
-            typer.echo(printable(self._masking.text(str(fault))), err=True)
+            typer.echo(printable(str(fault.masked(self._masking.text))), err=True)
         typer.echo(f"Nothing was changed: {len(faults)} {'fault' if len(faults) == 1 else 'faults'}", err=True)
 
     def _mention_uncompared(self, made: Plan) -> None:

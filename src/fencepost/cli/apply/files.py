@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,10 @@ class Fault:
 
     def __str__(self) -> str:
         return ": ".join(part for part in (self.file, self.name, self.key, self.text) if part)
+
+    def masked(self, hide: Callable[[str], str]) -> "Fault":
+        """Return it without secrets in its text: file, connector and key have none."""
+        return replace(self, text=hide(self.text))
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,9 @@ class Validation:
             known: Faults that were found before: nothing more is said of their keys.
         """
         left_out = {(fault.name, fault.key) for fault in known}
+        for each in wanted:
+            self._masking.show(each.name)
+            self._masking.remember(each.config)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             verdicts = list(pool.map(self._of_one, wanted))
         found = (fault for verdict in verdicts for fault in verdict.faults)
@@ -50,7 +53,6 @@ class Validation:
         name = wanted.config.get(_CLASS)
         if not name:
             return Verdict([wanted.fault(_CLASS, "the class of the connector is missing")], [])
-        self._masking.remember(wanted.config)
         try:
             report = self._connect.put("connector-plugins", name, "config", "validate", body=dict(wanted.config))
         except RefusedError as error:

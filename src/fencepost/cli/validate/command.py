@@ -37,9 +37,9 @@ def validate(
     printer = Printer(output)
     if printer.is_table:
         for warning in verdict.warnings:
-            typer.echo(printable(f"warning: {masking.text(str(warning))}"), err=True)
+            typer.echo(printable(f"warning: {warning.masked(masking.text)}"), err=True)
         for fault in faults:
-            typer.echo(printable(masking.text(str(fault))), err=True)
+            typer.echo(printable(str(fault.masked(masking.text))), err=True)
         wrong = {(fault.file, fault.name) for fault in faults}
         typer.echo(
             f"{len([each for each in content.wanted if (each.file, each.name) not in wrong])} valid"
