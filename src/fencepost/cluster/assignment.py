@@ -1,9 +1,9 @@
 """Assigns connectors and tasks to workers: a pure function of members, connectors and the previous assignment."""
 
-import heapq
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TypeVar
 
 from fencepost.storage.assigned import in_order
@@ -149,12 +149,12 @@ def _earlier(previous: Assignment | None) -> list[WorkerAssignment]:
 def _missing(counts: Mapping[str, int], held: Iterable[list[TaskId]], away: Collection[TaskId]) -> list[TaskId]:
     """Return the tasks that no member has. Only connectors that lack some are looked at task by task."""
     found = Counter(task.connector for tasks in (*held, away) for task in tasks)
-    incomplete = {name: count for name, count in counts.items() if found[name] != count}
+    incomplete = {name: most for name, most in counts.items() if found[name] != most}
     if not incomplete:
         return []
     there = {task for tasks in (*held, away) for task in tasks if task.connector in incomplete}
-    every = (TaskId(name, number) for name, count in incomplete.items() for number in range(count))
-    return [task for task in every if task not in there]
+    every = ((name, number) for name, most in incomplete.items() for number in range(most))
+    return [TaskId(*each) for each in every if each not in there]
 
 
 def _spread(members: Sequence[Member], held: Mapping[Member, list[T]], rest: list[T]) -> dict[Member, list[T]]:
@@ -170,10 +170,14 @@ def _spread(members: Sequence[Member], held: Mapping[Member, list[T]], rest: lis
         larger_shares -= most - share
         own[member] = has[:most]
         rest += has[most:]
-    least = [(len(own[member]), rank) for rank, member in enumerate(ranked)]  # members take long to compare
-    heapq.heapify(least)
-    for item in rest:
-        count, rank = least[0]
-        own[ranked[rank]].append(item)
-        heapq.heapreplace(least, (count + 1, rank))
+    for item, smallest in zip(rest, _in_turn([own[member] for member in ranked]), strict=False):
+        smallest.append(item)
     return own
+
+
+def _in_turn(shares: Sequence[list[T]]) -> Iterator[list[T]]:
+    """Yield one of the smallest shares each time, without end. The caller adds an item to each before the next."""
+    for level in count(min(map(len, shares))):
+        for share in shares:
+            if len(share) == level:
+                yield share

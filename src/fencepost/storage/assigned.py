@@ -39,11 +39,12 @@ def changes(before: Assignment | None, now: Assignment, *, is_read_by_older: boo
         if a != b:
             moved.update(set(a.connectors).symmetric_difference(b.connectors))
             moved.update(task.connector for task in set(a.tasks).symmetric_difference(b.tasks))
-    placed = _placed(new, moved)
+    runs, tasks = _placed(new, moved)
+    placed = runs.keys() | tasks.keys()
     return [
         *(records.holder(each, now.series) for each in new if each not in old),
-        *(records.placement(name, placed[name], now.series) for name in sorted(placed)),
-        *(records.placement_removed(name) for name in sorted(moved - placed.keys())),
+        *(records.placement(name, runs.get(name), tasks.get(name, ()), now.series) for name in sorted(placed)),
+        *(records.placement_removed(name) for name in sorted(moved - placed)),
         *(records.holder_removed(each) for each in old if each not in new),
         records.assignment_head(now.generation, now.series, now.workers if is_read_by_older else ()),
     ]
@@ -154,19 +155,17 @@ def _shares(assignment: Assignment) -> dict[Holder, WorkerAssignment]:
     }
 
 
-def _placed(shares: _Shares, connectors: Collection[str]) -> dict[str, Placement]:
-    """Return the placements of these connectors, as far as they have one."""
+def _placed(shares: _Shares, connectors: Collection[str]) -> tuple[dict[str, str], dict[str, list[tuple[str, int]]]]:
+    """Return who runs each of these connectors, and each of its tasks, as far as it has any."""
     runs: dict[str, str] = {}
-    tasks: dict[str, dict[str, list[int]]] = {}
+    tasks: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for holder, share in shares.items():
-        runs.update((name, holder.id) for name in share.connectors if name in connectors)
+        id_ = holder.id
+        runs.update((name, id_) for name in share.connectors if name in connectors)
         for name, number in share.tasks:
             if name in connectors:
-                tasks.setdefault(name, {}).setdefault(holder.id, []).append(number)
-    return {
-        name: Placement(runs.get(name), {id_: tuple(found) for id_, found in tasks.get(name, {}).items()})
-        for name in runs.keys() | tasks.keys()
-    }
+                tasks[name].append((id_, number))
+    return runs, tasks
 
 
 def _merge(parts: "dict[str, _Part]", deferred: "dict[str, tuple[int, _Part] | None]", series: int) -> None:

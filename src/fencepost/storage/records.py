@@ -13,7 +13,6 @@ from fencepost.config.raw import RawConfig
 from fencepost.storage.change import (
     Assignment,
     Holder,
-    Placement,
     RestartRequested,
     SessionKey,
     TopicRetention,
@@ -121,8 +120,12 @@ def holder_removed(value: Holder) -> Encoded:
     return _record(HOLDER + value.id, None)
 
 
-def placement(connector: str, value: Placement, series: int) -> Encoded:
-    return _record(PLACEMENT + connector, {"series": series, "connector": value.connector, "tasks": value.tasks})
+def placement(connector: str, runs: str | None, tasks: Iterable[tuple[str, int]], series: int) -> Encoded:
+    """Return the record of the holders, by id, of a connector and of the numbers of its tasks."""
+    numbers: dict[str, list[int]] = {}
+    for id_, number in tasks:
+        numbers.setdefault(id_, []).append(number)
+    return _record(PLACEMENT + connector, {"series": series, "connector": runs, "tasks": numbers})
 
 
 def placement_removed(connector: str) -> Encoded:
