@@ -55,14 +55,14 @@ layers: setup ## import layers
 	$(VENV)/bin/lint-imports
 
 # Not with -q, which would count no warnings, so that none were an error.
-site: setup ## the documentation as a site, in build/site; a link that leads nowhere is an error
+site: setup ## the documentation as a site, for `fencepost docs`; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
 
 sizes: setup ## how large classes, functions and files may be
 	$(PY) -m tests.sizes
 
 # Tests of the pages that only read and check types.
-TEXTS := tests/docs/test_docstrings.py tests/docs/test_figures.py tests/docs/test_kips.py tests/docs/test_pages.py tests/docs/test_types.py
+TEXTS := tests/docs/test_docstrings.py tests/docs/test_figures.py tests/docs/test_kips.py tests/docs/test_pages.py tests/docs/test_release.py tests/docs/test_types.py
 unit: setup ## unit tests, and what the pages say: no network, no Spark
 	$(VENV)/bin/pytest -q -n 2 tests/unit $(TEXTS)
 
@@ -95,8 +95,8 @@ chaos: setup ## the long faults, recorded; the long forms of what a cluster does
 	$(PY) tests/oracle/live_handover.py
 	$(PY) -m tests.floor
 
-# A tree without a JDK has no host.jar; a release must have it.
-dist: setup ## the sdist and the wheel of a release, in dist
+# A tree without a JDK has no host.jar; a release must have it. The pages come along (`fencepost docs`).
+dist: setup site ## the sdist and the wheel of a release, in dist
 	@test -s src/fencepost/java/host.jar || { echo "there is no host.jar: a release is built where there is a JDK"; exit 1; }
 	@rm -rf dist
 	$(UV) build

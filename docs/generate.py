@@ -5,6 +5,7 @@ python docs/generate.py --check    say which are out of date; exit code 1 if any
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from fencepost.plugin.registry import PluginRegistry
 from fencepost.rest.access.need import NEEDS, Where
 
 REFERENCE = Path(__file__).parent / "reference"
+_COMMAND = re.compile(r"`fencepost docs ([\w/-]+)(#[\w-]+)?`")
 _NOTE = "<!-- Written by docs/generate.py from the code; change it there. -->"
 
 
@@ -63,7 +65,13 @@ def _read(path: Path) -> str | None:
 
 def _page(lines: Iterable[str]) -> str:
     first, *rest = lines
-    return "\n".join([first, "", _NOTE, *rest]) + "\n"
+    return _COMMAND.sub(_link, "\n".join([first, "", _NOTE, *rest])) + "\n"
+
+
+def _link(named: re.Match[str]) -> str:
+    """Return the link to a page that a text of the code names by its command."""
+    page, heading = named.groups(default="")
+    return f"[more](../{page}.md{heading})"
 
 
 # settings

@@ -7,6 +7,7 @@ report.
 
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,14 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         return f"[{text}]({os.path.relpath(target, place)}{heading})"
 
     return _LINK.sub(link, markdown)
+
+
+def on_post_build(config: MkDocsConfig, **_: Any) -> None:
+    """Remove files that no page needs: source maps, search in other languages, an empty map of the site."""
+    site = Path(config.site_dir)
+    for unused in (*site.rglob("*.map"), *site.glob("sitemap.xml*")):
+        unused.unlink()
+    shutil.rmtree(site / "assets/javascripts/lunr")
 
 
 class Examples(griffe.Extension):

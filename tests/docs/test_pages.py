@@ -1,10 +1,12 @@
 """Links lead somewhere, generated pages are current, and what a page names exists."""
 
+import ast
 import importlib.util
 import re
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import TypeGuard
 
 import pytest
 from page import PAGES, ROOT, anchors, blocks, links
@@ -133,3 +135,25 @@ def test_shell_blocks_parse() -> None:
     for block in blocks("bash"):
         done = subprocess.run(["bash", "-n"], input=block.text, text=True, capture_output=True, check=False)
         assert done.returncode == 0, f"{block.name}: {done.stderr}"
+
+
+def test_pages_that_messages_name_exist() -> None:
+    """A user of the wheel has no `docs`: messages name pages by the command that opens them."""
+    named, paths = set(), []
+    for file in (ROOT / "src").rglob("*.py"):
+        if not re.search(r"\bguide\(|\.md\b", text := file.read_text()):
+            continue
+        tree = ast.parse(text)
+        named |= {ast.literal_eval(call.args[0]) for call in ast.walk(tree) if _is_guide(call)}
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings]
+        paths += [f"{file}: {node.value}" for node in texts if re.search(r"[\w-]+/[\w-]+\.md\b", str(node.value))]
+    assert named
+    assert paths == []
+    for page, _, heading in (name.partition("#") for name in sorted(named)):
+        assert (ROOT / f"docs/{page}.md").exists(), page
+        assert not heading or heading in anchors(ROOT / f"docs/{page}.md"), f"{page}#{heading}"
+
+
+def _is_guide(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "guide"

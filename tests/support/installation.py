@@ -42,15 +42,40 @@ def build_wheel(source: Path, out: Path) -> Path:
     return wheel
 
 
-def install(wheel: Path, prefix: Path) -> None:
-    """Install a wheel into a new environment, with the versions that everything else is tested with.
+def install_as_typed(text: str, dist: Path, home: Path) -> None:
+    """Run the commands of a page that build and install the wheel, in a clone of which only `dist` is there.
 
-    They are in uv's cache since `make setup`.
+    uv does what pip does: it has a cache. The versions are those that everything else is tested with.
     """
-    uv("venv", "--python", interpreter(), prefix, is_cached=True)
-    # A requirement of the tests' own environment, where it keeps pandas away; see pyproject.toml.
+    clone = home / "clone"
+    clone.mkdir()
+    (clone / "dist").symlink_to(dist)
+    program = Path(sys.prefix, "bin/uv")
+    changes = {
+        "make dist": "ls dist/*.tar.gz dist/*.whl",
+        "python3 -m venv": f"{program} venv --python {interpreter()}",
+        "~/pipelines/.venv/bin/pip install": f"{program} pip install --python ~/pipelines/.venv/bin/python "
+        f"--constraint {ROOT}/requirements.lock",
+    }
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    script = f"{text}test -x .venv/bin/fencepost\n"
+    environment = {**os.environ, "HOME": str(home), "UV_CACHE_DIR": uv("cache", "dir").strip(), "UV_OFFLINE": "1"}
+    environment.pop("VIRTUAL_ENV", None)
+    for each in (environment, {**environment, "UV_OFFLINE": "0"}):
+        shutil.rmtree(home / "pipelines", ignore_errors=True)
+        done = subprocess.run(["bash", "-e", "-c", script], cwd=clone, env=each, capture_output=True, text=True,
+                              check=False)  # fmt: skip
+        if done.returncode == 0:
+            return
+    raise AssertionError(done.stderr)
+
+
+def add_extra(name: str, prefix: Path) -> None:
+    """Add an extra as messages of a worker say, to an environment with a wheel that no index has."""
     of = ("--python", prefix / "bin/python", "--constraint", ROOT / "requirements.lock")
-    uv("pip", "install", *of, wheel, is_cached=True)
+    uv("pip", "install", *of, f"fencepost[{name}]", is_cached=True)
 
 
 def why_not_confined() -> str | None:

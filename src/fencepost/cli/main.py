@@ -18,6 +18,7 @@ from fencepost.cli.connector.restart import restart
 from fencepost.cli.connector.status import status
 from fencepost.cli.context.command import app as context_app
 from fencepost.cli.dead_letters.command import dead_letters
+from fencepost.cli.docs import docs
 from fencepost.cli.ending import end_process
 from fencepost.cli.export.command import export
 from fencepost.cli.live.logs import logs
@@ -88,6 +89,7 @@ app.command()(export)
 app.command()(top)
 app.command()(logs)
 app.command()(dev)
+app.command()(docs)
 app.command("hash-password")(hash_password)
 
 

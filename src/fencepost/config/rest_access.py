@@ -15,6 +15,7 @@ from fencepost.config.rest_limit import RestLimitConfig
 from fencepost.config.rest_oidc import RestOidcConfig
 from fencepost.config.rest_ui import RestUiConfig
 from fencepost.config.setting import LOW, MEDIUM, setting
+from fencepost.guide import guide
 
 _ENTRY, _MODULE = "KafkaConnect", "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
 _HOST_NAME = re.compile(r"\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
@@ -123,7 +124,7 @@ class RestAccessConfig(RestConfig, RestLimitConfig, RestOidcConfig, RestUiConfig
     def remedies(self) -> str:
         """Return how to ask callers who they are, for a message."""
         users, issuer = RestAccessConfig.key_of("users_file"), RestAccessConfig.key_of("oidc_issuer")
-        return f"set {users} or {issuer} (see docs/how-to/protect-rest.md)"
+        return f"set {users} or {issuer} (see {guide('how-to/protect-rest')})"
 
     def exposed_faults(self) -> list[str]:
         """Return a fault for each listener that other machines can reach, unless the file accepts that."""

@@ -1,6 +1,7 @@
 """The settings of the web UI."""
 
 from fencepost.config.setting import LOW, Config, setting
+from fencepost.guide import guide
 
 
 class RestUiConfig(Config):
@@ -10,6 +11,6 @@ class RestUiConfig(Config):
         "ui.enabled",
         default=True,
         importance=LOW,
-        doc="Whether `listeners` have the [web UI](../how-to/web-ui.md), at `/ui`, too. It is protected as the rest of "
-        "the REST API is, with the same roles.",
+        doc=f"Whether `listeners` have the web UI ({guide('how-to/web-ui')}), at `/ui`, too. It is protected as the "
+        "rest of the REST API is, with the same roles.",
     )

@@ -2,6 +2,7 @@
 
 from fencepost.config.check import at_least, between, non_empty, one_of
 from fencepost.config.setting import LOW, Config, Type, setting
+from fencepost.guide import guide
 
 _ACCEPTED = "accepted"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -80,7 +81,7 @@ class SlotConfig(Config):
         return (
             f"Invalid value {master} for configuration spark.master: Spark's driver listens for executors on other "
             f"machines, and whoever reaches it can run code in this worker. Either set {missing} (see "
-            "docs/how-to/run-on-a-spark-cluster.md); or, if a firewall protects these connections, set "
+            f"{guide('how-to/run-on-a-spark-cluster')}); or, if a firewall protects these connections, set "
             f"{SlotConfig.key_of('channel_unprotected')}={_ACCEPTED}"
         )
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from fencepost.config.check import at_least, between, one_of, parsed_by
 from fencepost.config.setting import LOW, MEDIUM, Config, Secret, Type, setting
+from fencepost.guide import guide
 
 _OTLP = "otel.exporter.otlp."
 _PROTOCOL = "http/protobuf"
@@ -86,8 +87,8 @@ class TracingConfig(CollectorConfig):
         default="none",
         check=one_of("none", "otlp", ignore_case=False),
         importance=MEDIUM,
-        doc="`otlp`: tasks send [spans of their batches](../how-to/trace.md) to a collector, and records that sources "
-        "write get a `traceparent` header. The other settings that begin with `otel.` may also be given as "
+        doc=f"`otlp`: tasks send spans of their batches to a collector ({guide('how-to/trace')}), and records that "
+        "sources write get a `traceparent` header. The other settings that begin with `otel.` may also be given as "
         "OpenTelemetry's variables in the worker's environment, such as `OTEL_EXPORTER_OTLP_ENDPOINT`; the file wins.",
     )
     otel_service_name: str = setting(

@@ -25,6 +25,7 @@ from fencepost.rest.path import EncodedPath
 from fencepost.rest.resources import (
     connectors,
     dead_letters,
+    guide,
     internal,
     lifecycle,
     loggers,
@@ -90,7 +91,7 @@ def create_app(
     gateway = app.state.gateway = Gateway(operations)
     app.state.limits = options.limits
     main = [root, connectors, lifecycle, tasks, offsets, dead_letters, observation]
-    main += [plugins, retention, internal, document]
+    main += [plugins, retention, internal, document, guide]
     resources = [*(main if options.parts.has_main else []), *([loggers] if options.parts.has_admin else [])]
     has_ui = options.parts.has_main and options.parts.has_ui
     routers = [*(one.router for one in resources), *(PAGES if has_ui else ())]

@@ -38,7 +38,8 @@ def render_page(document: dict[str, Any]) -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f"<style>{_STYLE}</style></head><body><h1>{title} {escape(document['info']['version'])}</h1>"
-        f'<p>{escape(document["info"]["description"])} <a href="openapi.json">openapi.json</a></p>'
+        f'<p>{escape(document["info"]["description"])} <a href="openapi.json">openapi.json</a> · '
+        '<a href="/docs/guide">Guide</a></p>'
         f"{sections}</body></html>"
     )
 

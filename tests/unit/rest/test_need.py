@@ -1,6 +1,7 @@
 """Every path of the API times every role: the table of what each may do, walked against the real application."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ from fencepost.rest.access.need import NEEDS
 from fencepost.rest.access.principal import Checked, Principal, Role
 from fencepost.rest.access.rules import Grant, Rules
 from fencepost.rest.app import RestOptions
+from fencepost.rest.resources import guide
 from fencepost.rest.ui.offset import Offsets
 
 from .fake import FakeConnector, FakeWorker
@@ -25,6 +27,8 @@ GET    /health                                      -
 GET    /metrics                                     view     *
 GET    /openapi.json                                -
 GET    /docs                                        -
+GET    /docs/guide                                  -
+GET    /docs/guide/{file:path}                      -
 GET    /connectors                                  -
 POST   /connectors                                  edit     file
 GET    /connectors/{name}                           view     file
@@ -186,7 +190,7 @@ def respond(client: TestClient, request: str) -> httpx.Response:
     sent: dict[str, Any] = {"json": body} if body is not None else {}
     if request.startswith("POST /ui"):
         sent = {"data": {"token": TOKEN, **FORMS.get(request, {})}, "follow_redirects": False}
-    return client.request(method, re.sub(r"\{(\w+)\}", lambda found: PARTS[found[1]], path), **sent)
+    return client.request(method, re.sub(r"\{(\w+)(?::path)?\}", lambda found: PARTS[found[1]], path), **sent)
 
 
 def test_the_table_has_each_path_of_the_application() -> None:
@@ -194,6 +198,14 @@ def test_the_table_has_each_path_of_the_application() -> None:
     served = {f"{method} {route.path}" for route in app.state.routes for method in route.methods}
     assert served == {request for request, _, _ in rows()} == set(NEEDS)
     assert [route for route in app.routes if hasattr(route, "path")] == []  # nothing past the routers: it had no roles
+
+
+@pytest.fixture(autouse=True)
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pages of the guide, which a clone has only when they were built."""
+    for name in ("index.html", PARTS["file"]):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(guide, "SITE", tmp_path)
 
 
 @pytest.fixture

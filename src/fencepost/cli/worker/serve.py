@@ -143,7 +143,7 @@ def _listening(config: WorkerConfig, endpoints: dict[Listener, Endpoint]) -> Res
     for listener, port in zip(endpoints, server.ports, strict=True):
         is_admin = listener in (config.admin_rest_listeners or ())
         at = f"{listener.scheme}://{bracketed(listener.host) or 'localhost'}:{port}/"
-        announce("Admin" if is_admin else "REST", at, "" if is_admin else f"(API: /docs{has_ui})")
+        announce("Admin" if is_admin else "REST", at, "" if is_admin else f"(API: /docs, guide: /docs/guide{has_ui})")
     return server
 
 

@@ -43,6 +43,7 @@ from fencepost.connector.spool.csv_lines import ends_in_open_quotes, has_open_li
 from fencepost.connector.spool.offset import check_alteration, file_of, split_of
 from fencepost.connector.spool.removal import Removal
 from fencepost.connector.spool.sightings import Sightings
+from fencepost.guide import guide
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class SpoolDirectorySource(DataFrameConnector):
         "read, and has the columns that it shows, all of them (with `reader.samplingRatio` below 1: those that the "
         "sample shows), so they may differ from file to file; Parquet knows. Set: the same columns for all files; what "
         "a JSON file has in addition is silently dropped, what it lacks is null. Columns must be wide enough, or "
-        "STRING: [values are not checked](../delivery-guarantees.md#dataframe-connectors). Set it where "
+        f"STRING: values are not checked ({guide('delivery-guarantees#dataframe-connectors')}). Set it where "
         "`transforms.sql` or `key.field` names a field that not every file has (a file without it is set aside), or "
         "where looking through files before reading them takes too long.",
     )  # fmt: skip

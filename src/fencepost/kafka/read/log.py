@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from fencepost.guide import guide
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import (
     KafkaRequestError,
@@ -181,7 +182,7 @@ class LogReader:
         else:
             why = (
                 "a transaction that wrote to it may still be open; one that `kafka-transactions.sh find-hanging "
-                f"--topic {self.topic}` names is ended by nobody (docs/how-to/operate.md)"
+                f"--topic {self.topic}` names is ended by nobody ({guide('how-to/operate')})"
             )
         return ReadTimeoutError(
             f"Topic {self.topic} was not read to its end within {timeout_s:g} s: "

@@ -53,6 +53,8 @@ NEEDS: Mapping[str, Need] = {
     "GET /metrics": _VIEW_ALL,
     "GET /openapi.json": _KNOWN,
     "GET /docs": _KNOWN,
+    "GET /docs/guide": _KNOWN,
+    "GET /docs/guide/{file:path}": _KNOWN,
     "GET /connectors": _KNOWN,
     "POST /connectors": _EDIT_SOMEWHERE,
     "GET /connectors/{name}": _VIEW,
