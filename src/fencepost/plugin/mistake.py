@@ -37,6 +37,8 @@ def unknown(kind: PluginKind, name: str, known: Iterable[str], causes: Sequence[
         causes: What could not be loaded.
         offer: What to use instead of a class of another product.
     """
+    from fencepost.java.install.known import plugin_of  # nothing of Java is loaded before it is asked for
+
     what = (
         f"Failed to find any class that implements Connector and which name matches {name}"
         if kind is PluginKind.CONNECTOR
@@ -47,10 +49,12 @@ def unknown(kind: PluginKind, name: str, known: Iterable[str], causes: Sequence[
         "or with --properties FILE, its file"
     )
     close = _close(kind, name, sorted(known))
-    if close.is_typo:  # then nothing else is likely
+    if close.is_typo and plugin_of(name) is None:  # then nothing else is likely
         text = [*_ended(what), *close.sentence(), *_ended(*causes, RESTART, where)]
+    elif offer is not None:  # what has a similar name is of another product
+        text = _ended(what, *causes, offer, where)
     else:
-        text = [*_ended(what, *causes), *close.sentence(), *_ended(offer or RESTART, where)]
+        text = [*_ended(what, *causes), *close.sentence(), *_ended(RESTART, where)]
     return " ".join(text).removesuffix(".")
 
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from fencepost.plugin.kind import PluginKind
 
-_OF_JAVA = "a Java plug-in: install it in plugin.path (`fencepost plugin install`) and restart the worker, or"
+_OF_JAVA = "a Java plug-in: install it in plugin.path ({command}) and restart the worker, or"
+_INSTALL = "`fencepost plugin install`"
 _IN_A_JAVA_PACKAGE = re.compile(r"(com|io|org|net|dev|streams)\.([\w-]+\.)+[A-Z]")
 _SINK = re.compile(r"sink|\.writer\.", re.IGNORECASE)
 
@@ -122,7 +123,11 @@ def offer_for(kind: PluginKind, name: str) -> str | None:
     found = next((one for one in _table(kind, name) if (one.pattern or is_java) and _fits(one, name)), None)
     if found is None:
         return None
-    return f"{name} is {found.product}, {_OF_JAVA} use {found.instead}"
+    from fencepost.java.install.known import plugin_of  # nothing of Java is loaded before it is asked for
+
+    known = plugin_of(name)
+    how = _OF_JAVA.format(command=_INSTALL if known is None else known.command)
+    return f"{name} is {found.product}, {how} use {found.instead}"
 
 
 def _table(kind: PluginKind, name: str) -> tuple[_Offer, ...]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fencepost.java.install.known import plugin_of
 from fencepost.plugin import PluginKind
 from fencepost.plugin.builtin import BUILT_IN
 from fencepost.plugin.offer import offer_for
@@ -140,28 +141,31 @@ TRANSFORMS = {
 }
 
 
-INSTALL = ", a Java plug-in: install it in plugin.path (`fencepost plugin install`) and restart the worker, or use "
+def install(name: str) -> str:
+    known = plugin_of(name)
+    command = "`fencepost plugin install`" if known is None else known.command
+    return f", a Java plug-in: install it in plugin.path ({command}) and restart the worker, or use "
 
 
 @pytest.mark.parametrize(("name", "instead"), SINKS.items())
 def test_a_java_sink_is_answered_with_a_sink(name: str, instead: str) -> None:
     offer = offer_for(PluginKind.CONNECTOR, name)
     assert offer is not None
-    assert offer.endswith(f"{INSTALL}{instead}")
+    assert offer.endswith(f"{install(name)}{instead}")
 
 
 @pytest.mark.parametrize(("name", "instead"), SOURCES.items())
 def test_a_java_source_is_answered_with_a_source(name: str, instead: str) -> None:
     offer = offer_for(PluginKind.CONNECTOR, name)
     assert offer is not None
-    assert offer.endswith(f"{INSTALL}{instead}")
+    assert offer.endswith(f"{install(name)}{instead}")
 
 
 @pytest.mark.parametrize(("name", "instead"), TRANSFORMS.items())
 def test_a_java_transform_is_answered_with_one_that_there_is_or_with_how_to_write_it(name: str, instead: str) -> None:
     offer = offer_for(PluginKind.TRANSFORM, name)
     assert offer is not None
-    assert offer.endswith(f"{INSTALL}{instead}")
+    assert offer.endswith(f"{install(name)}{instead}")
 
 
 @pytest.mark.parametrize("kind", [PluginKind.PREDICATE, PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER])
@@ -169,7 +173,7 @@ def test_the_offer_for_any_java_class_is_of_its_kind(kind: PluginKind) -> None:
     offer = offer_for(kind, "com.example.Thing")
     assert offer is not None
     assert offer.endswith(
-        f"{INSTALL}a {kind.base.__name__} of your own" + ", a method of a few lines" * (kind == "predicate")
+        f"{install('')}a {kind.base.__name__} of your own" + ", a method of a few lines" * (kind == "predicate")
     )
 
 

@@ -9,11 +9,14 @@ from typing import Any
 from fencepost.cli.apply.files import Fault, WantedConnector
 from fencepost.cli.connect import Connect, RefusedError
 from fencepost.cli.masking import Masking
+from fencepost.java.install.known import plugin_of
 
 _CLASS = "connector.class"
 _AT_ONCE = 4
 _SIMILAR = 0.88  # a key that nothing reads, to one that is read
 _SHORTEST = 6  # letters of such a key
+_SIMILAR_CLASS = 0.9
+_ALL_PLUGINS = ", available connectors are: "
 _SIMILAR_TO_WRONG = 0.75  # a key that nothing reads, to one that is missing or wrong
 
 
@@ -87,16 +90,19 @@ class Validation:
         ]
 
     def _explained(self, name: str, message: str) -> str:
-        """Return why a class cannot be used; Kafka Connect lists all plug-ins where one is not installed."""
+        """Return why a class cannot be used, as the worker says it.
+
+        Kafka Connect lists all its plug-ins where one is not installed; in place of them is what to do.
+        """
+        if _ALL_PLUGINS not in message:
+            return message
         if self._classes is None:
             self._classes = [str(one["class"]) for one in self._connect.find("connector-plugins") or []]
-        if name in self._classes:
-            return message
-        short = {each.rpartition(".")[2]: each for each in self._classes}
-        near = difflib.get_close_matches(name, self._classes, 1) or [
-            short[each] for each in difflib.get_close_matches(name.rpartition(".")[2], list(short), 1)
-        ]
-        return f"{name} is not installed" + (f": {near[0]} is similar" if near else f": {message[:200]}")
+        known = plugin_of(name)
+        if known is not None:
+            return f"{name} is not installed on these workers: it is in {known.place}"
+        near = difflib.get_close_matches(name, self._classes, 1, _SIMILAR_CLASS)
+        return f"{name} is not installed on these workers" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def _near(key: str, candidates: Any, similar: float) -> str | None:

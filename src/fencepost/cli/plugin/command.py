@@ -51,12 +51,19 @@ def install(
     plugin: Annotated[
         str,
         typer.Argument(
-            help="GROUP:ARTIFACT:VERSION in a Maven repository, or the path or URL of an archive: .zip, .tar.gz, .jar.",
+            help="GROUP:ARTIFACT:VERSION in a Maven repository, OWNER/NAME:VERSION on Confluent's Hub, or the path or "
+            "URL of an archive: .zip, .tar.gz, .jar. Without :VERSION, it is the newest release.",
             metavar="PLUGIN",
         ),
     ],
     plugin_path: _Directory = None,
     properties: _File = None,
+    repository: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="A Maven repository that is asked instead of Maven Central, such as a mirror."
+        ),
+    ] = None,
     name: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +82,28 @@ def install(
     """
     from fencepost.cli.plugin.install import install_plugin
 
-    install_plugin(plugin, plugin_path, properties, name, sha256)
+    install_plugin(plugin, plugin_path, properties, name=name, sha256=sha256, repository=repository)
+
+
+@app.command()
+def search(
+    word: Annotated[str, typer.Argument(help="Part of a name, such as postgres or s3.", metavar="WORD")],
+    output: Form = TableOutput.TABLE,
+) -> None:
+    """Find Java connectors among those that configs name most, and print what installs each. Asks no network."""
+    from fencepost.java.install.known import search as known
+
+    printer, found = Printer(output), list(known(word))
+    if not printer.is_table:
+        printer.data([{"class": name, "plugin": plugin.place} for name, plugin in found])
+        return
+    if found:
+        printer.table(("CLASS", "INSTALL WITH"), [(name, plugin.command.replace("`", "")) for name, plugin in found])
+    else:
+        typer.echo(
+            f"Nothing that is known here has {word} in its name: search on central.sonatype.com and "
+            "www.confluent.io/hub, and install it by GROUP:ARTIFACT or OWNER/NAME"
+        )
 
 
 @app.command()

@@ -16,6 +16,7 @@ from fencepost.java.install.contents import offered
 from fencepost.java.install.directory import PluginDirectory
 from fencepost.java.install.error import InstallError
 from fencepost.java.install.install import install
+from fencepost.java.install.maven import ensure_repository
 from fencepost.java.install.origin import origin_of
 from fencepost.plugin import PluginRegistry
 
@@ -24,11 +25,19 @@ _UNKNOWN = "unknown"
 
 
 def install_plugin(
-    text: str, directory: Path | None, properties: Path | None, name: str | None, sha256: str | None
+    text: str,
+    directory: Path | None,
+    properties: Path | None,
+    *,
+    name: str | None,
+    sha256: str | None,
+    repository: str | None,
 ) -> None:
     """Install a plug-in, and print what is in it. Raises InstallError."""
     place = _directory(directory, properties)
-    done = install(origin_of(text, sha256), place, name)
+    if repository is not None:
+        ensure_repository(repository)
+    done = install(origin_of(text, sha256), place, name, repository)
     if done.replaced is not None:
         typer.echo(f"Replaced {done.replaced.manifest.origin}")
     typer.echo(f"Installed in {done.directory}")

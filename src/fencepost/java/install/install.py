@@ -7,7 +7,8 @@ from fencepost.java.install import archive, maven
 from fencepost.java.install.contents import offered
 from fencepost.java.install.directory import InstalledPlugin, PluginDirectory
 from fencepost.java.install.error import InstallError
-from fencepost.java.install.origin import Archive, Origin
+from fencepost.java.install.newest import with_version
+from fencepost.java.install.origin import Coordinates, HubPlugin, Origin
 
 
 class Installation(NamedTuple):
@@ -17,22 +18,26 @@ class Installation(NamedTuple):
     replaced: InstalledPlugin | None
 
 
-def install(origin: Origin, directory: PluginDirectory, name: str | None = None) -> Installation:
+def install(
+    origin: Origin, directory: PluginDirectory, name: str | None = None, repository: str | None = None
+) -> Installation:
     """Fetch a plug-in and put it into a directory, in place of another version of it.
 
     Args:
         name: The name of its own directory. By default the artifact's, or that of the archive, without a version.
+        repository: The URL of a Maven repository. By default Maven Central.
 
     Raises InstallError; then the directory is as it was.
     """
+    origin = with_version(origin, repository)
     with directory.staged() as scratch:
-        if isinstance(origin, Archive):
-            own_name, fresh = archive.fetch(origin, scratch)
+        if not isinstance(origin, Coordinates):
+            own_name, fresh = archive.fetch(origin.archive if isinstance(origin, HubPlugin) else origin, scratch)
             name = name or own_name
             identity = name
         else:
             fresh = scratch / origin.artifact
-            maven.fetch(origin, fresh)
+            maven.fetch(origin, fresh, repository)
             name, identity = name or origin.artifact, origin.identity
         if not offered(fresh):
             raise InstallError(

@@ -2,15 +2,19 @@
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
+from xml.sax.saxutils import quoteattr
 
+from fencepost.config.version import compared
 from fencepost.embedded import EmbeddedKafkaError, checksum, ivy
 from fencepost.embedded.error import IvyError
 from fencepost.embedded.home import default_cache, locked
 from fencepost.embedded.java import find_java
 from fencepost.java.install.error import InstallError
-from fencepost.java.install.origin import Coordinates
+from fencepost.java.install.known import plugin_named
+from fencepost.java.install.origin import Coordinates, is_safe
 from fencepost.java.runtime import listed_jars
 
 # Kafka Connect has these, and never loads them from a plug-in: Kafka's own, and SLF4J with its backends.
@@ -25,8 +29,24 @@ _NO_NETWORK = re.compile(
 )
 
 
-def fetch(coordinates: Coordinates, directory: Path) -> None:
+def ensure_repository(url: str) -> None:
+    """Raise InstallError if nothing may be fetched from there: anybody in the network could replace it."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("https", "http", "file"):
+        raise InstallError(f"--repository {url}: expected https://HOST/PATH or file:///PATH")
+    if parts.username or parts.password:
+        raise InstallError(
+            "--repository: a repository with a password is not supported; download an archive, and give its path"
+        )
+    if parts.scheme != "file" and not is_safe(url):
+        raise InstallError(f"--repository {url}: anybody in the network can replace what is there; take https")
+
+
+def fetch(coordinates: Coordinates, directory: Path, repository: str | None = None) -> None:
     """Download the artifact's jar and those it needs into a directory, without those that Kafka Connect provides.
+
+    Args:
+        repository: The URL of the Maven repository that has them all; None: Maven Central.
 
     Raises:
         InstallError: There is no such artifact, no network, or no Java.
@@ -37,8 +57,13 @@ def fetch(coordinates: Coordinates, directory: Path) -> None:
         with locked(default_cache() / "plugin-install.lock"), tempfile.TemporaryDirectory() as temporary:
             wanted = Path(temporary, "ivy.xml")
             wanted.write_text(_module(coordinates))
+            arguments = ["-ivy", str(wanted), *ivy.into(directory)]
+            if repository is not None:
+                settings = Path(temporary, "ivysettings.xml")
+                settings.write_text(_settings(repository))
+                arguments += ["-settings", str(settings)]
             with ivy.progress(str(coordinates)) as advance:
-                ivy.run(java, ["-ivy", str(wanted), *ivy.into(directory)], str(coordinates), advance)
+                ivy.run(java, arguments, str(coordinates), advance)
     except IvyError as error:
         raise InstallError(_reason(coordinates, error.lines) or str(error)) from error
     except EmbeddedKafkaError as error:
@@ -49,15 +74,35 @@ def fetch(coordinates: Coordinates, directory: Path) -> None:
 
 
 def _leave_out_jackson(directory: Path) -> None:
-    """Delete a Jackson that is exactly the runtime's.
+    """Delete a Jackson that is exactly the runtime's, and one of Debezium's that is no newer.
 
     Kafka's JsonConverter, which plug-ins use, takes and returns Jackson's nodes; those of another loader do not fit.
+    Debezium counts on Kafka Connect's: its CloudEventsConverter looks for methods with these nodes, and Hibernate,
+    which its sink uses, finds Jackson's modules in both loaders.
     """
     expected = listed_jars()
     jars = [jar for name in _JACKSON for jar in directory.glob(f"{name}-[0-9]*.jar")]
-    if all(checksum.sha256(jar) == expected.get(jar.name) for jar in jars):
+    is_same = all(checksum.sha256(jar) == expected.get(jar.name) for jar in jars)
+    if is_same or (any(directory.glob("debezium-*.jar")) and all(_is_no_newer(jar, expected) for jar in jars)):
         for jar in jars:
             jar.unlink()
+
+
+def _is_no_newer(jar: Path, expected: Iterable[str]) -> bool:
+    name, _, version = jar.stem.rpartition("-")
+    own = next(
+        (one.removeprefix(f"{name}-").removesuffix(".jar") for one in expected if one.startswith(f"{name}-")), ""
+    )
+    return own.partition(".")[0] == version.partition(".")[0] and compared(version, own) <= 0
+
+
+def _settings(repository: str) -> str:
+    """Return the settings with which Ivy asks one repository for everything."""
+    root = quoteattr(f"{repository.rstrip('/')}/")
+    return (
+        '<ivysettings><settings defaultResolver="given"/><resolvers>'
+        f'<ibiblio name="given" m2compatible="true" root={root}/></resolvers></ivysettings>\n'
+    )
 
 
 def _module(coordinates: Coordinates) -> str:
@@ -87,9 +132,13 @@ def _reason(coordinates: Coordinates, lines: Sequence[str]) -> str | None:
         )
     missing = [":".join(found.groups()) for found in map(_NOT_FOUND.match, lines) if found is not None]
     if str(coordinates) in missing:
-        return (
-            f"{coordinates} is not in the Maven repository: check group, artifact and version. For a plug-in that is "
-            "not there, give the path or the URL of its archive"
+        known = plugin_named(coordinates.artifact)
+        elsewhere = known is not None and known.place != coordinates.identity
+        return f"{coordinates} is not in the Maven repository: " + (
+            f"{known.command} installs it"
+            if known is not None and elsewhere
+            else "check group, artifact and version. For a plug-in that is not there, give the path or the URL of its "
+            "archive"
         )
     if missing:
         return f"{coordinates} needs {', '.join(missing)}, which the Maven repository does not have"

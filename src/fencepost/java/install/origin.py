@@ -1,4 +1,4 @@
-"""Where a plug-in is from, as a user names it: coordinates in a Maven repository, or an archive."""
+"""Where a plug-in is from, as a user names it: in a Maven repository, on Confluent's Hub, or in an archive."""
 
 import re
 from dataclasses import dataclass
@@ -7,24 +7,28 @@ from urllib.parse import urlsplit, urlunsplit
 
 from fencepost.config.listener import is_loopback
 from fencepost.java.install.error import InstallError
+from fencepost.java.install.known import plugin_named
 
 SUFFIXES = (".zip", ".tar.gz", ".tgz", ".jar")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _CHANGING = re.compile(r".*\+|latest(\..*)?|release", re.IGNORECASE)
-_COORDINATES = re.compile(r"([\w.-]+):([\w.-]+):([\w.+-]+)")
+_COORDINATES = re.compile(r"([\w.-]+):([\w.-]+)(?::([\w.+-]+))?")
+_OF_HUB = re.compile(r"([\w.-]+)/([\w.-]+)(?::([\w.+-]+))?")
+_NAME = re.compile(r"([\w.-]+)(?::([\w.+-]+))?")
+_HUB = "https://hub-downloads.confluent.io/api/plugins"
 _VERSION = re.compile(r"-v?\d[\w.]*([-.](Final|Alpha\d*|Beta\d*|CR\d*|RC\d*|SNAPSHOT))?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """An artifact of a Maven repository."""
+    """An artifact of a Maven repository. Without a version, it is the newest."""
 
     group: str
     artifact: str
-    version: str
+    version: str = ""
 
     def __str__(self) -> str:
-        return f"{self.group}:{self.artifact}:{self.version}"
+        return f"{self.identity}:{self.version}" if self.version else self.identity
 
     @property
     def identity(self) -> str:
@@ -63,11 +67,30 @@ class Archive:
         return without_version(self.file_name[: -len(suffix)])
 
 
-Origin = Coordinates | Archive
+@dataclass(frozen=True)
+class HubPlugin:
+    """A plug-in on Confluent's Hub. Without a version, it is the newest."""
+
+    owner: str
+    name: str
+    version: str = ""
+    sha256: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.owner}/{self.name}" + (f":{self.version}" if self.version else "")
+
+    @property
+    def archive(self) -> Archive:
+        """Return its archive."""
+        path = f"{self.owner}/{self.name}/versions/{self.version}/{self.owner}-{self.name}-{self.version}.zip"
+        return Archive(f"{_HUB}/{path}", self.sha256)
+
+
+Origin = Coordinates | HubPlugin | Archive
 
 
 def origin_of(text: str, sha256: str | None = None) -> Origin:
-    """Return what a user has named. Raises InstallError if that is neither coordinates nor an archive.
+    """Return what a user has named. Raises InstallError if that is none of the three.
 
     `sha256` is that of the archive. One that anybody in the network can replace needs it.
     """
@@ -82,18 +105,35 @@ def origin_of(text: str, sha256: str | None = None) -> Origin:
         if archive.is_remote and sha256 is None and not is_safe(text):
             raise InstallError(f"{archive}: anybody in the network can replace it; take https, or give its --sha256")
         return archive
+    text = _in_full(text)
+    if (of_hub := _OF_HUB.fullmatch(text)) is not None:
+        version = None if of_hub[3] == "latest" else of_hub[3]
+        return HubPlugin(of_hub[1], of_hub[2], _fixed(text, version), archive.sha256)
     found = _COORDINATES.fullmatch(text)
     if found is not None and sha256 is not None:
         raise InstallError("--sha256 is for an archive: a Maven repository has checksums of its own")
-    if found is not None and _CHANGING.fullmatch(found[3]):
-        raise InstallError(f"{text}: {found[3]} is another version tomorrow; write the one that you want")
     if found is not None:
-        return Coordinates(*found.groups())
-    if re.fullmatch(r"[\w.-]+:[\w.-]+", text):
-        raise InstallError(f"{text} has no version: write {text}:VERSION")
+        return Coordinates(found[1], found[2], _fixed(text, found[3]))
     raise InstallError(
-        f"{archive} is neither GROUP:ARTIFACT:VERSION, as in a Maven repository, nor an archive ({', '.join(SUFFIXES)})"
+        f"{archive} is neither GROUP:ARTIFACT:VERSION, as in a Maven repository, nor OWNER/NAME:VERSION, as on "
+        f"Confluent's Hub, nor an archive ({', '.join(SUFFIXES)}); `fencepost plugin search WORD` shows what is known"
     )
+
+
+def _in_full(text: str) -> str:
+    """Return a name with its group or owner, if it is an artifact that is known."""
+    name = _NAME.fullmatch(text)
+    known = None if name is None else plugin_named(name[1])
+    return text if known is None or name is None else known.place + text.removeprefix(name[1])
+
+
+def _fixed(text: str, version: str | None) -> str:
+    """Return a version; empty if it is to be the newest. Raises InstallError for a range."""
+    if version is not None and _CHANGING.fullmatch(version):
+        raise InstallError(
+            f"{text}: {version} is another version tomorrow; write the one that you want, or none for the newest"
+        )
+    return version or ""
 
 
 def is_safe(url: str) -> bool:

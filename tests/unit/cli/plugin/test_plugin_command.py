@@ -167,3 +167,16 @@ def test_the_directories_of_a_worker_are_those_of_its_file(java_plugins: Path, d
     assert "org.example.OneSink" in listed
     assert "PriceSource" not in listed, "it is in the default directory, which this worker does not have"
     assert run("describe", "Feed", "--properties", str(file)).startswith("fp_feed.FeedConnector (source")
+
+
+def test_known_connectors_are_found_with_the_command_that_installs_them() -> None:
+    lines = run("search", "postgres").splitlines()
+    assert lines[0].split("  ")[0] == "CLASS"
+    assert lines[1].split() == [
+        "io.debezium.connector.postgresql.PostgresConnector", "fencepost", "plugin", "install",
+        "io.debezium:debezium-connector-postgres",
+    ]  # fmt: skip
+    assert "Nothing that is known here has nonsense in its name" in run("search", "nonsense")
+    assert json.loads(run("search", "redis", "--output", "json")) == [
+        {"class": "com.redis.kafka.connect.RedisSinkConnector", "plugin": "redis/redis-kafka-connect"}
+    ]

@@ -33,7 +33,7 @@ def place(tmp_path: Path) -> PluginDirectory:
 def repository(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand for a Maven repository: `prices` has a connector, anything else is a library."""
 
-    def fetch(coordinates: Coordinates, directory: Path) -> None:
+    def fetch(coordinates: Coordinates, directory: Path, repository: str | None = None) -> None:
         services = {SOURCE: [PRICES]} if coordinates.artifact == "prices" else {}
         write_jar(directory / f"{coordinates.artifact}-{coordinates.version}.jar", services)
         write_jar(directory / "driver.jar")
@@ -124,7 +124,7 @@ def test_what_fails_on_the_way_is_never_seen(place: PluginDirectory, monkeypatch
     install(ONE, place)
     seen: list[list[str]] = []
 
-    def fail(coordinates: Coordinates, directory: Path) -> None:
+    def fail(coordinates: Coordinates, directory: Path, repository: str | None = None) -> None:
         write_jar(directory / "half.jar", {SOURCE: ["org.example.Half"]})
         seen.append(found(place))
         raise OSError(28, "No space left on device", str(directory))

@@ -32,6 +32,7 @@ class Ivy:
 
     def run(self, java: Java, arguments: Sequence[str], what: str, advance: Any) -> None:
         self.asked = Path(arguments[1]).read_text()
+        self.settings = Path(arguments[5]).read_text() if len(arguments) > 4 else ""
         if self.lines is not None:
             raise IvyError("Ivy failed", self.lines)
         for name, data in self.jars.items():
@@ -68,6 +69,46 @@ def test_a_jackson_that_connect_has_is_left_out_and_another_one_is_kept(
     repository.jars["jackson-core-2.0.jar"] = b"another"
     maven.fetch(PRICES, tmp_path / "two")
     assert len([*(tmp_path / "two").iterdir()]) == 4
+
+
+@pytest.mark.parametrize(
+    ("version", "is_left_out"), [("2.19.0", True), ("2.20.1", True), ("2.22.0", False), ("3.0", False)]
+)
+def test_a_jackson_of_debezium_is_left_out_unless_it_is_newer(
+    repository: Ivy, tmp_path: Path, version: str, is_left_out: bool
+) -> None:
+    repository.jars = {f"jackson-{n}-{version}.jar": b"x" for n in ("annotations", "core", "databind", "datatype-x")}
+    repository.jars["debezium-core-3.5.0.Final.jar"] = b"x"
+    maven.fetch(PRICES, tmp_path / "one")
+    assert len([*(tmp_path / "one").glob("jackson-*")]) == (1 if is_left_out else 4)
+
+
+def test_another_repository_is_asked_for_everything(repository: Ivy, tmp_path: Path) -> None:
+    maven.fetch(PRICES, tmp_path / "fresh", "https://host/a&b")
+    assert 'root="https://host/a&amp;b/"' in repository.settings
+    assert 'defaultResolver="given"' in repository.settings
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://host/maven", "anybody in the network can replace what is there; take https"),
+        ("ftp://host/maven", "expected https://HOST/PATH or file:///PATH"),
+        ("https://me:hunter22@host/maven", "a repository with a password is not supported"),
+    ],
+)
+def test_repository_that_is_not_safe_is_refused_without_its_password(url: str, words: str) -> None:
+    with pytest.raises(InstallError, match=words) as caught:
+        maven.ensure_repository(url)
+    assert "hunter22" not in str(caught.value)
+    for other in ("https://host/maven", "http://127.0.0.1:8081/maven", "file:///srv/maven"):
+        maven.ensure_repository(other)
+
+
+def test_an_artifact_of_the_hub_that_is_not_in_maven_names_the_command(repository: Ivy, tmp_path: Path) -> None:
+    repository.lines = ["\t\tmodule not found: io.confluent#kafka-connect-jdbc;10.8.4"]
+    with pytest.raises(InstallError, match="`fencepost plugin install confluentinc/kafka-connect-jdbc` installs it"):
+        maven.fetch(Coordinates("io.confluent", "kafka-connect-jdbc", "10.8.4"), tmp_path / "fresh")
 
 
 @pytest.mark.parametrize(

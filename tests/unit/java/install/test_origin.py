@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.java.install.error import InstallError
-from fencepost.java.install.origin import Archive, Coordinates, origin_of
+from fencepost.java.install.origin import Archive, Coordinates, HubPlugin, Origin, origin_of
 
 
 def test_coordinates_are_read_and_have_one_identity_for_all_versions() -> None:
@@ -52,7 +52,6 @@ def test_a_file_has_to_be_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("io.debezium:postgres", "has no version: write io.debezium:postgres:VERSION"),
         ("debezium", "debezium is neither GROUP:ARTIFACT:VERSION"),
         ("a:b:c:d:e", "is neither GROUP:ARTIFACT:VERSION"),
         ('a:b:1"/><dependency org="c', "is neither GROUP:ARTIFACT:VERSION"),
@@ -85,3 +84,28 @@ def test_plugin_that_others_can_replace_is_refused(text: str, sha256: str | None
 def test_plugin_at_a_url_without_tls_is_taken_with_its_checksum() -> None:
     assert origin_of("http://host/prices.zip", "A" * 64) == Archive("http://host/prices.zip", "a" * 64)
     assert origin_of("http://127.0.0.1:8000/prices.zip") == Archive("http://127.0.0.1:8000/prices.zip")
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        ("io.debezium:postgres", Coordinates("io.debezium", "postgres")),
+        ("debezium-connector-postgres", Coordinates("io.debezium", "debezium-connector-postgres")),
+        ("debezium-connector-mysql:3.6.1.Final", Coordinates("io.debezium", "debezium-connector-mysql", "3.6.1.Final")),
+        ("kafka-connect-jdbc", HubPlugin("confluentinc", "kafka-connect-jdbc")),
+        ("confluentinc/kafka-connect-jdbc:10.8.4", HubPlugin("confluentinc", "kafka-connect-jdbc", "10.8.4")),
+        ("confluentinc/kafka-connect-jdbc:latest", HubPlugin("confluentinc", "kafka-connect-jdbc")),
+    ],
+)  # fmt: skip
+def test_names_are_read_without_group_owner_or_version(text: str, origin: Origin) -> None:
+    assert origin_of(text) == origin
+
+
+def test_archive_of_the_hub_is_at_its_url() -> None:
+    plugin = origin_of("confluentinc/kafka-connect-jdbc:10.8.4", "A" * 64)
+    assert isinstance(plugin, HubPlugin)
+    assert plugin.archive == Archive(
+        "https://hub-downloads.confluent.io/api/plugins/confluentinc/kafka-connect-jdbc/versions/10.8.4/"
+        "confluentinc-kafka-connect-jdbc-10.8.4.zip",
+        "a" * 64,
+    )

@@ -1,0 +1,48 @@
+"""What the command line says of a class that workers do not have: what REST says, and no guess."""
+
+from fencepost.cli.apply.files import WantedConnector
+from fencepost.cli.apply.validation import Validation
+from fencepost.cli.connect import Connect
+from fencepost.cli.masking import Masking
+from fencepost.cli.rest import Access
+from support.http_answers import Answer, Asked, HttpAnswers
+
+POSTGRES = "io.debezium.connector.postgresql.PostgresConnector"
+ELASTIC = "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector"
+FILE = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+OURS = f"Failed to find any class that implements Connector and which name matches {POSTGRES}. Do this"
+
+
+def fault(name: str, message: str) -> str:
+    def worker(asked: Asked) -> Answer:
+        if asked.path == "/connector-plugins":
+            return Answer([{"class": FILE}, {"class": "org.apache.kafka.connect.mirror.MirrorSinkConnector"}])
+        return Answer({"error_code": 500, "message": message}, 500)
+
+    wanted = WantedConnector("f", "c", {"connector.class": name})
+    with HttpAnswers(worker) as served, Connect(Access(served.url)) as connect:
+        [found] = Validation(connect, Masking()).validate([wanted]).faults
+    return found.text
+
+
+def of_kafka(name: str) -> str:
+    found = (
+        f"Failed to find any class that implements Connector and which name matches {name}, available connectors are: "
+    )
+    return fault(name, f"{found}PluginDesc{{klass=class {FILE}, name='{FILE}'}}")
+
+
+def test_unknown_class_is_explained_as_the_worker_does() -> None:
+    assert fault(POSTGRES, OURS) == OURS
+
+
+def test_workers_of_kafka_connect_name_the_plugin_that_has_the_class() -> None:
+    assert of_kafka(POSTGRES).endswith(
+        "is not installed on these workers: it is in io.debezium:debezium-connector-postgres"
+    )
+    assert of_kafka(ELASTIC).endswith("it is in confluentinc/kafka-connect-elasticsearch")
+
+
+def test_class_of_low_similarity_is_not_proposed() -> None:
+    assert of_kafka("com.example.OtherSinkConnector").endswith("OtherSinkConnector is not installed on these workers")
+    assert of_kafka(FILE.replace("Sink", "Sinc")).endswith(f"did you mean {FILE}?")
