@@ -102,6 +102,16 @@ class Browser:
         value = "dark" if is_dark else "light"
         self._cdp("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": value}]})
 
+    @contextmanager
+    def of_width(self, width: int) -> Iterator[None]:
+        """Show pages as a screen of this width does."""
+        screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 700}
+        self._cdp("Emulation.setDeviceMetricsOverride", screen)
+        try:
+            yield
+        finally:
+            self._cdp("Emulation.clearDeviceMetricsOverride", {})
+
     def use_scripts(self, *, is_on: bool) -> None:
         self._cdp("Emulation.setScriptExecutionDisabled", {"value": not is_on})
 

@@ -14,7 +14,7 @@ class LineageEnd:
     __pydantic_config__ = ConfigDict(json_schema_serialization_defaults_required=True)
 
     type: Annotated[str, WithJsonSchema({"enum": ["topic", "pattern", "external"], "type": "string"})]
-    name: Annotated[str, Field(description="Of something external: what the config says, such as a path or a URL.")]
+    name: Annotated[str, Field(description="Of something external: a path, a URL, or a system and its address.")]
     cluster: Annotated[
         str | None, Field(description="The alias of the Kafka cluster, of mirrors; null: that of the workers.")
     ] = None

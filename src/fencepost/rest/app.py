@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fastapi import Depends, FastAPI
 
+from fencepost import __version__
 from fencepost.cluster.errors import ElsewhereError
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.rest import document
@@ -79,7 +80,7 @@ def create_app(
     """Return an application that answers for `operations`; `now_s` is the clock of date headers."""
     app = FastAPI(
         title="Fencepost",
-        version=version or operations.local.server_info().version,
+        version=version or __version__,
         description=_ABOUT,
         openapi_url=None,
         redirect_slashes=False,

@@ -30,6 +30,8 @@ PAGES = [
 ]
 NAMED = ("button", "link", "textbox", "searchbox", "combobox", "checkbox", "image", "region", "navigation")
 
+WIDEST = "return document.documentElement.scrollWidth"
+
 # The text of a page that is harder to read than WCAG 2.2 AA allows, and why.
 FAINT = """
 const linear = (v) => (v /= 255, v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
@@ -86,6 +88,18 @@ def test_each_page_can_be_read_by_day_and_in_the_dark(browser: Browser, is_dark:
         assert browser.driver.execute_script(FAINT) == [], page
     ground = browser.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(14, 20, 26)") == is_dark
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_each_page_fits_a_phone_and_a_desk(browser: Browser, width: int) -> None:
+    with browser.of_width(width):
+        for page in PAGES:
+            browser.open(*page)
+            browser.see("", "main h1")
+            assert browser.driver.execute_script(WIDEST) <= width, page
+        browser.open("lineage")
+        cut = "const e = document.querySelector('.lineage'); return e.scrollWidth - e.clientWidth"
+        assert width == 390 or browser.driver.execute_script(cut) <= 0
 
 
 def test_everything_can_be_reached_with_keys_alone(browser: Browser) -> None:

@@ -1,6 +1,5 @@
 """The reference of a plug-in, from its class: as data, and as text for a terminal."""
 
-import inspect
 import textwrap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -8,6 +7,7 @@ from typing import Any, NamedTuple
 from fencepost.config import Config, ConfigError, Setting
 from fencepost.config.setting import rendered
 from fencepost.plugin import PluginKind, PluginRegistry
+from fencepost.plugin.about import about
 
 _WIDTH = 100
 
@@ -41,7 +41,7 @@ def reference(found: Named) -> dict[str, Any]:
         "class": found.name,
         "type": found.kind.type_of(plugin) if found.kind.is_listed else found.kind.value,
         "version": getattr(plugin, "version", None),
-        "documentation": _about(plugin),
+        "documentation": about(plugin),
         "settings": [_setting(one) for one in _settings(plugin)],
     }
 
@@ -81,9 +81,3 @@ def _setting(one: Setting) -> dict[str, Any]:
 
 def _shown(default: str | None) -> str:
     return "unset" if default is None else default or "empty"
-
-
-def _about(plugin: type[Any]) -> str:
-    """Return the class's own docstring as paragraphs, without examples."""
-    paragraphs = inspect.cleandoc(vars(plugin).get("__doc__") or "").split("\n\n")
-    return "\n\n".join(" ".join(each.split()) for each in paragraphs if not each.lstrip().startswith(">>>"))

@@ -53,8 +53,9 @@ _NAME_MAX = NAME_MAX_BYTES - 1 - _OWNER_DIGITS
 
 
 class FilesSink(DataFrameSink):
-    """Writes each epoch to a staging directory, then moves its files to names made of topic, partition and offsets.
+    """Writes topics to Parquet, JSON lines or CSV files, each record exactly once.
 
+    It writes each epoch to a staging directory, then moves its files to names made of topic, partition and offsets.
     Anyone listing the directory at any moment sees each record once, and only whole files. Readers ignore names that
     start with a dot. Settings below `writer.` are options of Spark's writer (`writer.compression`).
     """

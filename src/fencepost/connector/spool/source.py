@@ -55,12 +55,13 @@ _LINE_OPTIONS = {"header", "nullvalue", *_SEPARATORS}
 
 
 class SpoolDirectorySource(DataFrameConnector):
-    """Watches a directory. Commits each file in one transaction: its records, and an offset that marks it as done.
+    """Sends the records of files that appear in a directory, each file as a whole, in one transaction.
 
-    Small files that wait at the same time share a transaction. A file is identified by path, size and time of
-    modification: a changed file is another file. Files should appear complete (written elsewhere and renamed), or stay
-    unchanged for `min.age.ms`. Names that start with `.` or `_` are ignored. A file that cannot be read is moved to
-    `error.path`, and the others are read. So is a file whose name Spark does not support: with a colon, or not UTF-8.
+    An offset in that transaction marks the file as done. Small files that wait at the same time share a transaction. A
+    file is identified by path, size and time of modification: a changed file is another file. Files should appear
+    complete (written elsewhere and renamed), or stay unchanged for `min.age.ms`. Names that start with `.` or `_` are
+    ignored. A file that cannot be read is moved to `error.path`, and the others are read. So is a file whose name Spark
+    does not support: with a colon, or not UTF-8.
     """
 
     path: str = setting("input.path", check=a_directory(non_empty()), doc="The directory to watch.", importance=HIGH)

@@ -13,6 +13,8 @@ PREFIX = "c."
 """What the names of a form's fields for keys begin with."""
 
 MORE = "more"
+SENT = "sent"
+"""The field of a new connector's form that was sent once: from then on it says what is missing, too."""
 NAME, CLASS = "name", "connector.class"
 NAME_FIELD = PREFIX + NAME
 _OWN = (NAME, CLASS)
@@ -94,11 +96,15 @@ class ConfigForm:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a form holds: its config, `unread` lines of other keys, and the `faults` that keep it from being stored."""
+    """What a form holds: its config, `unread` lines of other keys, and the `faults` that keep it from being stored.
+
+    A form that `is_begun` was not sent yet: nothing is said of values that are missing.
+    """
 
     config: dict[str, str | None]
     unread: Sequence[str] = ()
     faults: Sequence[str] = ()
+    is_begun: bool = False
 
 
 def config_form(
@@ -134,6 +140,23 @@ def config_form(
     lines = "".join(f"{line}\n" for line in (*(_line(key, value) for key, value in more.items()), *unread))
     warnings = [warning["message"] for warning in report.get("warnings", ())]
     return ConfigForm(_ordered(groups, report["groups"]), lines, faults, warnings)
+
+
+def without_missing(report: Mapping[str, Any], config: Config) -> tuple[dict[str, Any], list[str]]:
+    """Return validation's report without errors of keys that have no value yet, and these keys.
+
+    A form that somebody has only begun to fill in is not wrong.
+    """
+    missing = [
+        one["value"]["name"]
+        for one in report["configs"]
+        if one["value"]["errors"] and not config.get(one["value"]["name"])
+    ]
+    found = [
+        {**one, "value": {**one["value"], "errors": []}} if one["value"]["name"] in missing else one
+        for one in report["configs"]
+    ]
+    return {**report, "configs": found}, missing
 
 
 def sent_config(fields: Mapping[str, str], stored: Config) -> Sent:

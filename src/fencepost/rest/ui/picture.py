@@ -5,10 +5,13 @@ from dataclasses import dataclass
 
 from fencepost.rest.ui.inside import path_of
 
-BOX_WIDTH, BOX_HEIGHT = 208, 42
-_ACROSS, _DOWN, _EDGE = 292, 58, 8
+WIDTH = 1140
+"""What fits on a page of 1280 points; more than seven columns make a wider picture."""
+_BOX_HEIGHT, _MOST_LINES = 58, 3
+_GAP, _DOWN, _EDGE = 36, 74, 8
+_LEAST_BOX, _MOST_BOX = 126, 236
 _MOST_COLUMNS = 12
-_MOST_CHARACTERS = 27
+_LETTER = 7.6  # the mean width of a letter in a box
 
 Node = tuple[str, str]
 """What it is (`connector`, `topic`, `pattern` of topics, or `external`), and its name."""
@@ -16,12 +19,13 @@ Node = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A connector, what it reads and what it writes."""
+    """A connector, what it reads and what it writes; `state` is empty if it is not known."""
 
     name: str
     kind: str
     reads: Sequence[Node]
     writes: Sequence[Node]
+    state: str = ""
 
     @property
     def node(self) -> Node:
@@ -30,11 +34,14 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A node at its place; `text` is its name, shortened to fit."""
+    """A node at its place; `lines` are its name, at most three, shortened to fit."""
 
     node: Node
     x: int
     y: int
+    width: int
+    state: str = ""
+    height: int = _BOX_HEIGHT
 
     @property
     def what(self) -> str:
@@ -45,8 +52,14 @@ class Box:
         return self.node[1]
 
     @property
-    def text(self) -> str:
-        return self.name if len(self.name) <= _MOST_CHARACTERS else f"{self.name[: _MOST_CHARACTERS - 1]}…"
+    def lines(self) -> Sequence[str]:
+        most, found, rest = int((self.width - 20) / _LETTER), [], self.name
+        while len(rest) > most and len(found) < _MOST_LINES - 1:
+            cut = (rest.rfind(" ", 1, most) if " " in rest[:most] else max(rest.rfind(c, 1, most) for c in "-_./:")) + 1
+            line = rest[: cut if cut > most // 3 else most]
+            found.append(line.strip())
+            rest = rest[len(line) :]
+        return [*found, rest if len(rest) <= most else f"{rest[: most // 2]}…{rest[most // 2 - most + 1 :]}"]
 
     @property
     def href(self) -> str:
@@ -74,13 +87,16 @@ def picture(flows: Sequence[Flow]) -> Picture | None:
     if not nodes:
         return None
     columns = _columns(nodes, edges)
+    states = {flow.node: flow.state for flow in flows}
+    free = WIDTH - 2 * _EDGE - (len(columns) - 1) * _GAP
+    box_width = min(_MOST_BOX, max(_LEAST_BOX, free // len(columns)))
     boxes = {
-        node: Box(node, _EDGE + across * _ACROSS, _EDGE + down * _DOWN)
+        node: Box(node, _EDGE + across * (box_width + _GAP), _EDGE + down * _DOWN, box_width, states.get(node, ""))
         for across, column in enumerate(columns)
         for down, node in enumerate(column)
     }
-    height = max(len(column) for column in columns) * _DOWN - (_DOWN - BOX_HEIGHT) + 2 * _EDGE
-    width = (len(columns) - 1) * _ACROSS + BOX_WIDTH + 2 * _EDGE
+    height = max(len(column) for column in columns) * _DOWN - (_DOWN - _BOX_HEIGHT) + 2 * _EDGE
+    width = len(columns) * (box_width + _GAP) - _GAP + 2 * _EDGE
     return Picture(width, height, list(boxes.values()), [_wire(boxes[a], boxes[b]) for a, b in dict.fromkeys(edges)])
 
 
@@ -129,6 +145,6 @@ def _mean(before: Mapping[Node, Sequence[Node]], place: Mapping[Node, float], no
 
 
 def _wire(a: Box, b: Box) -> str:
-    x, y, end_x, end_y = a.x + BOX_WIDTH, a.y + BOX_HEIGHT // 2, b.x, b.y + BOX_HEIGHT // 2
-    bend = max(40, abs(end_x - x) // 2)
+    x, y, end_x, end_y = a.x + a.width, a.y + _BOX_HEIGHT // 2, b.x, b.y + _BOX_HEIGHT // 2
+    bend = max(_GAP // 2, abs(end_x - x) // 2)
     return f"M{x},{y} C{x + bend},{y} {end_x - bend},{end_y} {end_x},{end_y}"

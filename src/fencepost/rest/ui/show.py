@@ -1,13 +1,18 @@
 """How pages write numbers, times and states."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from markupsafe import Markup
+
 from fencepost.telemetry.traces import reason_in
 
 NOTHING = "–"
+
+_WORDS = re.compile(r"(?<=\.)(?!$)|(?<=[a-z0-9])(?=[A-Z])|(?<=[-_/])(?!$)")
 
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -81,6 +86,11 @@ def json_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def words(name: str) -> Markup:
+    """Return a name as markup that breaks a line after dots and in front of words, such as those of a class."""
+    return Markup("<wbr>").join(_WORDS.split(name))
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "count": count,
     "rate": rate,
@@ -91,4 +101,5 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "tone": tone,
     "json_text": json_text,
     "reason": reason_in,
+    "words": words,
 }

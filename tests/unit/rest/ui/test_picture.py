@@ -1,4 +1,4 @@
-from fencepost.rest.ui.picture import Flow, Node, around, picture
+from fencepost.rest.ui.picture import WIDTH, Box, Flow, Node, around, picture
 
 
 def topic(name: str) -> Node:
@@ -33,8 +33,26 @@ def test_no_two_boxes_overlap() -> None:
     assert drawn is not None
     places = [(box.x, box.y) for box in drawn.boxes]
     assert len(set(places)) == len(places)
-    assert max(box.x + 208 for box in drawn.boxes) <= drawn.width
-    assert max(box.y + 42 for box in drawn.boxes) <= drawn.height
+    assert max(box.x + box.width for box in drawn.boxes) <= drawn.width <= WIDTH
+    assert max(box.y + box.height for box in drawn.boxes) <= drawn.height
+
+
+def test_name_has_three_lines_before_it_is_shortened() -> None:
+    def lines(name: str) -> list[str]:
+        return list(Box(topic(name), 0, 0, 180).lines)
+
+    assert lines("orders") == ["orders"]
+    assert lines("inventory.public.customer-addresses") == ["inventory.public.", "customer-addresses"]
+    shortened = lines("inventory.public.customer-addresses-of-a-very-very-large-tenant")
+    assert len(shortened) == 3
+    assert shortened[2].endswith("tenant")
+    assert "…" in shortened[2]
+
+
+def test_box_of_a_connector_has_its_state() -> None:
+    drawn = picture([Flow("orders", "source", [], [topic("orders")], "FAILED")])
+    assert drawn is not None
+    assert {box.what: box.state for box in drawn.boxes} == {"connector": "FAILED", "topic": ""}
 
 
 def test_a_circle_is_drawn() -> None:

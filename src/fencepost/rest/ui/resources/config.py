@@ -1,5 +1,6 @@
 """`/ui/new` and the config of a connector: shown, checked, changed."""
 
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter
@@ -7,9 +8,20 @@ from starlette.responses import Response
 
 from fencepost.rest.gateway import Worker
 from fencepost.rest.path import ConnectorName
-from fencepost.rest.ui.field import CLASS, NAME, NAME_FIELD, Config, Sent, config_form, sent_config
+from fencepost.rest.ui.field import (
+    CLASS,
+    NAME,
+    NAME_FIELD,
+    SENT,
+    Config,
+    Sent,
+    config_form,
+    sent_config,
+    without_missing,
+)
 from fencepost.rest.ui.hiding import hidden_keys, shown
 from fencepost.rest.ui.inside import path_of
+from fencepost.rest.ui.tile import chosen, summaries, tiles
 from fencepost.rest.ui.visit import Visit, Visiting
 
 router = APIRouter(prefix="/ui", include_in_schema=False)
@@ -54,17 +66,21 @@ async def save_config(name: ConnectorName, visit: Visiting, worker: Worker) -> R
 @router.get("/new")
 async def choose_plugin(visit: Visiting, worker: Worker) -> Response:
     """Answer with the connectors that are installed, or with an empty form for one of them."""
-    plugin = visit.request.query_params.get("plugin")
+    query = visit.request.query_params
+    plugin = query.get("plugin")
     if plugin is None:
-        plugins = await visit.get("/connector-plugins")
-        return visit.page("choose.html", title="New connector", plugins=plugins)
-    return await _form_page(visit, worker, Sent({CLASS: plugin}), {})
+        found = tiles(await visit.get("/connector-plugins"), await worker.run(summaries))
+        text = query.get("q", "").strip()
+        return visit.page("choose.html", title="New connector", tiles=chosen(found, text), text=text)
+    return await _form_page(visit, worker, Sent({CLASS: plugin}, is_begun=True), {})
 
 
 @router.post("/new/check")
 async def check_new(visit: Visiting, worker: Worker) -> Response:
     """Say what is wrong with the config of a new connector; nothing is stored."""
-    return await _checked(visit, worker, sent_config(await visit.form(), {}), {}, None)
+    fields = await visit.form()
+    sent = replace(sent_config(fields, {}), is_begun=SENT not in fields)
+    return await _checked(visit, worker, sent, {}, None)
 
 
 @router.post("/new")
@@ -110,9 +126,12 @@ async def _content(
     config = sent.config
     plugin = config.get(CLASS) or ""
     report = await visit.change("PUT", path_of("connector-plugins", plugin, "config", "validate"), config)
+    report, missing = without_missing(report, config) if sent.is_begun else (report, [])
     form = config_form(report, config, await hidden_keys(worker, config), stored, sent.unread)
     return {
         "form": form,
+        "missing": missing,
+        "is_sent": name is None and not sent.is_begun,
         "name": name,
         "given_name": config.get(NAME) or "",
         "plugin": plugin,

@@ -1,11 +1,13 @@
 """`/ui/lineage`: what connectors read and write, as a picture and as a table."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from fencepost.rest.ui.overview import figures_of, state_of
 from fencepost.rest.ui.picture import Flow, Node, around, picture
 from fencepost.rest.ui.visit import Visiting
 
@@ -15,15 +17,22 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 @router.get("/lineage")
 async def show_lineage(visit: Visiting) -> Response:
     """Show all connectors; with `of`, one and those that share topics with it."""
-    flows = flows_of(await visit.maybe_get("/lineage") or ())
+    states = await visit.maybe_get("/connectors", expand=["status", "figures"]) or {}
+    flows = flows_of(await visit.maybe_get("/lineage") or (), states)
     of = visit.request.query_params.get("of", "")
     shown = around(flows, of) if of else flows
     return visit.page("lineage.html", title="Lineage", place="lineage", flows=shown, picture=picture(shown), of=of)
 
 
-def flows_of(found: Iterable[Mapping[str, Any]]) -> list[Flow]:
-    """Return what REST says of each connector."""
-    flows = [Flow(one["name"], one["kind"], _ends(one["reads"]), _ends(one["writes"])) for one in found]
+def flows_of(
+    found: Iterable[Mapping[str, Any]], connectors: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+) -> list[Flow]:
+    """Return what REST says of each connector, with its state in `connectors`."""
+    states = {name: state_of(one["status"], figures_of(one)) for name, one in connectors.items()}
+    flows = [
+        Flow(one["name"], one["kind"], _ends(one["reads"]), _ends(one["writes"]), states.get(one["name"], ""))
+        for one in found
+    ]
     return sorted(flows, key=lambda flow: flow.name)
 
 

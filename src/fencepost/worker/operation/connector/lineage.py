@@ -19,6 +19,9 @@ _PLACES = (
     "mongodb.connection.string", "s3.bucket.name", "aws.s3.bucket.name", "gcs.bucket.name", "topics.dir", "hosts",
     "http.api.url", "iceberg.tables", "iceberg.catalog.uri", "snowflake.url.name", "cassandra.contact.points",
 )  # fmt: skip
+_DATABASES = ("database.dbname", "database.names", "database.include.list")
+_SELF_SAID = re.compile(r"[\w.+-]+:/|/|\.{1,2}/|jdbc:|mongodb")  # a URL or a path
+_ROLE = re.compile(r"(Source|Sink)?(Connector)?$")
 _WRITTEN = ("topic", "kafka.topic", "output.topic", "topic.name")
 
 
@@ -66,8 +69,21 @@ def _written(config: RawConfig, used: Sequence[str]) -> Sequence[LineageEnd]:
 
 
 def _external(config: RawConfig) -> LineageEnd:
-    place = next((config[key] for key in _PLACES if config.get(key) not in (None, "", HIDDEN)), None)
-    return LineageEnd("external", _without_credentials(place) if place else _short(config.get("connector.class") or ""))
+    """Return the outside system: what the config says of its place, with its name where the place does not say it."""
+    key = next((key for key in _PLACES if config.get(key) not in (None, "", HIDDEN)), None)
+    name = _short(config.get("connector.class") or "")
+    if key is None:
+        return LineageEnd("external", name)
+    place = _without_credentials(str(config[key]))
+    if key == "database.hostname":
+        port, database = config.get("database.port"), next(filter(None, map(config.get, _DATABASES)), None)
+        place += (f":{port}" if port else "") + (f"/{database}" if database else "")
+    return LineageEnd("external", place if _SELF_SAID.match(place) else f"{_system(name)} {place}")
+
+
+def _system(name: str) -> str:
+    """Return what a class connects to: Postgres of PostgresConnector."""
+    return _ROLE.sub("", name) or name
 
 
 def _without_credentials(place: str) -> str:

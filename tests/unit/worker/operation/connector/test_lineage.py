@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.cluster.lineage import LineageEnd
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.operation.connector.lineage import lineage_of
+from fencepost.worker.operation.connector.lineage import _external, lineage_of
 
 Ends = list[tuple[str, str, str | None]]
 
@@ -52,3 +52,17 @@ def test_an_address_without_slashes_shows_no_credentials_either(place: str) -> N
 def test_of_an_unknown_class_its_name_is_shown_where_the_kind_is_known() -> None:
     assert lineage({"connector.class": "org.example.Odd", "topics": "t"}) == ("unknown", [("topic", "t", None)], [])
     assert lineage({"connector.class": "Datagen", "topic": "t"})[1] == [("external", "Datagen", None)]
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        ({"database.hostname": "127.0.0.1"}, "Postgres 127.0.0.1"),
+        ({"database.hostname": "db", "database.port": "5432", "database.dbname": "shop"}, "Postgres db:5432/shop"),
+        ({"connection.url": "jdbc:postgresql://db/shop"}, "jdbc:postgresql://db/shop"),
+        ({"file": "/f"}, "/f"),
+        ({"s3.bucket.name": "lake"}, "Postgres lake"),
+    ],
+)
+def test_outside_system_is_named_where_its_address_does_not_say_it(config: dict[str, str], name: str) -> None:
+    assert _external({"connector.class": "io.debezium.connector.postgresql.PostgresConnector", **config}).name == name

@@ -1,0 +1,74 @@
+"""The pages for a new connector: which classes there are, and a form that says no more than it has to."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from fencepost import __version__
+from fencepost.rest.ui.show import words
+from fencepost.rest.ui.tile import Tile, chosen, summaries, tiles
+
+FILE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+
+
+def check(client: TestClient, **fields: str) -> str:
+    sent = {"token": client.cookies["fencepost-form"], "c.connector.class": "FileStreamSource", **fields}
+    sent = {name.replace("__", "."): value for name, value in sent.items()}
+    return client.post("/ui/new/check", data=sent, headers={"hx-request": "true"}).text
+
+
+def test_form_shows_no_error_before_something_was_typed(client: TestClient) -> None:
+    page = client.get("/ui/new?plugin=FileStreamSource").text
+    assert 'name="c.file"' in page
+    assert "Missing required" not in page
+    assert "aria-invalid" not in page
+
+
+def test_form_that_is_begun_names_what_is_missing_without_an_error(client: TestClient) -> None:
+    text = check(client, c__name="x")
+    assert "Still missing: file" in text
+    assert "Missing required" not in text
+    assert "can be used" not in text
+
+
+def test_form_that_was_sent_keeps_its_errors_while_it_is_changed(client: TestClient) -> None:
+    token = client.cookies["fencepost-form"]
+    page = client.post("/ui/new", data={"token": token, "c.connector.class": "FileStreamSource"})
+    assert 'name="sent"' in page.text
+    assert "Missing required" in page.text
+    assert "Missing required" in check(client, c__name="x", sent="1")
+
+
+def test_tiles_say_what_classes_do_and_are_found_by_it() -> None:
+    found = tiles([{"class": FILE, "type": "source", "version": "1"}, {"class": "a.B", "type": "sink"}], summaries())
+    assert [(tile.name, tile.kind, tile.version) for tile in found] == [
+        ("B", "sink", None),
+        ("FileStreamSourceConnector", "source", "1"),
+    ]
+    assert found[1].about.startswith("Sends each line of a file to a topic")
+    assert chosen(found, "LINE topic") == [found[1]]
+    assert chosen(found, "absent") == []
+    assert chosen(found, "") == found
+
+
+def test_page_of_classes_is_searched(client: TestClient) -> None:
+    assert "Sink</strong>" in client.get("/ui/new?q=sink").text
+    assert "Source</strong>" not in client.get("/ui/new?q=sink").text
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("io.x.MySqlConnector", "io.<wbr>x.<wbr>My<wbr>Sql<wbr>Connector"),
+        ("a<b>.", "a&lt;b&gt;."),
+    ],
+)
+def test_class_names_break_between_words(name: str, shown: str) -> None:
+    assert str(words(name)) == shown
+
+
+def test_tile_has_the_name_of_its_class() -> None:
+    assert Tile("a.b.C", "sink", None, "").name == "C"
+
+
+def test_page_of_the_api_names_the_version_of_the_product(client: TestClient) -> None:
+    assert client.get("/openapi.json").json()["info"]["version"] == __version__
