@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fencepost.api.sink import SinkConnector
+from fencepost.api.source import ExactlyOnceSupport
 from fencepost.config import Type, at_least, setting
 from fencepost.record import TopicPartition
 
@@ -99,6 +100,9 @@ class EpochConnector(SinkConnector):
             return []
         least, most = self.key_of("partition_rows_min"), self.key_of("epoch_rows_max")
         return [f"{least}={self.partition_rows_min} is more than an epoch holds: lower it, or raise {most}"]
+
+    def exactly_once_support(self) -> ExactlyOnceSupport | None:
+        return ExactlyOnceSupport.SUPPORTED
 
     def refused(self, columns: Mapping[str, str]) -> tuple[str, str] | None:
         """Return a Spark SQL condition for rows that cannot be written, and the reason; None if all rows can be.

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol
 
 from fencepost.api.connector import ConfigT, Connector
+from fencepost.api.source import ExactlyOnceSupport
 from fencepost.record import SinkBatch, SinkRecord, TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
@@ -213,6 +214,13 @@ class SinkConnector(Connector):
         They are stored as text, as those of a source's tasks are.
         """
         return super().task_configs(1) * max_tasks
+
+    def exactly_once_support(self) -> ExactlyOnceSupport | None:
+        """Return whether each record is there once with this config, though a record may be put again after a crash.
+
+        None if the author does not declare it. Users see it; nothing else depends on it.
+        """
+        return None
 
     def alter_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> bool:
         """Check an administrator's change of offsets, or carry it out in the outside system. Raise to refuse it."""

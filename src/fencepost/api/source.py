@@ -14,7 +14,7 @@ SourceOffset = Mapping[str, Any]
 
 
 class ExactlyOnceSupport(Enum):
-    """A connector's answer to `exactly.once.support=required` (KIP-618).
+    """A source's answer to `exactly.once.support=required` (KIP-618), and what a sink promises.
 
     >>> from fencepost.api import ExactlyOnceSupport, SourceConnector
     >>> class FeedConnector(SourceConnector):

@@ -6,6 +6,7 @@ from typing import ClassVar, Generic, Protocol
 
 from fencepost.api.connector import ConfigT
 from fencepost.api.sink import SinkConnector
+from fencepost.api.source import ExactlyOnceSupport
 from fencepost.record import Batch, SinkBatch, SinkRecord, TopicPartition
 
 Rows = SinkBatch | Batch | Sequence[SinkBatch | Batch | SinkRecord] | None
@@ -109,6 +110,9 @@ class StreamConnector(SinkConnector):
     """
 
     task: ClassVar[type[StreamTask]]  # type: ignore[assignment]
+
+    def exactly_once_support(self) -> ExactlyOnceSupport | None:
+        return ExactlyOnceSupport.SUPPORTED
 
     def output_topic(self, topic: str | None) -> str | None:
         """Return the topic that records of `topic` are written to, before `output.transforms`; None if records set it.

@@ -11,7 +11,15 @@ import typer
 from fencepost.cli.columns import aligned
 from fencepost.telemetry.plain_line import printable
 
-_COLOURS = {"RUNNING": "green", "FAILED": "bold red", "PAUSED": "yellow", "STOPPED": "yellow", "UNASSIGNED": "magenta"}
+_COLOURS = {
+    "RUNNING": "green",
+    "FAILED": "bold red",
+    "STANDS": "bold red",
+    "RETRYING": "yellow",
+    "PAUSED": "yellow",
+    "STOPPED": "yellow",
+    "UNASSIGNED": "magenta",
+}
 
 
 class Output(StrEnum):

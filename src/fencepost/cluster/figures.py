@@ -69,14 +69,36 @@ class TaskFigures(TaskProgress):
     stands_still: Annotated[
         bool | None, Field(description="It is in a call that has not returned for progress.timeout.ms.")
     ] = None
+    retrying: Annotated[
+        bool | None, Field(description="It tries again what has failed, and nothing has succeeded since.")
+    ] = None
     slot: Annotated[SlotFigures | None, Field(description="null: it runs as Spark jobs, or nowhere.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How often each record that a connector moves is there for readers of committed records."""
+
+    __pydantic_config__ = _PRESENT
+
+    exactly_once: Annotated[bool | None, Field(description="false: at least once; null: not known.")]
+    because: Annotated[str | None, Field(description="Why it is not true; null: it is.")] = None
+    remedy: Annotated[str | None, Field(description="The line to add, and where; null: there is none.")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFigures:
     """`tasks` are sorted by number."""
 
+    __pydantic_config__ = _PRESENT
+
     tasks: Sequence[TaskFigures]
+    kind: Annotated[
+        str | None,
+        WithJsonSchema({"enum": ["source", "sink", "stream", "mirror", None], "type": ["string", "null"]}),
+        Field(description="null: its class is not installed on the worker that was asked."),
+    ] = None
+    delivery: Delivery | None = None
 
 
 @dataclass(frozen=True, slots=True)

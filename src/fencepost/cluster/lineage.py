@@ -25,6 +25,6 @@ class Lineage:
     """What a connector reads and writes."""
 
     name: str
-    kind: Annotated[str, WithJsonSchema({"enum": ["source", "sink", "stream", "unknown"], "type": "string"})]
+    kind: Annotated[str, WithJsonSchema({"enum": ["source", "sink", "stream", "mirror", "unknown"], "type": "string"})]
     reads: Sequence[LineageEnd]
     writes: Sequence[LineageEnd]

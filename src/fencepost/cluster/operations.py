@@ -180,6 +180,9 @@ class PluginOperations(Protocol):
     def installed(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
         """Sinks, sources, transformations, predicates, converters, header converters, in this order."""
 
+    def kinds(self) -> Mapping[str, str]:
+        """Return the word for what each installed connector is for: source, sink, stream or mirror. By class."""
+
     def keys(self, plugin: str, version: str | None = None) -> Sequence[KeyDefinition]:
         """`plugin`: class or alias; `version`: which of its versions (KIP-891).
 

@@ -67,6 +67,21 @@ def is_stream_config(config: RawConfig) -> bool:
     return issubclass(found, StreamConnector | DataFrameStream)
 
 
+def kind_of_config(config: RawConfig) -> str | None:
+    """Return the word for what a connector with this config is for; None if its class is not installed here."""
+    try:
+        found = typical_class_of(config)
+    except ConfigError:
+        return None
+    if issubclass(found, StreamConnector | DataFrameStream):
+        return "stream"
+    if is_mirror(found) or found.__module__.startswith("fencepost.mirror."):
+        return "mirror"
+    if issubclass(found, SinkConnector):
+        return "sink"
+    return "source" if issubclass(found, SourceConnector) else None
+
+
 def is_mirror(connector: type[Any]) -> bool:
     """Say whether the tasks of a class are those of a mirror."""
     task = getattr(connector, "task", None)

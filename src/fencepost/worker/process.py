@@ -30,6 +30,7 @@ from fencepost.worker.membership.questions import Questions
 from fencepost.worker.operation.cluster.probes import HealthCheck, Probes
 from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
 from fencepost.worker.operation.metric.exporter_names import ExporterFigures
+from fencepost.worker.operation.observation.delivery import delivery_of
 from fencepost.worker.operation.observation.figures import Figures
 from fencepost.worker.operation.observation.logs import Logs
 from fencepost.worker.operation.operations import worker_operations
@@ -90,7 +91,8 @@ class WorkerProcess:
         self._retention = _retention(settings, topics, membership, classes)
         metrics = _metrics(settings, topics, membership, supervision, hosts, self._retention)
         questions = Questions(membership.peers, config.signature_algorithm, http)
-        figures = Figures(url, lambda: topics.snapshot, supervision.totals, hosts.slots.figures, questions)
+        promise = partial(delivery_of, worker=config)
+        figures = Figures(url, lambda: topics.snapshot, supervision.totals, hosts.slots.figures, questions, promise)
         logs = Logs(url, lambda: topics.snapshot, event_ring.ring, questions, life.stopping)
         health = HealthCheck(topics.config, life.progress, hosts.spark, membership.leader)
         probes = Probes(health, metrics.text, figures, logs)

@@ -21,6 +21,8 @@ def two_connectors(asked: Asked) -> Answer:
         return {"info": {"name": name, "config": CONFIG, "tasks": [], "type": "source"}, "status": status}
 
     path, _, query = asked.path.partition("?")
+    if path == "/connectors/c/figures":  # as Kafka Connect
+        return Answer({"message": "HTTP 404 Not Found"}, 404)
     return Answer(
         {
             "/connectors": {name: view(name) for name in ("kept", "c")} if query else ["kept", "c"],

@@ -235,6 +235,9 @@ class FakePlugins:
         connectors = [PluginInfo("FileStreamSink", "sink", "4.3.1"), PluginInfo("FileStreamSource", "source")]
         return connectors if connectors_only else [*connectors, PluginInfo("RegexRouter", "transformation")]
 
+    def kinds(self) -> Mapping[str, str]:
+        return {"FileStreamSink": "sink"}
+
     def keys(self, plugin: str, version: str | None = None) -> Sequence[KeyDefinition]:
         if plugin not in _TYPES:
             raise NotFoundError(f"Unknown plugin {plugin}.")

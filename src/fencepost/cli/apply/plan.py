@@ -7,8 +7,9 @@ from enum import StrEnum
 from typing import Any
 
 from fencepost.cli.apply.files import Fault, WantedConnector
-from fencepost.cli.connector.view import AT_REST, ConnectorView
+from fencepost.cli.connector.view import ConnectorView
 from fencepost.cli.masking import Masking
+from fencepost.cluster.glance import AT_REST
 from fencepost.config.name_pattern import matches
 from fencepost.config.reference import is_placeholder
 from fencepost.redaction import HIDDEN

@@ -19,7 +19,7 @@ def delete(connect: "Connect", names: ConnectorNames, yes: Yes = False) -> None:
     from fencepost.cli.connector.view import existing_connector
 
     for view in [existing_connector(connect, name) for name in dict.fromkeys(names)]:
-        typer.echo(printable(f"{view.name}: a {view.kind}, {view.state}, {len(view.tasks)} tasks"), err=True)
+        typer.echo(printable(f"{view.name}: a {view.kind}, {view.word}, {len(view.tasks)} tasks"), err=True)
     if not yes:
         confirm(connect, "delete them?")
     for_each(names, "deleted", lambda name: connect.delete("connectors", name))

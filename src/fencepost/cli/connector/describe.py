@@ -33,8 +33,12 @@ def describe(
     found = {
         "name": name,
         "type": view.kind,
+        "state": view.word,
+        "task_states": view.task_words,
         "config": masking.config(view.config),
         "status": masked_status(view, masking),
+        "delivery": view.delivery,
+        "not_exactly_once_because": view.why_not_exactly_once,
         "topics": _topics(connect, name),
         **_offsets(connect, name),
         "warnings": [masking.text(text) for text in _warnings(connect, view)],
@@ -81,10 +85,11 @@ def _warnings(connect: "Connect", view: "ConnectorView") -> list[str]:
 
 
 def _text(found: Mapping[str, Any]) -> Iterator[str]:
-    status = found["status"]
-    yield f"{found['name']}: a {found['type']}, {status['connector']['state']}"
+    status, why = found["status"], found["not_exactly_once_because"]
+    yield f"{found['name']}: a {found['type']}, {found['state']}, {found['delivery']}{f': {why}' if why else ''}"
     yield from _section("Config", aligned_or_none(sorted(found["config"].items())))
-    tasks = [(str(task["id"]), task["state"], task.get("worker_id", "")) for task in status["tasks"]]
+    words = zip(status["tasks"], found["task_states"], strict=True)
+    tasks = [(str(task["id"]), word, task.get("worker_id", "")) for task, word in words]
     yield from _section("Tasks", aligned_or_none(tasks))
     for one in (status["connector"], *status["tasks"]):
         if one.get("trace"):

@@ -28,7 +28,9 @@ def get(
         list[str] | None,
         typer.Option(help="Only connectors that are in this state, or have a task that is; repeatable."),
     ] = None,
-    kind: Annotated[str | None, typer.Option("--type", help="Only connectors of this type: source or sink.")] = None,
+    kind: Annotated[
+        str | None, typer.Option("--type", help="Only connectors of this type: source, sink, stream or mirror.")
+    ] = None,
     output: Form = Output.TABLE,
 ) -> None:
     """List the connectors of a cluster, with their states."""
@@ -38,11 +40,11 @@ def get(
     found = [
         each
         for each in all_connectors(connect, patterns or ())
-        if (not wanted or any(map(each.is_in, wanted))) and kind in (None, each.kind)
+        if (not wanted or any(map(each.is_in, wanted))) and kind in (None, each.kind, each.type)
     ]
     printer = Printer(output)
     if printer.is_table:
-        printer.table(("NAME", "TYPE", "STATE", "TASKS", "WORKER", "CLASS"), [_row(each) for each in found])
+        printer.table(("NAME", "TYPE", "STATE", "TASKS", "DELIVERY", "WORKER", "CLASS"), [_row(each) for each in found])
     else:
         printer.data([_as_data(each) for each in found])
 
@@ -50,15 +52,16 @@ def get(
 def _row(view: "ConnectorView") -> tuple[str, ...]:
     states = view.task_states
     tasks = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    return view.name, view.kind, view.state, tasks or "none", view.worker_id, view.short_class
+    return view.name, view.kind, view.word, tasks or "none", view.delivery, view.worker_id, view.short_class
 
 
 def _as_data(view: "ConnectorView") -> dict[str, Any]:
     return {
         "name": view.name,
         "type": view.kind,
-        "state": view.state,
+        "state": view.word,
         "tasks": dict(sorted(view.task_states.items())),
+        "delivery": view.delivery,
         "worker_id": view.worker_id,
         "class": view.config.get("connector.class"),
     }

@@ -1,5 +1,6 @@
 """`fencepost status`: the states of connectors and tasks, each with the reason of a failure."""
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -7,9 +8,11 @@ import typer
 from fencepost.cli.completion import connector_names
 from fencepost.cli.on_worker import on_worker
 from fencepost.cli.output import Form, Output, Printer
+from fencepost.telemetry.plain_line import printable
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
+    from fencepost.cli.connector.view import ConnectorView
 
 
 @on_worker
@@ -21,7 +24,9 @@ def status(
     ] = None,
     output: Form = Output.TABLE,
 ) -> None:
-    """Show the states of connectors and their tasks, a line each, with the reason if one has failed.
+    """Show the states of connectors and their tasks, a line each, with the reason if one has failed or tries again.
+
+    Connectors that are not exactly once follow, each with the reason and the line to add.
 
     JSON and YAML have the statuses as Kafka Connect answers them, with complete traces.
     """
@@ -40,11 +45,26 @@ def status(
         return
     rows = []
     for view in views:
-        for task in (view.status["connector"], *view.tasks):
+        words = [view.state, *view.task_words]
+        for word, task in zip(words, (view.status["connector"], *view.tasks), strict=True):
             number = str(task["id"]) if "id" in task else ""
             reason = reason_in(masking.text(str(task.get("trace") or "")))
-            rows.append((view.name, number, task["state"], task.get("worker_id", ""), reason))
+            rows.append((view.name, number, word, task.get("worker_id", ""), reason))
     printer.table(("CONNECTOR", "TASK", "STATE", "WORKER", "REASON"), rows)
+    for line in _not_exactly_once(views):
+        typer.echo(printable(line))
+
+
+def _not_exactly_once(views: Sequence["ConnectorView"]) -> Iterator[str]:
+    """Say which connectors are not exactly once, and why: those with the same reason in one line."""
+    names: dict[str, list[str]] = {}
+    for view in views:
+        if view.why_not_exactly_once:
+            names.setdefault(f"{view.delivery}: {view.why_not_exactly_once}", []).append(view.name)
+    if names:
+        yield "\nNot exactly once, or not known to be:"
+    for text, found in names.items():
+        yield f"  {', '.join(found)}: {text}"
 
 
 def masked_status(view: Any, masking: Any) -> dict[str, Any]:

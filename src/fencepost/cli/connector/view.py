@@ -5,23 +5,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fencepost.cluster.glance import connector_word, delivery_word, kind_word, task_words, why_not_exactly_once
 from fencepost.config import ConfigError
 from fencepost.config.name_pattern import matches
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
 
-AT_REST = frozenset({"PAUSED", "STOPPED"})
-"""The states of a connector that is not to run."""
-
 
 @dataclass(frozen=True)
 class ConnectorView:
-    """One connector: its info and its status, as REST has them."""
+    """One connector: its info, its status and its figures, as REST has them; Kafka Connect has no figures."""
 
     name: str
     info: Mapping[str, Any]
     status: Mapping[str, Any]
+    figures: Mapping[str, Any] | None = None
 
     @property
     def config(self) -> dict[str, str]:
@@ -30,8 +29,28 @@ class ConnectorView:
 
     @property
     def kind(self) -> str:
-        """Return `source` or `sink`."""
-        return str(self.info.get("type") or self.status.get("type") or "unknown")
+        """Return `source`, `sink`, `stream` or `mirror`."""
+        return kind_word(vars(self))
+
+    @property
+    def type(self) -> str:
+        """Return `source` or `sink`, as REST has it."""
+        return str(self.info.get("type") or "unknown")
+
+    @property
+    def word(self) -> str:
+        """Return the word for its state, in which those of its tasks count."""
+        return connector_word(vars(self))
+
+    @property
+    def delivery(self) -> str:
+        """Return how often what it moves arrives."""
+        return delivery_word(vars(self))
+
+    @property
+    def why_not_exactly_once(self) -> str | None:
+        """Return why it is not exactly once, with what to change; None if it is, or that is not known."""
+        return why_not_exactly_once(vars(self))
 
     @property
     def short_class(self) -> str:
@@ -57,19 +76,24 @@ class ConnectorView:
     @property
     def task_states(self) -> Counter[str]:
         """Return how many tasks are in each state."""
-        return Counter(str(task["state"]) for task in self.tasks)
+        return Counter(self.task_words)
+
+    @property
+    def task_words(self) -> list[str]:
+        """Return the words for the states of its tasks, in their order."""
+        return task_words(vars(self))
 
     def is_in(self, state: str) -> bool:
         """Say whether the connector or one of its tasks is in a state."""
-        return state in (self.state, *self.task_states)
+        return state in (self.state, self.word, *self.task_states)
 
 
 def all_connectors(connect: "Connect", patterns: Sequence[str] = ()) -> list[ConnectorView]:
     """Return the connectors whose names match one of the patterns, or all, by name. Raises as `Connect` does."""
-    found: Mapping[str, Any] = connect.get("connectors", expand=["info", "status"])
+    found: Mapping[str, Any] = connect.get("connectors", expand=["info", "status", "figures"])
     names = [n for n in connect.get("connectors") if not patterns or any(matches(n, each) for each in patterns)]
     views = (
-        ConnectorView(name, found[name]["info"], found[name]["status"])
+        ConnectorView(name, found[name]["info"], found[name]["status"], found[name].get("figures"))
         if name in found
         else one_connector(connect, name)
         for name in sorted(names)
@@ -86,7 +110,8 @@ def one_connector(connect: "Connect", name: str) -> ConnectorView | None:
     if info is None:
         return None
     status = connect.find("connectors", name, "status")
-    return ConnectorView(name, info, status or {"name": name, "connector": {"state": "UNASSIGNED"}, "tasks": []})
+    status = status or {"name": name, "connector": {"state": "UNASSIGNED"}, "tasks": []}
+    return ConnectorView(name, info, status, connect.find("connectors", name, "figures"))
 
 
 def existing_connector(connect: "Connect", name: str) -> ConnectorView:

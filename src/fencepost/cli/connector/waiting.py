@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fencepost.cli.connector.view import AT_REST
+from fencepost.cluster.glance import AT_REST
 from fencepost.telemetry.traces import reason_in
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from urllib.parse import quote
 import typer
 
 from fencepost.cli.connect import Connect
-from fencepost.cli.connector.view import AT_REST, ConnectorView, all_connectors
+from fencepost.cli.connector.view import ConnectorView, all_connectors
 from fencepost.cli.masking import Masking
+from fencepost.cluster.glance import AT_REST
 from fencepost.config import ConfigError
 from fencepost.redaction import HIDDEN
 from fencepost.telemetry.plain_line import printable

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from fencepost.cluster.glance import WORST_FIRST, task_word
 from fencepost.config.name_pattern import matches
 
 
@@ -30,6 +31,11 @@ class Task:
     figures: Mapping[str, Any]
     rate: float | None
     now_ms: float
+
+    @property
+    def word(self) -> str:
+        """Return the word for its state."""
+        return task_word(self.status, self.figures)
 
     @property
     def memory_bytes(self) -> int | None:
@@ -78,10 +84,10 @@ def _rate(now: Mapping[str, Any], before: Mapping[str, Any], took_s: float) -> f
     return max(0.0, float(now[key] - before[key]) / took_s)
 
 
-_ATTENTION = {"FAILED": 0, "UNASSIGNED": 1, "RESTARTING": 2, "RUNNING": 3, "PAUSED": 4, "STOPPED": 5}
+_ATTENTION = {word: place for place, word in enumerate(WORST_FIRST)}
 _KEYS: Mapping[Order, Callable[[Task], Any]] = {
     Order.NAME: lambda task: 0,
-    Order.STATE: lambda task: (not task.figures.get("stands_still"), _ATTENTION.get(task.status["state"], 9)),
+    Order.STATE: lambda task: _ATTENTION.get(task.word, 9),
     Order.RATE: lambda task: -(task.rate or 0),
     Order.LAG: lambda task: -(task.figures.get("lag_max") or 0),
     Order.AGE: lambda task: -(task.age_s("last_record_ms") or 0),
@@ -102,12 +108,11 @@ HEADINGS = ("CONNECTOR", "TASK", "STATE", "WORKER", "REC/S", "LAG", "LAST", "OPE
 def cells(task: Task) -> tuple[str, ...]:
     """Return a row; `-` is for what is not known, or does not apply."""
     figures = task.figures
-    still = " stands still" if figures.get("stands_still") else ""
     slot = figures.get("slot") or {}
     return (
         task.connector,
         str(task.status["id"]),
-        f"{task.status['state']}{still}",
+        task.word,
         task.status.get("worker_id") or "-",
         "-" if task.rate is None else f"{task.rate:,.0f}",
         _count(figures.get("lag_max")),

@@ -10,6 +10,7 @@ import typer
 from fencepost.cli.live.rows import HEADINGS, Order, Task, cells, ordered, tasks_of
 from fencepost.cli.on_worker import on_worker
 from fencepost.cli.output import Output, Printer
+from fencepost.cluster.glance import RETRYING, STANDS_STILL
 from fencepost.telemetry.plain_line import printable
 
 if TYPE_CHECKING:
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
 
 _EXPANSIONS = ("status", "figures")
-_STYLES = {"FAILED": "bold red", "UNASSIGNED": "magenta", "PAUSED": "yellow"}
+_STYLES = {
+    "FAILED": "bold red",
+    STANDS_STILL: "bold red reverse",
+    RETRYING: "yellow",
+    "UNASSIGNED": "magenta",
+    "PAUSED": "yellow",
+}
 
 
 @on_worker
@@ -85,7 +92,6 @@ def _table(tasks: Sequence[Task], left: int) -> "Table":
     caption = f"{left} more: choose with a pattern or --sort" if left > 0 else None
     table = Table(*HEADINGS, box=None, pad_edge=False, header_style="bold", caption=caption)
     for task in tasks:
-        is_still = bool(task.figures.get("stands_still"))
-        style = "bold red reverse" if is_still else _STYLES.get(task.status["state"], "")
+        style = _STYLES.get(task.word, "")
         table.add_row(*(Text(printable(cell), no_wrap=True) for cell in cells(task)), style=style)
     return table

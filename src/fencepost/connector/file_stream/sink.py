@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fencepost.api import (
     HIGH,
     BinaryColumn,
+    ExactlyOnceSupport,
     Repeated,
     Schema,
     SinkBatch,
@@ -91,6 +92,9 @@ class FileStreamSinkConnector(SinkConnector):
         importance=HIGH,
         doc="Destination filename. If not specified, the standard output will be used",
     )
+
+    def exactly_once_support(self) -> ExactlyOnceSupport | None:
+        return ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> bool:
         """Accept any change: only the group has positions."""

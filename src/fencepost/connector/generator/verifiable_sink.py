@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from fencepost.api import LOW, SinkBatch, SinkConnector, SinkTask, TopicPartition, Type, setting
+from fencepost.api import LOW, ExactlyOnceSupport, SinkBatch, SinkConnector, SinkTask, TopicPartition, Type, setting
 
 ID = "id"
 
@@ -59,6 +59,9 @@ class VerifiableSinkConnector(SinkConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
         return [{**own, ID: str(i)} for i, own in enumerate(super().task_configs(max_tasks))]
+
+    def exactly_once_support(self) -> ExactlyOnceSupport | None:
+        return ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> bool:
         """Accept any change: only the group has positions."""

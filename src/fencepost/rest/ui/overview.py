@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fencepost.cluster.glance import WORST_FIRST, connector_word, delivery_word, figures_of, kind_word
 from fencepost.rest.ui import plot, show
 from fencepost.rest.ui.inside import path_of
 from fencepost.rest.ui.series import Series
@@ -11,8 +12,6 @@ from fencepost.telemetry.traces import reason_in
 
 SORTS = ("name", "state", "rate", "lag", "age")
 PAGE_ROWS = 200
-STANDS_STILL = "STANDS STILL"
-_WORST = ("FAILED", STANDS_STILL, "UNASSIGNED", "RESTARTING", "STOPPED", "PAUSED", "RUNNING")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +73,7 @@ class Row:
     tasks_running: int
     remark: str
     recent: Recent
+    delivery: str = "-"
 
     @property
     def href(self) -> str:
@@ -131,24 +131,8 @@ def selected(found: Iterable[Row], wanted: Wanted) -> list[Row]:
 def counts(found: Iterable[Row]) -> dict[str, int]:
     """Return how many connectors are in each state, the worst first."""
     states = [row.state for row in found]
-    order = [*_WORST, *sorted(set(states) - set(_WORST))]
+    order = [*WORST_FIRST, *sorted(set(states) - set(WORST_FIRST))]
     return {state: states.count(state) for state in order if state in states}
-
-
-def state_of(status: Mapping[str, Any], figures: Sequence[Mapping[str, Any]] = ()) -> str:
-    """Return the worst state of a connector and its tasks, which a glance has to see."""
-    connector = status["connector"]["state"]
-    if connector in ("STOPPED", "PAUSED"):
-        return str(connector)
-    states = {connector, *(task["state"] for task in status["tasks"])}
-    if any(task.get("stands_still") for task in figures):
-        states.add(STANDS_STILL)
-    return next((state for state in _WORST if state in states), str(connector))
-
-
-def figures_of(one: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the figures of those of a connector's tasks of which something is known."""
-    return [task for task in (one.get("figures") or {}).get("tasks") or () if task["kind"] is not None]
 
 
 def _row(name: str, one: Mapping[str, Any]) -> Row:
@@ -156,13 +140,14 @@ def _row(name: str, one: Mapping[str, Any]) -> Row:
     traces = [status["connector"].get("trace"), *(task.get("trace") for task in status["tasks"])]
     return Row(
         name,
-        next((task["kind"] for task in figures), status["type"]),
+        kind_word(one),
         (config.get("connector.class") or "").rpartition(".")[2],
-        state_of(status, figures),
+        connector_word(one),
         len(status["tasks"]),
         sum(task["state"] == "RUNNING" for task in status["tasks"]),
         reason_in(next((trace for trace in traces if trace), "")),
         Recent.of(figures),
+        delivery_word(one),
     )
 
 
@@ -172,7 +157,7 @@ def _of(row: Row, sort: str) -> Any:
 
 def _key(row: Row, sort: str) -> float:
     if sort == "state":
-        return _WORST.index(row.state) if row.state in _WORST else len(_WORST)
+        return WORST_FIRST.index(row.state) if row.state in WORST_FIRST else len(WORST_FIRST)
     value = _of(row, sort)
     if value is None:
         return 0.0

@@ -24,6 +24,7 @@ _TONES = {
     "FAILED": "bad",
     "UNASSIGNED": "warn",
     "RESTARTING": "warn",
+    "RETRYING": "warn",
     "DESTROYED": "calm",
     "STANDS STILL": "bad",
 }

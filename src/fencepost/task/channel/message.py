@@ -69,6 +69,8 @@ STANDS_STILL = "stands_still"
 """The counter that is 1 while the task's thread is inside a call that has not returned for `progress.timeout.ms`."""
 HANGS = "hangs"
 """The counter that is 1 if this is not a call to Kafka, which may be away for a while."""
+RETRYING = "retrying"
+"""The counter that is 1 while the task tries again what has failed, and nothing has succeeded since."""
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,14 @@ from fencepost.api import ConnectRecord, FatalError, RetriableError, Unavailable
 from fencepost.api.errors import LaggingError
 from fencepost.api.hosted_task import HostLostError
 from fencepost.task.control import Control
+from fencepost.task.failure.retried_errors import RetriedErrors
 from fencepost.transform.chain import RunStep
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _FIRST_DELAY_S = 0.3
+_STEP = "record"
 
 
 class StoppedInRetryError(Exception):
@@ -38,6 +40,7 @@ class ErrorCounters:
     last_error_ms: int = 0
     dead_letters: int = 0
     dead_letter_failures: int = 0
+    retried: RetriedErrors = field(default_factory=RetriedErrors)
 
     def met(self) -> None:
         """Count a record that could not be processed."""
@@ -96,21 +99,25 @@ class Tolerance:
 
     def _retried(self, operation: Callable[[], T]) -> T:
         started, delay_s = time.monotonic(), _FIRST_DELAY_S
-        while True:
-            try:
-                return operation()
-            except RetriableError as error:
-                self.counters.failures += 1
-                spent_ms = (time.monotonic() - started) * 1000
-                if self._is_over(error, spent_ms):
-                    raise
-                if isinstance(error, UnavailableError):
-                    log.warning("%s is waiting, and tries again: %s", self.task_id, error)
-                if self.control.is_stopping:
-                    raise StoppedInRetryError(str(error)) from error
-                self.counters.retries += 1
-                self.control.wait_for_stop(min(delay_s, self.retry_delay_max_ms / 1000))
-                delay_s *= 2
+        try:
+            while True:
+                try:
+                    return operation()
+                except RetriableError as error:
+                    self.counters.failures += 1
+                    spent_ms = (time.monotonic() - started) * 1000
+                    if self._is_over(error, spent_ms):
+                        raise
+                    if self.counters.retried.met(_STEP, error) and isinstance(error, UnavailableError):
+                        log.warning("%s is waiting, and tries again: %s", self.task_id, error)
+                    if self.control.is_stopping:
+                        raise StoppedInRetryError(str(error)) from error
+                    self.counters.retries += 1
+                    self.control.wait_for_stop(min(delay_s, self.retry_delay_max_ms / 1000))
+                    delay_s *= 2
+        finally:
+            if delay_s != _FIRST_DELAY_S:
+                self.counters.retried.passed(_STEP)
 
     def _is_over(self, error: RetriableError, spent_ms: float) -> bool:
         """Say whether an operation is not tried again. 0 means no retries, but for what is none of the record's."""

@@ -191,7 +191,7 @@ class Counters:
         """Return the totals by name."""
         own = {k: v for k, v in vars(self).items() if isinstance(v, int | float) and not k.startswith("_")}
         active = {f"active_{k}": v for k, v in vars(self.active).items()}
-        return {**own, **active, **{f"error_{k}": v for k, v in vars(self.errors).items()}}
+        return {**own, **active, **{f"error_{k}": v for k, v in vars(self.errors).items() if isinstance(v, int)}}
 
 
 @dataclass

@@ -133,13 +133,13 @@ class ProducingLife(TaskLife):
         It does not ask for offsets: they are available only after its own transaction ends, which the next producer
         ends.
         """
-        log.warning("task %s starts again: %s", self.spec.id, error)
+        has_committed = self._will_start_again(error)
         self.counters.producers_retired += 1
         has_expired = isinstance(error, WriterFencedError | CommitUnknownError | ProduceError) and error.has_expired
         if has_expired and self._makes_smaller:
             limit_bytes = self._sizes.limit_bytes
             log.warning("task %s: the next transactions have at most %d bytes", self.spec.id, limit_bytes)
-        self._expired = has_expired + (0 if self._count_failure() else self._expired)
+        self._expired = has_expired + (0 if has_committed else self._expired)
         self._back_off.wait()
         if not self.control.is_stopping:
             admitted(self._admit_call(self.spec, wants_offsets=False))

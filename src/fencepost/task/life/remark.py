@@ -14,7 +14,7 @@ from fencepost.config import ConfigError
 from fencepost.config.connector import RuntimeChoice
 from fencepost.config.raw import given_values
 from fencepost.reference.limited import look_up_name
-from fencepost.task.channel.message import HANGS, STANDS_STILL, RunState
+from fencepost.task.channel.message import HANGS, RETRYING, STANDS_STILL, RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 
@@ -65,12 +65,14 @@ class Remark:
         self._found: _Stillness | None = None
         self.trace: str | None = None  # said with the last change of state
 
-    def of(self, state: RunState) -> tuple[str | None, dict[str, float]]:
-        """Return the trace, with since when the task stands still, if it does; and the counters that say so."""
+    def of(self, state: RunState, retried: str | None = None) -> tuple[str | None, dict[str, float]]:
+        """Return the trace, with what is `retried`, and since when the task stands still; and the counters for both."""
         stillness = self._stillness(state)
+        retried = retried if state in _WATCHED else None
         stands_still = stillness is not None
         counters = {STANDS_STILL: float(stands_still), HANGS: float(stands_still and not self._was_in_kafka)}
-        return "\n\n".join(filter(None, (self.trace, stillness))) or None, counters
+        counters[RETRYING] = float(retried is not None)
+        return "\n\n".join(filter(None, (retried, self.trace, stillness))) or None, counters
 
     def _stillness(self, state: RunState) -> str | None:
         """Return since when the task has stood still, and where its code was then; None if it moves.

@@ -3,6 +3,7 @@
 import itertools
 import logging
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -30,6 +31,8 @@ from fencepost.telemetry.traces import trace_of
 log = logging.getLogger(__name__)
 
 _PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+_WELL_AFTER_S = 15.0  # three times the longest pause
+_INSTANCE, _LOOK_UP = "instance", "look up"
 _MOST_FIGURES_FAILED = 5  # in a row, a second apart: a single failure may be a race with the task's own thread
 
 
@@ -51,6 +54,7 @@ class TaskLife(ABC):
         self._is_abandoned = False
         self._back_off = BackOff(self.control, _PAUSES_S)
         self._commits_seen = 0
+        self._failed_s = 0.0  # when the last instance did, on the monotonic clock
         self._figures_failed = 0
         self._failure: BaseException | None = None  # raised outside the task's thread, and ends the task
         self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
@@ -124,9 +128,11 @@ class TaskLife(ABC):
                 hidden.callback(hold_given_secrets(client_settings(self.spec)))
                 if self.spec.look_up.references is not None:
                     hidden.callback(hold(self.spec.look_up.references.values))
+                self.counters.errors.retried.passed(_LOOK_UP)
                 return
             except RetriableError as error:
-                log.warning("task %s cannot start yet: %s", self.spec.id, error)
+                if self.counters.errors.retried.met(_LOOK_UP, error):
+                    log.warning("task %s cannot start yet: %s", self.spec.id, error)
                 if self.control.wait_for_stop(pause_after(attempt, _PAUSES_S)):
                     return
 
@@ -141,15 +147,28 @@ class TaskLife(ABC):
             except self.starts_over as error:
                 self._start_over(error)
 
-    def _count_failure(self) -> bool:
-        """Count a failure in a row, or start over if something was committed since the last; returns whether it was."""
+    def _will_start_again(self, error: Exception) -> bool:
+        """Count, and log at growing intervals, a failure in a row after which another instance is tried.
+
+        If something was committed since the last one, it is the first; returns whether it was.
+        """
         has_committed = self.counters.commits != self._commits_seen
+        if has_committed:
+            self.counters.errors.retried.passed(_INSTANCE)
         self._commits_seen = self.counters.commits
         if has_committed:
             self._back_off.passed()
         else:
             self._back_off.failed()
+        self._failed_s = time.monotonic()
+        if self.counters.errors.retried.met(_INSTANCE, error):
+            log.warning("task %s starts again: %s", self.spec.id, error)
         return has_committed
+
+    def _goes_well(self) -> bool:
+        """Say whether the newest instance has committed something, or has run for a while."""
+        is_older = time.monotonic() - self._failed_s > _WELL_AFTER_S
+        return self.counters.commits != self._commits_seen or (is_older and self.counters.state is RunState.RUNNING)
 
     def _start(self, task: Any) -> None:
         """Call the `start` of the author's task. Raises FatalError instead of RetriableError if no instance has run.
@@ -160,13 +179,12 @@ class TaskLife(ABC):
         try:
             task.start()
         except RetriableError as error:
-            what = f"start() raised {type(error).__name__}, and"
             if self._has_run:
-                self.report(self.counters.state, f"{what} is tried again: {error}")
+                error.add_note("start() has raised it")
                 raise
             raise FatalError(
-                f"{what} only poll, put and process are repeated after that: try again within start(), or connect in "
-                f"one of those: {error}"
+                f"start() raised {type(error).__name__}, and only poll, put and process are repeated "
+                f"after that: try again within start(), or connect in one of those: {error}"
             ) from error
 
     def _stop(self, task: Any) -> None:
@@ -204,8 +222,10 @@ class TaskLife(ABC):
     def snapshot(self) -> TaskReport:
         """Return state and counters as they are."""
         state = self.counters.state
-        trace, of_stillness = self._remark.of(state)
-        counters = {**self.counters.to_json(), **of_stillness, **spans_dropped(self.spec)}
+        if self._goes_well():
+            self.counters.errors.retried.passed(_INSTANCE)
+        trace, remarks = self._remark.of(state, self.counters.errors.retried.text)
+        counters = {**self.counters.to_json(), **remarks, **spans_dropped(self.spec)}
         report = report_of(self.spec, state, trace, counters, self.counters.topics)
         return replace(report, figures=self._measured())
 

@@ -16,6 +16,8 @@ from fencepost.task.sink.positions import SinkPositions
 
 log = logging.getLogger(__name__)
 
+_COMMIT, _FLUSH = "commit", "flush"
+
 
 class PendingDeadLetters(Protocol):
     """Where records go that could not be processed: `DeadLetters`."""
@@ -72,10 +74,15 @@ class SinkCommits:
             self.positions.stored.update(input_.commit(dict(self.positions.fresh)))
         except ConnectError as error:
             self.run.counters.commit_failed()
-            log.warning("task %s: its starting offsets are not committed yet; retrying: %s", self.run.spec.id, error)
+            self._tries_again("its starting offsets are not committed yet; retrying", error)
             return False
         self.positions.fresh.clear()
+        self.run.counters.errors.retried.passed(_COMMIT)
         return True
+
+    def _tries_again(self, what: str, error: Exception, step: str = _COMMIT) -> None:
+        if self.run.counters.errors.retried.met(step, error):
+            log.warning("task %s: %s: %s", self.run.spec.id, what, error)
 
     def flush(self, offsets: Offsets, *, is_last: bool) -> FlushedOffsets | None:
         """Flush what was put below these offsets; None if dead letters are not safe yet."""
@@ -90,8 +97,9 @@ class SinkCommits:
                 self._refused(error, is_last=is_last)  # its record may be below what is committed already
             log.exception("task %s: pre_commit failed; nothing is committed", self.run.spec.id)
             if not is_last:
-                log.warning("task %s continues from its last safe offsets: %s", self.run.spec.id, error)
+                self._tries_again("it continues from its last safe offsets", error, _FLUSH)
             return FlushedOffsets({}, {} if is_last else self._safe(offsets), begun_s)
+        self.run.counters.errors.retried.passed(_FLUSH)
         rewinds = self.context.take_rewinds(offsets)
         allowed |= {place: min(offset, allowed[place]) for place, offset in rewinds.items() if place in allowed}
         return FlushedOffsets(allowed, rewinds, begun_s)
@@ -100,6 +108,8 @@ class SinkCommits:
         """Commit what may be committed and is not stored yet."""
         stored = self.positions.stored
         due = {place: offset for place, offset in flushed.allowed.items() if stored.get(place) != offset}
+        if not due:
+            self.run.counters.errors.retried.passed(_COMMIT)
         if not due or not self.are_dead_letters_safe(is_last=is_last):
             return
         self.run.commit_begun(flushed.begun_s)
@@ -109,9 +119,10 @@ class SinkCommits:
             self.run.counters.commit_failed()
             self.run.counters.dropped()
             self.run.tracing.commit_failed(error)
-            log.warning("task %s: offsets are not committed; retrying at the next commit: %s", self.run.spec.id, error)
+            self._tries_again("offsets are not committed; retrying at the next commit", error)
             return
         self.run.committed(time.monotonic())
+        self.run.counters.errors.retried.passed(_COMMIT)
         stored.update(committed)
         # Not for partitions that the task rewinds: it takes records again there that are not safe.
         self.positions.safe.update((p, offset) for p, offset in committed.items() if p not in flushed.rewinds)

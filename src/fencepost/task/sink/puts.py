@@ -21,6 +21,7 @@ from fencepost.task.sink.processing import SinkProcessor
 log = logging.getLogger(__name__)
 
 _PAUSES_S = (0.1, 0.3, 1.0, 3.0, 10.0)
+_PUT = "put"
 _NOTHING = SinkBatch.of_records([])
 
 
@@ -108,7 +109,7 @@ class Puts:
         progress, error = self._called(batch)
         self._take(batch, progress, covered)
         if error is None:
-            self._refusals = 0
+            self._accepted()
             self.idle_due_s = time.monotonic() + self._idle_s()
             return _first_offsets(batch, progress.rows)
         if not isinstance(error, RetriableError) or progress.refused is None:
@@ -129,12 +130,16 @@ class Puts:
     def _take(self, batch: SinkBatch, progress: Progress, covered: Offsets) -> None:
         """Count what was put."""
         if progress.puts:
-            self._refusals = 0
+            self._accepted()
         if progress.puts or not len(batch):
             taken = _up_to(_first_offsets(batch, progress.rows), covered)
             self.positions.take(taken)
             self.run.counters.topics.update(place.topic for place in taken if len(batch))
         self.run.counters.records_written += progress.rows - sum(put.removed for put in progress.puts)
+
+    def _accepted(self) -> None:
+        self._refusals = 0
+        self.run.counters.errors.retried.passed(_PUT)
 
     def _count_calls(self, progress: Progress, took_s: float) -> None:
         for put in progress.puts:
@@ -150,7 +155,8 @@ class Puts:
     def _hold(self, batch: SinkBatch, covered: Offsets, error: Exception) -> None:
         asked_s = self.context.take_timeout_s()
         pause_s = pause_after(self._refusals, _PAUSES_S) if asked_s is None else asked_s
-        log.warning("task %s: put failed and will be retried in %g s: %s", self.run.spec.id, pause_s, error)
+        if self.run.counters.errors.retried.met(_PUT, error):
+            log.warning("task %s: put failed and will be retried in %g s: %s", self.run.spec.id, pause_s, error)
         self._refusals += 1
         self.run.counters.errors.retries += 1
         self.run.tracing.refused(error)

@@ -89,8 +89,7 @@ class SinkRunner(TaskLife):
 
     def _start_over(self, error: Exception) -> None:
         self._close()
-        log.warning("task %s starts again: %s", self.spec.id, error)
-        self._count_failure()
+        self._will_start_again(error)
         self._back_off.wait()
 
     def _run_instance(self) -> None:

@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _IDLE_POLL_S = 0.001
 _IDLE_WAIT_S = 0.01
+_POLL = "poll"
 _RETRY_POLL_S = 0.1
 
 
@@ -145,12 +146,15 @@ class SourceLoop:
 
     def _poll(self) -> Batch | Sequence[SourceRecord] | None:
         try:
-            return self._task.poll()
+            polled = self._task.poll()
         except RetriableError as error:
-            log.warning("task %s: poll failed and will be retried: %s", self._run.spec.id, error)
+            if self._run.counters.errors.retried.met(_POLL, error):
+                log.warning("task %s: poll failed and will be retried: %s", self._run.spec.id, error)
             self._run.counters.errors.retries += 1
             self._run.control.wait(_RETRY_POLL_S)
             return None
+        self._run.counters.errors.retried.passed(_POLL)
+        return polled
 
     def _dispatch(self, batches: list[Batch], records: list[SourceRecord] | None, count: int) -> None:
         for start, stop, verdict in self._boundary.segments(records, count):

@@ -27,6 +27,7 @@ from fencepost.transaction import StaleMemberError
 
 log = logging.getLogger(__name__)
 
+_PROCESS = "process"
 _LONGEST_POLL_S = 0.1  # a stop or a pause takes effect between polls
 
 
@@ -115,6 +116,7 @@ class StreamLoop:
             self._run.tracing.refused(error)
             self._try_again(fetched, error)
             return
+        self._run.counters.errors.retried.passed(_PROCESS)
         self._sender.ensure_ready(outgoing)
         self._transactions.begin()
         for each in outgoing:
@@ -126,7 +128,8 @@ class StreamLoop:
         if self._transactions.is_open:
             self._transactions.commit()
         pause_s = self._step.refused()
-        log.warning("task %s: process failed and will be retried in %g s: %s", self._run.spec.id, pause_s, error)
+        if self._run.counters.errors.retried.met(_PROCESS, error):
+            log.warning("task %s: process failed and will be retried in %g s: %s", self._run.spec.id, pause_s, error)
         self._input.seek(fetched.first_offsets())
         self._run.control.back_off(pause_s)
 

@@ -1,6 +1,6 @@
 """Installed plugins: which there are, which keys they take, and whether a config is valid."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.cluster.errors import BadRequestError, NotFoundError, OperationError
@@ -10,7 +10,8 @@ from fencepost.config.raw import RawConfig
 from fencepost.config.version import requirement_of
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, VersionUnknownError, registry
-from fencepost.worker.validation.choice import plugin_definitions
+from fencepost.worker.connector_classes import kind_of_config
+from fencepost.worker.validation.choice import CLASS, plugin_definitions
 from fencepost.worker.validation.validation import validate_connector
 
 
@@ -24,6 +25,10 @@ class Plugins:
         found = registry().all_plugins()
         shown = [p for p in found if not connectors_only or p.type in ("source", "sink")]
         return [PluginInfo(p.class_name, p.type, p.version) for p in shown]
+
+    def kinds(self) -> Mapping[str, str]:
+        kinds = {name: kind_of_config({CLASS: name}) for name in registry().names(PluginKind.CONNECTOR)}
+        return {name: kind for name, kind in kinds.items() if kind is not None}
 
     def keys(self, plugin: str, version: str | None = None) -> Sequence[KeyDefinition]:
         try:

@@ -42,15 +42,20 @@ def test_a_row_shows_ages_and_the_memory_of_its_slot() -> None:
     slot = {"id": "s1", "pid": 7, "resident_bytes": 100 << 20, "host_resident_bytes": 50 << 20}
     figures = {"last_record_ms": 0, "open_records": 1234, "open_since_ms": 9_900_000, "errors_total": 2, "slot": slot}
     (task,) = tasks_of(answer(a={**figures, "lag_max": 5, "stands_still": True}), {}, 1.0, 10_000_000)
-    shown = ("RUNNING stands still", "w:1", "-", "5", "3 h", "1,234", "100 s", "2", "s1 150 MB")
+    shown = ("STANDS STILL", "w:1", "-", "5", "3 h", "1,234", "100 s", "2", "s1 150 MB")
     assert cells(task) == ("a", "0", *shown)
 
 
 def test_what_needs_attention_comes_first_and_a_pattern_chooses() -> None:
     now = answer(
-        a={"lag_max": 1}, b={"state": "FAILED"}, c={"stands_still": True, "lag_max": 7}, d={"lag_max": 3}, other={}
+        a={"lag_max": 1},
+        b={"state": "FAILED"},
+        c={"stands_still": True, "lag_max": 7},
+        d={"lag_max": 3},
+        e={"retrying": True},
+        other={},
     )
     tasks = tasks_of(now, {}, 1.0, 0, "?")
-    assert [task.connector for task in ordered(tasks, Order.STATE)] == ["c", "b", "a", "d"]
-    assert [task.connector for task in ordered(tasks, Order.LAG)] == ["c", "d", "a", "b"]
-    assert [task.connector for task in ordered(tasks, Order.NAME)] == ["a", "b", "c", "d"]
+    assert [task.connector for task in ordered(tasks, Order.STATE)] == ["b", "c", "e", "a", "d"]
+    assert [task.connector for task in ordered(tasks, Order.LAG)] == ["c", "d", "a", "b", "e"]
+    assert [task.connector for task in ordered(tasks, Order.NAME)] == ["a", "b", "c", "d", "e"]

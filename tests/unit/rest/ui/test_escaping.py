@@ -92,6 +92,9 @@ class HostilePlugins:
     def installed(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
         return [PluginInfo(self._text, "source", self._text)]
 
+    def kinds(self) -> Mapping[str, str]:
+        return {self._text: self._text}
+
     def keys(self, plugin: str, version: str | None = None) -> Sequence[KeyDefinition]:
         return [self._key]
 

@@ -1,16 +1,18 @@
 import asyncio
 import html
 import re
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from fencepost.cluster.errors import NotFoundError
+from fencepost.cluster.figures import ConnectorFigures, Delivery, TaskFigures
 from fencepost.rest.resources import connectors
 from fencepost.rest.ui.overview import Recent, Row, Wanted, selected
 from fencepost.rest.ui.resources import overview as page
-from rest.fake import FakeConnector, FakeWorker
+from rest.fake import FakeConnector, FakePlugins, FakeWorker
 
 
 def row(name: str, state: str = "RUNNING", **figures: float | None) -> Row:
@@ -155,3 +157,33 @@ def test_reason_of_a_failure_is_above_its_trace(worker: FakeWorker, client: Test
     page = client.get("/ui/connectors/bad").text
     assert 0 < page.index("ValueError: no such table</p>") < page.index("Traceback (most")
     assert ">ValueError: no such table<" in client.get("/ui").text
+
+
+def test_tiles_of_new_connectors_are_grouped_by_what_they_are_for(
+    worker: FakeWorker, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In REST a stream is a sink, and a mirror a source or sink: as in Kafka Connect."""
+    kinds = {"FileStreamSink": "stream", "FileStreamSource": "mirror"}
+    monkeypatch.setattr(FakePlugins, "kinds", lambda _: kinds)
+    page = client.get("/ui/new").text
+    sections = dict(re.findall(r'<h2 id="(\w+)">.*?(<ul.*?</ul>)', page, re.DOTALL))
+    found = {kind: re.findall(r"<strong>(\w+)</strong>", section) for kind, section in sections.items()}
+    assert found == {"source": [], "sink": [], "stream": ["FileStreamSink"], "mirror": ["FileStreamSource"]}
+
+
+def test_pages_show_that_a_task_retries_and_how_often_records_arrive(
+    worker: FakeWorker, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivery = Delivery(False, "it is off", "add the line")
+
+    def figures(_: FakeWorker, connectors: Collection[str]) -> dict[str, ConnectorFigures]:
+        tasks = [TaskFigures(0, kind="source", retrying=True)]
+        return {name: ConnectorFigures(tasks, "stream", delivery) for name in connectors}
+
+    monkeypatch.setattr(FakeWorker, "figures", figures)
+    listed, one = client.get("/ui").text, client.get("/ui/connectors/file").text
+    for shown in (listed, one):
+        assert ">Retrying</span>" in shown
+        assert "at least once" in shown
+    assert "stream · FileStreamSource · at least once" in listed
+    assert "it is off; add the line" in one

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from fencepost.api.hosted_task import HostLostError
-from fencepost.task.channel.message import LostTask, RunState, TaskReport
+from fencepost.task.channel.message import RETRYING, LostTask, RunState, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.life.counters import StreamCounters
 from fencepost.task.life.task_life import TaskLife
@@ -173,3 +173,26 @@ def test_a_task_whose_process_is_gone_is_lost_and_not_failed(is_crash: bool) -> 
     assert (last.report.state, last.report.trace) == (RunState.LOST, "the host ended: exit code 3")
     assert last.crashed_with == (("i", "neighbour") if is_crash else ())
     assert ReportFilter().changed([task.snapshot()]) == []  # it reports nothing more
+
+
+def test_task_that_starts_again_is_retrying_until_it_commits_or_runs_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, task = [100.0], Scripted()
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+
+    def retrying() -> tuple[bool, str]:
+        found = task.snapshot()
+        return bool(found.counters[RETRYING]), (found.trace or "").partition("\n")[0]
+
+    task.report(RunState.RUNNING)
+    assert retrying() == (False, "")
+    assert not task._will_start_again(OSError("no broker"))
+    assert retrying() == (True, "no broker")
+    clock[0] += 10
+    assert retrying() == (True, "no broker")
+    clock[0] += 10
+    assert retrying() == (False, "")
+    task._will_start_again(OSError("no broker"))
+    task.counters.commits += 1
+    assert retrying() == (False, "")

@@ -232,6 +232,29 @@ def test_a_batch_that_is_refused_for_now_is_put_again_whole_and_nothing_is_fetch
     assert it.counters.errors.retries == 2
 
 
+def test_refused_batch_is_shown_until_it_is_put(it: Stage) -> None:
+    seen: list[str | None] = []
+    it.then(it.assigned(a=0), it.records((A, 0)), it.nothing, it.nothing)
+    it.task.fails["put"] = [RetriableError("the store is away")]
+    it.task.on_put = lambda: seen.append(it.counters.errors.retried.text)
+    it.run()
+    assert [(text or "").partition("\n")[0] for text in seen[:2]] == ["", "the store is away"]
+    assert it.counters.errors.retried.text is None
+
+
+def test_flush_that_fails_is_shown_until_one_succeeds(it: Stage) -> None:
+    seen: list[str | None] = []
+
+    def look() -> Fetched:
+        seen.append(it.counters.errors.retried.text)
+        return Fetched()
+
+    it.then(it.assigned(a=3), it.records((A, 3)), it.commits(), look, it.commits(), look)
+    it.task.fails["flush"] = [OSError("disk full")]
+    it.run()
+    assert [(text or "").partition("\n")[0] for text in seen] == ["disk full", ""]
+
+
 def test_nothing_of_a_revoked_partition_is_put_though_it_was_refused_before(it: Stage) -> None:
     it.then(it.assigned(a=0, b=0), it.records((A, 0), (B, 0)), it.revoked(A), it.nothing)
     it.task.fails["put"] = [RetriableError("away")] * 2

@@ -383,3 +383,12 @@ def test_another_refusal_names_no_record_for_its_size() -> None:
     stage.delivery.refuses_to_send = ProduceError("TOPIC_EXCEPTION", is_refused=True)
     with pytest.raises(ProduceError, match=r"^TOPIC_EXCEPTION$"):
         stage.run()
+
+
+def test_poll_that_fails_for_now_is_shown_until_a_poll_succeeds() -> None:
+    seen: list[str | None] = []
+    stage = Stage()
+    look = lambda: seen.append(stage.counters.errors.retried.text)  # noqa: E731
+    stage.script = [RetriableError("the database is away"), look, look]
+    stage.run()
+    assert [(text or "").partition("\n")[0] for text in seen] == ["the database is away", ""]

@@ -69,7 +69,11 @@ async def choose_plugin(visit: Visiting, worker: Worker) -> Response:
     query = visit.request.query_params
     plugin = query.get("plugin")
     if plugin is None:
-        found = tiles(await visit.get("/connector-plugins"), await worker.run(summaries))
+        kinds = await worker.run(worker.operations.plugins.kinds)
+        plugins = [
+            one | {"type": kinds.get(one["class"], one["type"])} for one in await visit.get("/connector-plugins")
+        ]
+        found = tiles(plugins, await worker.run(summaries))
         text = query.get("q", "").strip()
         return visit.page("choose.html", title="New connector", tiles=chosen(found, text), text=text)
     return await _form_page(visit, worker, Sent({CLASS: plugin}, is_begun=True), {})

@@ -6,11 +6,18 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from fencepost.cluster.glance import (
+    connector_word,
+    delivery_word,
+    figures_of,
+    kind_word,
+    task_words,
+    why_not_exactly_once,
+)
 from fencepost.rest.path import ConnectorName
 from fencepost.rest.ui import plot
 from fencepost.rest.ui.digest import digest
 from fencepost.rest.ui.inside import path_of
-from fencepost.rest.ui.overview import figures_of, state_of
 from fencepost.rest.ui.visit import Visit, Visiting
 
 router = APIRouter(prefix="/ui/connectors/{name}", include_in_schema=False)
@@ -37,16 +44,20 @@ async def show_live(name: ConnectorName, visit: Visiting) -> Response:
 async def _live(name: str, visit: Visit) -> dict[str, Any]:
     info = await visit.get(path_of("connectors", name))
     status = await visit.maybe_get(path_of("connectors", name, "status")) or _not_started(info)
-    figures = figures_of({"figures": await visit.maybe_get(path_of("connectors", name, "figures"))})
-    by_task = {task["id"]: task for task in figures}
+    figures = await visit.maybe_get(path_of("connectors", name, "figures"))
+    one = {"info": info, "status": status, "figures": figures}
+    by_task = {task["id"]: task for task in figures_of(one)}
+    tasks = zip(status["tasks"], task_words(one), strict=True)
     points = visit.series.points(name)
     content = {
         "name": name,
-        "state": state_of(status, figures),
-        "kind": next((task["kind"] for task in figures), status["type"]),
+        "state": connector_word(one),
+        "kind": kind_word(one),
+        "delivery": delivery_word(one),
+        "why": why_not_exactly_once(one),
         "class_name": info["config"].get("connector.class") or "",
         "connector": {"trace": None, **status["connector"]},
-        "tasks": [{"trace": None, **task, "figures": by_task.get(task["id"])} for task in status["tasks"]],
+        "tasks": [{"trace": None, **task, "word": word, "figures": by_task.get(task["id"])} for task, word in tasks],
         "rate": visit.series.rate(name),
         "errors": sum(task.get("errors_total") or 0 for task in by_task.values()),
         "dead_letters": sum(task.get("dead_letters_total") or 0 for task in by_task.values()),

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fencepost.rest.ui.overview import figures_of, state_of
+from fencepost.cluster.glance import connector_word
 from fencepost.rest.ui.picture import Flow, Node, around, picture
 from fencepost.rest.ui.visit import Visiting
 
@@ -28,7 +28,7 @@ def flows_of(
     found: Iterable[Mapping[str, Any]], connectors: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 ) -> list[Flow]:
     """Return what REST says of each connector, with its state in `connectors`."""
-    states = {name: state_of(one["status"], figures_of(one)) for name, one in connectors.items()}
+    states = {name: connector_word(one) for name, one in connectors.items()}
     flows = [
         Flow(one["name"], one["kind"], _ends(one["reads"]), _ends(one["writes"]), states.get(one["name"], ""))
         for one in found

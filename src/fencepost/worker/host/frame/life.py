@@ -22,6 +22,7 @@ from fencepost.task.channel.split_message import Whereabouts
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.back_off import BackOff
+from fencepost.task.failure.retried_errors import text_of
 from fencepost.task.life.admitted import NotAdmittedError, report_of
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.remark import Remark
@@ -30,7 +31,6 @@ from fencepost.task.tracing.tracing import Tracing
 from fencepost.telemetry.secret import hold
 from fencepost.telemetry.traces import trace_of
 from fencepost.worker.host.frame.jobs import FrameJobs, FrameRuntime
-from fencepost.worker.host.frame.retried_error import text_of
 from fencepost.worker.host.frame.spark_work import SparkWork
 from fencepost.worker.host.frame.status import FrameStatus
 from fencepost.worker.supervision.admission import Admissions
@@ -38,6 +38,7 @@ from fencepost.worker.supervision.port import HostEvents
 
 log = logging.getLogger(__name__)
 
+_TURN = "turn"
 _MOST_FAILURES = 5
 BACK_OFF_S = 1.0
 _PAUSES_S = (BACK_OFF_S, BACK_OFF_S, 2.0, 3.0, 4.0)
@@ -195,7 +196,7 @@ class FrameLife(ABC):
         while not self.control.is_stopping:
             self.control.move()
             if self.control.is_paused:
-                self._status.retried.passed()
+                self.counters.errors.retried.passed(_TURN)
                 self._settle()
                 self._report(RunState.PAUSED, self._is_left_open())
                 self._stay_paused()
@@ -205,7 +206,7 @@ class FrameLife(ABC):
                 if self.counters.state is not RunState.RUNNING:
                     self._report(RunState.RUNNING)
                 has_run = self._turn()
-                if self._is_well and self._status.retried.passed():
+                if self._is_well and self.counters.errors.retried.passed(_TURN):
                     self._report(RunState.RUNNING)
                 if not has_run:
                     self._rest()
@@ -225,8 +226,8 @@ class FrameLife(ABC):
             self._back_off.failed()
             if self._back_off.failures >= _MOST_FAILURES:
                 raise error
-        log.warning("task %s will retry: %s", self.spec.id, text_of(error))
-        if self._status.retried.met(error):
+        if self.counters.errors.retried.met(_TURN, error):
+            log.warning("task %s will retry: %s", self.spec.id, text_of(error))
             self._report(self.counters.state)
         self._back_off.wait()
 

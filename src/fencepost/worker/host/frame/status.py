@@ -7,7 +7,6 @@ from typing import Any
 from fencepost.task.channel.message import RunState
 from fencepost.task.life.counters import Counters
 from fencepost.task.life.remark import Remark
-from fencepost.worker.host.frame.retried_error import RetriedError
 
 
 class FrameStatus:
@@ -20,7 +19,6 @@ class FrameStatus:
         publish: Callable[[str | None, Mapping[str, float]], None],
     ) -> None:
         """`publish` sends the task's report with a trace, and with further counters."""
-        self.retried = RetriedError()
         self.waits_for: str | None = None
         self.is_silent = False
         self._remark = remark
@@ -33,10 +31,8 @@ class FrameStatus:
         """Report a state, and its trace. After the last one nothing follows."""
         with self._lock:
             self._counters().state = state
-            self._remark.trace = trace
-            if state is RunState.RUNNING:
-                self._remark.trace = self.retried.trace or self.waits_for
-            self._publish(self._remark.of(state))
+            self._remark.trace = self.waits_for if state is RunState.RUNNING else trace
+            self._publish(self._remark.of(state, self._retried))
             if state.is_over:  # `abandon` may set it at the same moment
                 self.is_silent = True
 
@@ -44,11 +40,15 @@ class FrameStatus:
         """Report whether the task stands still, and what is said of its Spark, if either has changed."""
         with self._lock:
             state = self._counters().state
-            trace, counters = self._remark.of(state)
+            trace, counters = self._remark.of(state, self._retried)
             of_spark = spark if state is RunState.RUNNING else None
             said = "\n\n".join(filter(None, (trace, of_spark))) or None, counters
             if said != self._said:
                 self._publish(said)
+
+    @property
+    def _retried(self) -> str | None:
+        return self._counters().errors.retried.text
 
     def _publish(self, said: tuple[str | None, dict[str, float]]) -> None:
         self._said = said

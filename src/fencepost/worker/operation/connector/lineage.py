@@ -9,7 +9,7 @@ from fencepost.config.java_regex import SlowPatternError, compiled
 from fencepost.config.raw import RawConfig
 from fencepost.redaction import HIDDEN
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.connector_classes import is_stream, type_of
+from fencepost.worker.connector_classes import kind_of_config
 from fencepost.worker.operation.connector.masking import masked
 
 _SOURCE_ALIAS, _TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
@@ -28,10 +28,10 @@ _WRITTEN = ("topic", "kafka.topic", "output.topic", "topic.name")
 def lineage_of(snapshot: ClusterSnapshot, name: str, used: Sequence[str]) -> Lineage:
     """Return the lineage of a connector; `used` are the topics that it has used."""
     config = masked(snapshot.connectors[name])
-    kind = "stream" if is_stream(snapshot, name) else type_of(snapshot, name).value
+    kind = kind_of_config(snapshot.connectors[name]) or "unknown"
     if _SOURCE_ALIAS in config:
         return Lineage(name, kind, *_of_mirror(config, used))
-    if kind == "source":
+    if kind in ("source", "mirror"):
         return Lineage(name, kind, [_external(config)], _written(config, used))
     read = _read(config, used)
     if kind == "stream":

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from fencepost.task.channel.message import STANDS_STILL
+from fencepost.task.channel.message import RETRYING, STANDS_STILL
 from fencepost.worker.supervision.task_history import PAUSE_RATIO, RUNNING_RATIO
 
 Value = Callable[[Mapping[str, float]], float]
@@ -128,6 +128,11 @@ OF_TASKS: tuple[tuple[str, str, Value], ...] = (
         "fencepost_task_stands_still",
         "1 while the task is inside a call that has not returned for progress.timeout.ms; its status has the stack.",
         counter(STANDS_STILL),
+    ),
+    (
+        "fencepost_task_retrying",
+        "1 while the task tries again what has failed, and nothing has succeeded since; its status has the reason.",
+        counter(RETRYING),
     ),
     (
         "fencepost_task_spans_dropped_total",

@@ -7,10 +7,19 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
-from fencepost.cluster.figures import ANSWER_S, ConnectorFigures, ReportedTask, SlotFigures, TaskFigures
+from fencepost.cluster.figures import (
+    ANSWER_S,
+    ConnectorFigures,
+    Delivery,
+    ReportedTask,
+    SlotFigures,
+    TaskFigures,
+)
+from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.task.channel.message import STANDS_STILL, TaskReport
+from fencepost.task.channel.message import RETRYING, STANDS_STILL, TaskReport
+from fencepost.worker.connector_classes import kind_of_config
 from fencepost.worker.operation.metric.counters import SINKS_COUNTER, STREAMS_COUNTER
 from fencepost.worker.settings import worker_id
 from fencepost.worker.supervision.task_metrics import TaskTotals
@@ -37,13 +46,19 @@ class Figures:
         totals: TaskTotals,
         slots: Callable[[], Mapping[str, SlotFigures]],
         questions: Asking,
+        promise: Callable[[RawConfig], Delivery | None] = lambda _: None,
     ) -> None:
-        """`url` is this worker's; `slots` returns the slots of starts, by incarnation."""
+        """`url` is this worker's; `slots` returns the slots of starts, by incarnation.
+
+        `promise` returns how often what a connector with a config moves arrives.
+        """
         self._url = url
         self._snapshot = snapshot
         self._totals = totals
         self._slots = slots
         self._questions = questions
+        self._promise = promise
+        self._described: dict[str, tuple[RawConfig, str | None, Delivery | None]] = {}
 
     def read(self, connectors: Collection[str]) -> Mapping[str, ConnectorFigures]:
         snapshot = self._snapshot()
@@ -59,7 +74,20 @@ class Figures:
                 return TaskFigures(task.task)
             return reported.get(owner, {}).get(task) or TaskFigures(task.task, worker_id(owner))
 
-        return {name: ConnectorFigures([figures(task) for task in found]) for name, found in tasks.items()}
+        return {
+            name: ConnectorFigures([figures(task) for task in found], *self._description(name, snapshot))
+            for name, found in tasks.items()
+        }
+
+    def _description(self, name: str, snapshot: ClusterSnapshot) -> tuple[str | None, Delivery | None]:
+        """Return the kind and the delivery of a connector; they are found out once for each config."""
+        config = snapshot.connectors[name]
+        known = self._described.get(name)
+        if known is None or known[0] is not config:
+            known = self._described[name] = config, kind_of_config(config), self._promise(config)
+            for gone in self._described.keys() - snapshot.connectors.keys():
+                self._described.pop(gone, None)
+        return known[1:]
 
     def here(self, connector: str | None = None) -> Sequence[ReportedTask]:
         slots, own = self._slots(), worker_id(self._url)
@@ -100,6 +128,7 @@ def figures_of(report: TaskReport, worker: str, slot: SlotFigures | None) -> Tas
         count("error_skipped"),
         count("error_dead_letters"),
         is_running and bool(counters.get(STANDS_STILL)),
+        is_running and bool(counters.get(RETRYING)),
         slot,
     )
 

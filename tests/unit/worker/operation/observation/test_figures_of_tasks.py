@@ -2,13 +2,17 @@
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
-from fencepost.cluster.figures import ANSWER_S, ReportedTask, SlotFigures, TaskFigures
+import pytest
+
+from fencepost.cluster.figures import ANSWER_S, Delivery, ReportedTask, SlotFigures, TaskFigures
+from fencepost.config.raw import RawConfig
 from fencepost.rest.response import to_json
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.task.channel.message import RunState, TaskReport
+from fencepost.task.channel.message import RETRYING, RunState, TaskReport
 from fencepost.task.life.counters import Counters, SinkCounters, StreamCounters
 from fencepost.worker.operation.observation.figures import Figures, figures_of
 from fencepost.worker.supervision.task_metrics import TaskTotals
@@ -51,6 +55,12 @@ def test_a_task_that_is_over_has_nothing_open_and_keeps_its_totals() -> None:
     counters.sent(2, ["t", "t"])
     found = figures_of(report(counters, state=RunState.FAILED), "w", None)
     assert (found.records_written_total, found.open_records, found.open_since_ms) == (2, 0, None)
+
+
+@pytest.mark.parametrize(("state", "retrying"), [(RunState.RUNNING, True), (RunState.FAILED, False)])
+def test_task_that_tries_again_is_retrying_until_it_is_over(state: RunState, retrying: bool) -> None:
+    told = replace(report(Counters(), state=state), counters={RETRYING: 1.0})
+    assert figures_of(told, "w", None).retrying is retrying
 
 
 def test_sinks_and_streams_have_a_lag() -> None:
@@ -109,6 +119,30 @@ def test_only_the_workers_that_run_tasks_are_asked_and_only_for_the_connector() 
     assert cluster.figures.read(["d"])["d"].tasks == []
     cluster.read("c")
     assert [(urls, path) for urls, path, _ in cluster.asked if urls] == [([THERE], "/internal/figures?connector=c")]
+
+
+def test_kind_and_delivery_are_found_out_once_for_each_config() -> None:
+    cluster, asked = Cluster(), []
+
+    def promise(config: RawConfig) -> Delivery:
+        asked.append(config["connector.class"])
+        return Delivery(True)
+
+    cluster.figures = Figures(HERE, lambda: cluster.snapshot, cluster.totals, dict, cluster, promise)
+
+    def kind(of: str) -> str | None:
+        connectors = {"c": {"connector.class": of}}
+        if dict(cluster.snapshot.connectors["c"]) != connectors["c"]:
+            cluster.snapshot = replace(cluster.snapshot, connectors=connectors)
+        found = cluster.figures.read(["c"])["c"]
+        assert found.delivery == Delivery(True)
+        return found.kind
+
+    classes = ("TopicSql", "MirrorSinkConnector", "MirrorHeartbeatConnector", "FilesSink", "Datagen", "NotInstalled")
+    assert [kind(each) for each in classes for _ in range(2)] == [
+        "stream", "stream", *["mirror"] * 4, "sink", "sink", "source", "source", None, None
+    ]  # fmt: skip
+    assert asked == list(classes)
 
 
 def test_a_connector_that_does_not_exist_is_left_out() -> None:

@@ -1,0 +1,99 @@
+"""What commands say of connectors: the words of the web pages, and which are exactly once."""
+
+import json
+from typing import Any
+
+from fencepost.cli.connect import Connect
+from fencepost.cli.connector.view import all_connectors
+from fencepost.cli.rest import Access
+from support.command_line import fencepost
+from support.http_answers import Answer, Asked, HttpAnswers
+
+LINE = "add exactly.once.source.support=enabled to the file of each worker"
+AWAY = "the store is away\n\nFailing since 2026-11-29T07:51:28Z, and retrying"
+
+
+def connector(name: str, kind: str, delivery: dict[str, Any], *tasks: dict[str, Any]) -> dict[str, Any]:
+    """Return what REST says of one; a task is its state, its trace and figures."""
+    statuses = [
+        {"id": number, "state": task.pop("state", "RUNNING"), "worker_id": "w:1", **task.pop("status", {})}
+        for number, task in enumerate(tasks)
+    ]
+    figures = [{"id": number, "kind": kind, **task} for number, task in enumerate(tasks)]
+    return {
+        "info": {"name": name, "config": {"connector.class": f"x.{name}"}, "tasks": [], "type": "sink"},
+        "status": {"name": name, "connector": {"state": "RUNNING", "worker_id": "w:1"}, "tasks": statuses},
+        "figures": {"tasks": figures, "kind": kind, "delivery": delivery},
+    }
+
+
+CONNECTORS = {
+    "broken": connector("broken", "sink", {"exactly_once": False, "because": "it repeats"}, {}, {"state": "FAILED"}),
+    "query": connector("query", "stream", {"exactly_once": True}, {"retrying": True, "status": {"trace": AWAY}}),
+    "lines": connector("lines", "source", {"exactly_once": False, "because": "off", "remedy": LINE}, {}),
+}
+
+
+def answer(asked: Asked) -> Answer:
+    path, _, query = asked.path.partition("?")
+    parts = path.split("/")[2:]
+    if not parts:
+        return Answer(CONNECTORS if query else list(CONNECTORS))
+    one = CONNECTORS.get(parts[0])
+    if one is not None and parts[1:] in ([], ["status"], ["figures"]):
+        return Answer(one[parts[1] if len(parts) > 1 else "info"])
+    return Answer({"message": "HTTP 404 Not Found"}, 404)
+
+
+def shown(*command: object) -> list[list[str]]:
+    with HttpAnswers(answer) as served:
+        return [line.split() for line in fencepost(*command, "--url", served.url).out.splitlines()]
+
+
+def test_get_shows_the_worst_state_the_kind_and_the_delivery() -> None:
+    assert shown("get")[1:] == [
+        ["broken", "sink", "FAILED", "1", "FAILED,", "1", "RUNNING", "at", "least", "once", "w:1", "broken"],
+        ["lines", "source", "RUNNING", "1", "RUNNING", "at", "least", "once", "w:1", "lines"],
+        ["query", "stream", "RETRYING", "1", "RETRYING", "exactly", "once", "w:1", "query"],
+    ]
+
+
+def test_get_chooses_by_the_words_that_it_shows_and_by_those_of_rest() -> None:
+    assert [row[0] for row in shown("get", "--state", "retrying")[1:]] == ["query"]
+    assert [row[0] for row in shown("get", "--state", "failed")[1:]] == ["broken"]
+    assert [row[0] for row in shown("get", "--type", "stream")[1:]] == ["query"]
+    assert [row[0] for row in shown("get", "--type", "sink")[1:]] == ["broken", "lines", "query"]
+
+
+def test_status_shows_why_a_task_retries_and_why_connectors_are_not_exactly_once() -> None:
+    with HttpAnswers(answer) as served:
+        text = fencepost("status", "--url", served.url).out
+    (row,) = [line for line in text.splitlines() if "RETRYING" in line]
+    assert row.endswith("the store is away")
+    assert "  broken: at least once: it repeats" in text
+    assert f"  lines: at least once: off; {LINE}" in text
+    assert "query: exactly" not in text
+
+
+def test_status_as_json_is_that_of_kafka_connect() -> None:
+    with HttpAnswers(answer) as served:
+        found = json.loads(fencepost("status", "query", "-o", "json", "--url", served.url).out)
+    assert found == [CONNECTORS["query"]["status"]]
+
+
+def test_describe_begins_with_kind_state_and_delivery() -> None:
+    with HttpAnswers(answer) as served:
+        first, *_ = fencepost("describe", "lines", "--url", served.url).out.splitlines()
+        assert first == f"lines: a source, RUNNING, at least once: off; {LINE}"
+        retried = fencepost("describe", "query", "--url", served.url).out
+    assert "0  RETRYING  w:1" in retried
+
+
+def test_workers_of_kafka_connect_have_states_and_types_only() -> None:
+    bare = {name: {key: one[key] for key in ("info", "status")} for name, one in CONNECTORS.items()}
+    with HttpAnswers(lambda asked: Answer(bare if "?" in asked.path else list(bare))) as served:
+        with Connect(Access(served.url)) as connect:
+            views = all_connectors(connect)
+    assert [(view.kind, view.word, view.delivery) for view in views] == [
+        ("sink", "FAILED", "-"), ("sink", "RUNNING", "-"), ("sink", "RUNNING", "-")
+    ]  # fmt: skip

@@ -1,0 +1,72 @@
+"""One word for each state and kind."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.cluster.glance import (
+    connector_word,
+    delivery_word,
+    kind_word,
+    task_words,
+    why_not_exactly_once,
+)
+
+
+def connector(*tasks: str, state: str = "RUNNING", figures: dict[str, Any] | None = None) -> dict[str, Any]:
+    found = [{"id": number, "state": task} for number, task in enumerate(tasks)]
+    status = {"connector": {"state": state}, "tasks": found, "type": "sink"}
+    return {"status": status, "info": {"type": "sink"}, "figures": figures}
+
+
+def task(number: int, **figures: Any) -> dict[str, Any]:
+    return {"id": number, "kind": "sink", **figures}
+
+
+@pytest.mark.parametrize(
+    ("state", "tasks", "word"),
+    [
+        ("RUNNING", ("RUNNING", "FAILED"), "FAILED"),
+        ("RUNNING", ("RUNNING", "UNASSIGNED"), "UNASSIGNED"),
+        ("UNASSIGNED", (), "UNASSIGNED"),
+        ("PAUSED", ("PAUSED", "RUNNING"), "PAUSED"),
+        ("STOPPED", (), "STOPPED"),
+        ("RUNNING", ("RUNNING",), "RUNNING"),
+        ("DESTROYED", (), "DESTROYED"),
+    ],
+)
+def test_worst_state_of_a_connector_and_its_tasks_is_its_word(state: str, tasks: tuple[str, ...], word: str) -> None:
+    assert connector_word(connector(*tasks, state=state)) == word
+
+
+def test_running_task_that_retries_or_stands_still_has_that_word() -> None:
+    figures = {"tasks": [task(0, retrying=True), task(1, stands_still=True, retrying=True), task(2, retrying=True)]}
+    found = connector("RUNNING", "RUNNING", "FAILED", figures=figures)
+    assert task_words(found) == ["RETRYING", "STANDS STILL", "FAILED"]
+    found["status"]["tasks"].pop()
+    assert connector_word(found) == "STANDS STILL"
+
+
+def test_tasks_without_figures_have_the_states_of_rest() -> None:
+    figures = {"tasks": [{"id": 0, "kind": None, "retrying": None}]}
+    assert task_words(connector("RUNNING", "PAUSED", figures=figures)) == ["RUNNING", "PAUSED"]
+
+
+def test_kind_is_that_of_the_workers_and_else_the_type_in_rest() -> None:
+    assert kind_word(connector(figures={"tasks": [], "kind": "stream"})) == "stream"
+    assert kind_word(connector(figures={"tasks": [], "kind": None})) == "sink"
+    assert kind_word({"status": {}}) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("delivery", "word", "why"),
+    [
+        (None, "-", None),
+        ({"exactly_once": True, "because": None, "remedy": None}, "exactly once", None),
+        ({"exactly_once": False, "because": "off", "remedy": "add x"}, "at least once", "off; add x"),
+        ({"exactly_once": None, "because": "not asked", "remedy": None}, "not known", "not asked"),
+    ],
+)
+def test_delivery_is_said_with_its_reason(delivery: dict[str, Any] | None, word: str, why: str | None) -> None:
+    found = connector(figures={"tasks": [], "delivery": delivery})
+    assert (delivery_word(found), why_not_exactly_once(found)) == (word, why)
