@@ -9,9 +9,9 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
+from fencepost.cluster.glance import figures_of
 from fencepost.rest.access.caller import Caller, keep_caller
 from fencepost.rest.ui.inside import RestRefusedError, ask_for
-from fencepost.rest.ui.overview import figures_of
 from fencepost.rest.ui.series import Sample, Series
 
 log = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from fencepost.cluster.dead_letters import RUNNING
+from fencepost.cluster.glance import figures_of
 from fencepost.config.connector import DeadLetterConfig, SinkChoice
 from fencepost.rest.path import ConnectorName
 from fencepost.rest.ui.inside import path_of
-from fencepost.rest.ui.overview import figures_of
 from fencepost.rest.ui.visit import Visit, Visiting
 
 router = APIRouter(prefix="/ui/connectors/{name}/dead-letters", include_in_schema=False)

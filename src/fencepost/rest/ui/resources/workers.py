@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from fencepost.cluster.glance import figures_of
 from fencepost.rest.ui.digest import digest
-from fencepost.rest.ui.overview import figures_of
 from fencepost.rest.ui.visit import Visit, Visiting
 
 router = APIRouter(prefix="/ui", include_in_schema=False)
