@@ -53,16 +53,11 @@ class TaskProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskFigures(TaskProgress):
-    """A task; what is not known is null. Times are milliseconds since 1970, totals begin with `started_ms`."""
+class TaskTrouble(TaskProgress):
+    """What goes wrong in a task."""
 
     __pydantic_config__ = _PRESENT
 
-    last_commit_ms: Annotated[int | None, Field(description="null: it has committed nothing.")] = None
-    open_records: Annotated[int | None, Field(description="Handed to Kafka, and not committed.")] = None
-    open_since_ms: Annotated[
-        int | None, Field(description="When the oldest of these, or a dead letter, was handed to Kafka.")
-    ] = None
     errors_total: int | None = None
     skipped_total: int | None = None
     dead_letters_total: int | None = None
@@ -71,6 +66,19 @@ class TaskFigures(TaskProgress):
     ] = None
     retrying: Annotated[
         bool | None, Field(description="It tries again what has failed, and nothing has succeeded since.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFigures(TaskTrouble):
+    """A task; what is not known is null. Times are milliseconds since 1970, totals begin with `started_ms`."""
+
+    __pydantic_config__ = _PRESENT
+
+    last_commit_ms: Annotated[int | None, Field(description="null: it has committed nothing.")] = None
+    open_records: Annotated[int | None, Field(description="Handed to Kafka, and not committed.")] = None
+    open_since_ms: Annotated[
+        int | None, Field(description="When the oldest of these, or a dead letter, was handed to Kafka.")
     ] = None
     slot: Annotated[SlotFigures | None, Field(description="null: it runs as Spark jobs, or nowhere.")] = None
 

@@ -52,7 +52,7 @@ def get(
 def _row(view: "ConnectorView") -> tuple[str, ...]:
     states = view.task_states
     tasks = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    return view.name, view.kind, view.word, tasks or "none", view.delivery, view.worker_id, view.short_class
+    return view.name, view.kind, view.word, tasks or "none", view.delivery[0], view.worker_id, view.short_class
 
 
 def _as_data(view: "ConnectorView") -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _as_data(view: "ConnectorView") -> dict[str, Any]:
         "type": view.kind,
         "state": view.word,
         "tasks": dict(sorted(view.task_states.items())),
-        "delivery": view.delivery,
+        "delivery": view.delivery[0],
         "worker_id": view.worker_id,
         "class": view.config.get("connector.class"),
     }

@@ -59,8 +59,9 @@ def _not_exactly_once(views: Sequence["ConnectorView"]) -> Iterator[str]:
     """Say which connectors are not exactly once, and why: those with the same reason in one line."""
     names: dict[str, list[str]] = {}
     for view in views:
-        if view.why_not_exactly_once:
-            names.setdefault(f"{view.delivery}: {view.why_not_exactly_once}", []).append(view.name)
+        word, why = view.delivery
+        if why:
+            names.setdefault(f"{word}: {why}", []).append(view.name)
     if names:
         yield "\nNot exactly once, or not known to be:"
     for text, found in names.items():

@@ -43,14 +43,9 @@ class ConnectorView:
         return connector_word(vars(self))
 
     @property
-    def delivery(self) -> str:
-        """Return how often what it moves arrives."""
-        return delivery_word(vars(self))
-
-    @property
-    def why_not_exactly_once(self) -> str | None:
-        """Return why it is not exactly once, with what to change; None if it is, or that is not known."""
-        return why_not_exactly_once(vars(self))
+    def delivery(self) -> tuple[str, str | None]:
+        """Return how often what it moves arrives, and why it is not exactly once, with what to change."""
+        return delivery_word(vars(self)), why_not_exactly_once(vars(self))
 
     @property
     def short_class(self) -> str:

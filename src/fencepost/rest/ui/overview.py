@@ -63,17 +63,16 @@ class Recent:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A connector at a glance."""
+    """A connector at a glance; `about` is its kind, and how often what it moves arrives."""
 
     name: str
-    kind: str
+    about: str
     class_name: str
     state: str
     tasks: int
     tasks_running: int
     remark: str
     recent: Recent
-    delivery: str = "-"
 
     @property
     def href(self) -> str:
@@ -140,15 +139,19 @@ def _row(name: str, one: Mapping[str, Any]) -> Row:
     traces = [status["connector"].get("trace"), *(task.get("trace") for task in status["tasks"])]
     return Row(
         name,
-        kind_word(one),
+        _about(one),
         (config.get("connector.class") or "").rpartition(".")[2],
         connector_word(one),
         len(status["tasks"]),
         sum(task["state"] == "RUNNING" for task in status["tasks"]),
         reason_in(next((trace for trace in traces if trace), "")),
         Recent.of(figures),
-        delivery_word(one),
     )
+
+
+def _about(one: Mapping[str, Any]) -> str:
+    """Return what a connector is for, and how often what it moves arrives."""
+    return " · ".join(word for word in (kind_word(one), delivery_word(one)) if word != "-")
 
 
 def _of(row: Row, sort: str) -> Any:

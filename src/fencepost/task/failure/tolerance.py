@@ -29,8 +29,16 @@ class StoppedInRetryError(Exception):
 
 
 @dataclass
-class ErrorCounters:
-    """Totals of `task-error-metrics`."""
+class DeadLetterCounters:
+    """Totals of records on their way to a dead letter topic."""
+
+    dead_letters: int = 0
+    dead_letter_failures: int = 0
+
+
+@dataclass
+class ErrorCounters(DeadLetterCounters):
+    """Totals of `task-error-metrics`, and the errors after which the task tries again."""
 
     failures: int = 0
     errors: int = 0
@@ -38,8 +46,6 @@ class ErrorCounters:
     retries: int = 0
     logged: int = 0
     last_error_ms: int = 0
-    dead_letters: int = 0
-    dead_letter_failures: int = 0
     retried: RetriedErrors = field(default_factory=RetriedErrors)
 
     def met(self) -> None:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.api.hosted_task import HostLostError
@@ -39,6 +39,13 @@ _MOST_FIGURES_FAILED = 5  # in a row, a second apart: a single failure may be a 
 Report = Callable[[TaskReport | LostTask], None]
 
 
+class _Failed(NamedTuple):
+    """The last failed instance: the commits until then, and when that was, on the monotonic clock."""
+
+    commits: int
+    at_s: float
+
+
 class TaskLife(ABC):
     """Runs one start of a task in its own thread, and reports its states."""
 
@@ -53,8 +60,7 @@ class TaskLife(ABC):
         self._report = report
         self._is_abandoned = False
         self._back_off = BackOff(self.control, _PAUSES_S)
-        self._commits_seen = 0
-        self._failed_s = 0.0  # when the last instance did, on the monotonic clock
+        self._failed = _Failed(0, 0.0)
         self._figures_failed = 0
         self._failure: BaseException | None = None  # raised outside the task's thread, and ends the task
         self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
@@ -152,23 +158,22 @@ class TaskLife(ABC):
 
         If something was committed since the last one, it is the first; returns whether it was.
         """
-        has_committed = self.counters.commits != self._commits_seen
+        has_committed = self.counters.commits != self._failed.commits
         if has_committed:
             self.counters.errors.retried.passed(_INSTANCE)
-        self._commits_seen = self.counters.commits
+        self._failed = _Failed(self.counters.commits, time.monotonic())
         if has_committed:
             self._back_off.passed()
         else:
             self._back_off.failed()
-        self._failed_s = time.monotonic()
         if self.counters.errors.retried.met(_INSTANCE, error):
             log.warning("task %s starts again: %s", self.spec.id, error)
         return has_committed
 
     def _goes_well(self) -> bool:
         """Say whether the newest instance has committed something, or has run for a while."""
-        is_older = time.monotonic() - self._failed_s > _WELL_AFTER_S
-        return self.counters.commits != self._commits_seen or (is_older and self.counters.state is RunState.RUNNING)
+        is_older = time.monotonic() - self._failed.at_s > _WELL_AFTER_S
+        return self.counters.commits != self._failed.commits or (is_older and self.counters.state is RunState.RUNNING)
 
     def _start(self, task: Any) -> None:
         """Call the `start` of the author's task. Raises FatalError instead of RetriableError if no instance has run.

@@ -185,5 +185,5 @@ def test_pages_show_that_a_task_retries_and_how_often_records_arrive(
     for shown in (listed, one):
         assert ">Retrying</span>" in shown
         assert "at least once" in shown
-    assert "stream · FileStreamSource · at least once" in listed
+    assert "stream · at least once · FileStreamSource" in listed
     assert "it is off; add the line" in one

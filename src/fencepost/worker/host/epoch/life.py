@@ -50,7 +50,6 @@ class EpochLife(FrameLife):
         self._work = EpochWork(self.membership, self._jobs, self.control, host.ends)
         self._logs = EpochLogs(spec)
         self._planner = EpochPlanner(self._connector, metadata_max_bytes)
-        self._lags: dict[TopicPartition, int] = {}  # at the last look, less what has been committed since
         self._wait_s = _POLL_S
 
     def _working_thread(self) -> threading.Thread:
@@ -181,7 +180,6 @@ class EpochLife(FrameLife):
             return None
         assert self.membership.input is not None
         offsets, ends = self._logs.look(self.membership.held, self.membership.input.partitions())
-        self._lags = {place: max(0, ends[place] - s.offset) for place, s in offsets.items()}
         if self._count_lags():
             self._report(RunState.RUNNING)
         plan = self._planner.plan(offsets, ends, now)
@@ -212,17 +210,15 @@ class EpochLife(FrameLife):
         self.counters.moved(*(sizes if self.spec.is_stream else [sum(sizes)]))  # a stream commits each range
         self.counters.poll_time_total_s += time.monotonic() - began_s
         self.counters.topics.update(each.topic for each in epoch.ranges)
-        for each in epoch.ranges:
-            self._lags[each.place] = max(0, self._lags.get(each.place, 0) - (each.end - each.start))
         self._count_lags()
         self._back_off.passed()
         self._report(RunState.RUNNING)
 
     def _count_lags(self) -> bool:
         """Count what is still to be read; returns whether that has changed."""
-        before, most = self.counters.lag_max, max(self._lags.values(), default=0)
-        self.counters.partition_count, self.counters.lag_max = len(self._lags), most
-        return before != most
+        before, lags = self.counters.lag_max, self._logs.lags(self.membership.held)
+        self.counters.partition_count, self.counters.lag_max = len(lags), max(lags, default=0)
+        return before != self.counters.lag_max
 
     def _close(self) -> None:
         self.membership.leave()

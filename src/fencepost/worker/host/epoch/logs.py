@@ -24,6 +24,7 @@ class EpochLogs:
     def __init__(self, spec: TaskSpec) -> None:
         self._spec = spec
         self._admin: Admin | None = None
+        self._ends: dict[TopicPartition, int] = {}
         self._doubts: Doubts[TopicPartition] = Doubts()  # logs that seem to end before the group's offset
         self._lowest = LowestEnds()  # of these
 
@@ -81,7 +82,12 @@ class EpochLogs:
             offsets[place] = held.offsets[place] = replace(
                 s, metadata=replace(s.metadata, topic_id=ids.get(place.topic))
             )
-        return offsets, {TopicPartition(*place): end for place, end in ends.items()}
+        self._ends = {TopicPartition(*place): end for place, end in ends.items()}
+        return offsets, self._ends
+
+    def lags(self, held: HeldPartitions) -> list[int]:
+        """Return how many records of each partition are to be read, by the ends at the last look."""
+        return [max(0, self._ends[p] - s.offset) for p, s in held.offsets.items() if p in self._ends]
 
     def close(self) -> None:
         admin, self._admin = self._admin, None

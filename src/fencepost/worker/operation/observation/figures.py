@@ -121,14 +121,14 @@ def figures_of(report: TaskReport, worker: str, slot: SlotFigures | None) -> Tas
         count("records_written"),
         count("lag_max") if SINKS_COUNTER in counters else None,
         time_ms("last_record_s", is_known=count("records_polled") > 0),
-        time_ms("last_commit_s", is_known=count("commits") > 0),
-        count("active_records") if is_running else 0,
-        time_ms("open_since_s", is_known=is_running),
         count("error_errors"),
         count("error_skipped"),
         count("error_dead_letters"),
         is_running and bool(counters.get(STANDS_STILL)),
         is_running and bool(counters.get(RETRYING)),
+        time_ms("last_commit_s", is_known=count("commits") > 0),
+        count("active_records") if is_running else 0,
+        time_ms("open_since_s", is_known=is_running),
         slot,
     )
 

@@ -10,31 +10,46 @@ from fencepost.task.channel.message import RunState
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset
 from fencepost.worker.host.epoch import planner as planner_module
+from fencepost.worker.host.epoch.held_partitions import HeldPartitions
 from fencepost.worker.host.epoch.life import EpochLife
+from fencepost.worker.host.epoch.logs import EpochLogs
 from fencepost.worker.host.epoch.planner import EpochPlanner
 
 PLACE = TopicPartition("t", 0)
 
 
+class Logs(EpochLogs):
+    """The log that a task has."""
+
+    def __init__(self, life: "Life") -> None:
+        self._life, self._ends = life, {}
+
+    def look(self, held: HeldPartitions, there: set[TopicPartition]) -> Any:
+        self._ends = {PLACE: self._life.end}
+        return dict(held.offsets), self._ends
+
+
 class Life(EpochLife):
-    """A task without a group and Spark: `offset` is the group's, `end` that of the log."""
+    """A task without a group and Spark: `end` is that of its log."""
 
     def __init__(self) -> None:
-        self.counters, self.offset, self.end = SinkCounters(), 0, 100
+        self.counters, self.end = SinkCounters(), 100
         self.reported: list[int] = []
-        self._lags = {}
         every: Any = SimpleNamespace(
             epoch_rows_max=1000, epoch_interval_ms=3_600_000, partition_rows_min=1, partition_wait_max_ms=0
         )
         self._planner = EpochPlanner(every, None)
-        self._logs: Any = SimpleNamespace(look=lambda *_: (self._offsets(), {PLACE: self.end}))
+        self._logs = Logs(self)
         self._reader: Any = SimpleNamespace(registry_conf=None)
-        self.membership: Any = SimpleNamespace(input=SimpleNamespace(partitions=set), held=None)
+        self.membership: Any = SimpleNamespace(
+            input=SimpleNamespace(partitions=set), held=HeldPartitions(dict, lambda: None)
+        )
         self._back_off: Any = SimpleNamespace(passed=lambda: None)
         self.spec: Any = SimpleNamespace(is_stream=False)
+        self.commit(0)
 
-    def _offsets(self) -> dict[TopicPartition, EpochOffset]:
-        return {PLACE: EpochOffset(self.offset, EpochMetadata(1))}
+    def commit(self, offset: int) -> None:
+        self.membership.held.offsets[PLACE] = EpochOffset(offset, EpochMetadata(1))
 
     def _report(self, state: RunState, trace: str | None = None) -> None:
         self.reported.append(self.counters.lag_max)
@@ -55,6 +70,7 @@ def test_lag_of_an_epoch_that_is_committed_is_over() -> None:
     life = Life()
     plan = life._next()
     assert plan is not None
+    life.commit(100)
     life._ended(plan.epoch, 0.0)
     assert life.reported == [100, 0]
 
@@ -63,8 +79,9 @@ def test_lag_is_reported_when_it_grows_before_the_next_epoch_is_due() -> None:
     life = Life()
     plan = life._next()
     assert plan is not None
+    life.commit(100)
     life._ended(plan.epoch, 0.0)
-    life.offset, life.end = 100, 130
+    life.end = 130
     assert life._next() is None
     assert life._next() is None
     assert life.reported == [100, 0, 30]
