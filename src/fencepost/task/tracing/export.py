@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased,
 from opentelemetry.trace import Tracer
 from opentelemetry.util.re import parse_env_headers
 
-from fencepost._version import __version__
+from fencepost import __version__
 from fencepost.task.channel.tracing_spec import TracingSpec
 from fencepost.telemetry.secret import hold
 
