@@ -6,6 +6,7 @@ from fencepost.config.setting import LOW, MEDIUM, Config, Type, setting
 
 _ACCEPTED = "accepted"
 BASIC_EXTENSION = "BasicAuthSecurityRestExtension"
+_NO_PROTECTION = ("DebeziumConnectRestExtension", "ReplicatorMonitoringExtension")  # they only add resources
 
 
 class RestConfig(Config):
@@ -49,7 +50,8 @@ class RestConfig(Config):
         default=[],
         importance=LOW,
         doc="Extensions of Kafka Connect's REST API. BasicAuthSecurityRestExtension is built in; a file that names any "
-        "other is refused, unless `rest.unprotected` accepts it.",
+        "other is refused, unless `rest.unprotected` accepts it. Debezium's and Replicator's protect nothing: they are "
+        "ignored.",
     )
     rest_unprotected: str = setting(
         "rest.unprotected",
@@ -87,10 +89,18 @@ class RestConfig(Config):
     def unprotected(self) -> dict[str, str]:
         """Return the keys that would protect the REST API in Kafka Connect and cannot here, with the reasons."""
         found = {}
-        others = [name for name in self.rest_extension_classes if name.rpartition(".")[2] != BASIC_EXTENSION]
+        others = [
+            name for name in self.rest_extension_classes if _short(name) not in (BASIC_EXTENSION, *_NO_PROTECTION)
+        ]
         if others:
             found[RestConfig.key_of("rest_extension_classes")] = f"this worker has no extension {others[0]}"
         return found
+
+    def missing_extensions(self) -> list[str]:
+        """Return a text for each extension of the file that protects nothing, and is not here."""
+        names = [_short(name) for name in self.rest_extension_classes if _short(name) in _NO_PROTECTION]
+        key = RestConfig.key_of("rest_extension_classes")
+        return [f"Ignoring '{key}': there is no {name} here" for name in names]
 
     def unprotected_faults(self) -> list[str]:
         """Return a fault for each of them, unless the file accepts it."""
@@ -135,3 +145,7 @@ class RestConfig(Config):
             host = default_host
         port = self.rest_advertised_port or chosen.port or bound_port or 0
         return f"{chosen.scheme}://{bracketed(host)}:{port}/"
+
+
+def _short(class_name: str) -> str:
+    return class_name.rpartition(".")[2]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from fencepost.config.annotation import Secret as Secret
 from fencepost.config.annotation import Shape, shape_of
@@ -227,6 +227,14 @@ class Config:
         faults = faults or self.check_together()
         if faults:
             raise ConfigError(faults)  # E12
+
+    @classmethod
+    def unchecked(cls, properties: Mapping[str, object]) -> Self:
+        """Return settings that are right by themselves, whatever `check_together` says of them. Raises ConfigError."""
+        made = cls.__new__(cls)
+        made.originals = dict(properties)
+        made._values = {key: _value_of(declared, properties) for key, declared in cls._settings.items()}
+        return made
 
     @classmethod
     def settings(cls) -> dict[str, Setting]:

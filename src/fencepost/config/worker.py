@@ -236,6 +236,7 @@ class WorkerConfig(
         if any(key.startswith(_METRICS_CONTEXT) for key in self.originals):
             found.append(f"Ignoring '{_METRICS_CONTEXT}*': metrics are handed to no reporter")
         found += (f"Ignoring '{key}': {why}" for key, why in self.unprotected().items())
+        found += self.missing_extensions()
         if self.roles_file is not None:
             found += self.unlimited()
         if self.accepts_body_signatures:
@@ -314,4 +315,9 @@ _IGNORED = {
     "config.storage.partitions": "the config topic always has one partition",
     "internal.key.converter": "internal topics are always written as JSON without schemas",
     "internal.value.converter": "internal topics are always written as JSON without schemas",
+    "internal.key.converter.schemas.enable": "internal topics are always written as JSON without schemas",
+    "internal.value.converter.schemas.enable": "internal topics are always written as JSON without schemas",
+    "rest.host.name": "Kafka Connect ignores it since version 3: name the address in listeners, http://HOST:PORT",
+    "rest.port": "Kafka Connect ignores it since version 3: name the port in listeners, http://HOST:PORT",
+    "offset.storage.file.filename": "only workers of Kafka Connect that run alone have it; offsets are in a topic",
 }

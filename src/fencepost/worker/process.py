@@ -171,12 +171,12 @@ def _metrics(
 
 def _set_up_process(config: WorkerConfig) -> None:
     """Give this process its plug-ins, the limit of connectors' files and the secrets to hide. Raises ConfigError."""
-    _require_names(config)
+    require_names(config)
     limit_files(config)
     hold_given_secrets({key: str(value) for key, value in config.originals.items()})
 
 
-def _require_names(config: WorkerConfig) -> None:
+def require_names(config: WorkerConfig) -> None:
     """Raise ConfigError for all classes that the worker's file names and that cannot be used."""
     plugins = read_plugin_path(config.plugin_path or (), config.java_options, config.plugin_disabled)
     faults: list[str] = []

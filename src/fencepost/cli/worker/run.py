@@ -58,7 +58,7 @@ def run_worker(path: Path) -> int:
     try:
         find_java()
         keep_from_connectors([str(path)])
-        return serve_worker(Driver(WorkerConfig(read_worker_file(path))))
+        return serve_worker(Driver(_worker_config(read_worker_file(path))))
     except ConfigError as error:
         return refused(f"{path}: the worker cannot start with these settings:", error)
     except EmbeddedKafkaError as error:
@@ -85,6 +85,16 @@ def run_dev(
         return _without_kafka(error)
 
 
+def _worker_config(properties: dict[str, str]) -> WorkerConfig:
+    """Return the settings of a worker. Raises ConfigError with all that is wrong, in any part of it."""
+    try:
+        return WorkerConfig(properties)
+    except ConfigError as error:
+        from fencepost.cli.worker.faults import with_all_faults  # and all of a worker, for which no right file waits
+
+        raise with_all_faults(error, properties) from None
+
+
 def _without_kafka(error: EmbeddedKafkaError) -> int:
     """Print why there is neither a Java nor a Kafka. Returns the exit code."""
     if is_json():
@@ -99,7 +109,7 @@ def _serve_dev(kafka: EmbeddedKafka, properties: dict[str, str]) -> int:
     Raises EmbeddedKafkaError, and ConfigError for settings that it cannot serve.
     """
     # Spark's JVM needs to know nothing about Kafka, whose port is known when it has started.
-    with launched(Driver(WorkerConfig({_BOOTSTRAP: "127.0.0.1:0", **properties}))) as driver:
+    with launched(Driver(_worker_config({_BOOTSTRAP: "127.0.0.1:0", **properties}))) as driver:
         threading.Thread(target=_import_serve, name="imports").start()
         with kafka:
             announce("Kafka", kafka.bootstrap_servers)

@@ -13,6 +13,7 @@ from types import FrameType
 
 from starlette.types import ASGIApp
 
+from fencepost.cli.worker.faults import faults_of
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.cluster.tls import peer_context, server_context
 from fencepost.config.errors import ConfigError, collected
@@ -76,7 +77,7 @@ def _serve(
     access = collected(lambda: access_of(config), None, faults)
     process = collected(lambda: WorkerProcess(config, url, driver, declared), None, faults)
     if access is None or process is None:
-        raise ConfigError(faults)
+        raise ConfigError([*dict.fromkeys((*faults, *faults_of(config)))])
     for text in exposures(config, access):
         log.warning("%s", text)
     server = _listening(config, _endpoints(config, access, process.operations))
