@@ -40,6 +40,7 @@ def pages() -> dict[str, str]:
         "worker-settings.md": _page(_worker_settings()),
         "connector-settings.md": _page(_connector_settings()),
         "spark-reader.md": _page(_spark_reader()),
+        "spark-writer.md": _page(_spark_writer()),
         "rest.md": _page(_rest()),
         "metrics.md": _page(_metrics()),
         "cli.md": _page(_cli()),
@@ -261,8 +262,49 @@ def _spark_reader() -> Iterator[str]:
         "rejected here, too, and so are options that are not in the table. Option names are not case-sensitive. "
         "[Read Kafka from Spark](../how-to/read-kafka-from-spark.md) has examples."
     )
+    yield from _options(KafkaReadConfig)
+
+
+_COLUMNS = (
+    ("`value`", "string or binary", "The value. A null is written as a tombstone."),
+    ("`key`", "string or binary", "The key. Rows with the same key go to the same partition, as with Java's producer."),
+    ("`topic`", "string", "The topic of the row, if option `topic` is not set. A row without one fails the write."),
+    ("`partition`", "int", "The partition of the topic. Null: by the key."),
+    ("`headers`", "array<struct<key:string,value:binary>>", "The headers."),
+)
+
+
+def _spark_writer() -> Iterator[str]:
+    from fencepost.spark.direct_write.options import WriterConfig
+
+    yield "# Options and columns of the Spark writer"
+    yield from _paragraph(_about(WriterConfig))
+    yield from _paragraph(
+        "`kafka.*` options are producer settings with their Java names; `kafka.bootstrap.servers` is required. Options "
+        "that are not in the table are refused. Every partition of the frame is a transaction: "
+        "[what that guarantees](../delivery-guarantees.md#direct-writes-dfwriteformatfencepost). "
+        "[Write Kafka from Spark](../how-to/write-kafka-from-spark.md) has examples."
+    )
+    yield from _options(WriterConfig)
+    yield from ("", "## Modes")
+    yield from _paragraph(
+        'Rows are appended, as by Spark\'s own Kafka sink: `mode("append")`, or no mode in a program that imports '
+        "`fencepost.spark.datasource`. Elsewhere Spark refuses a write without a mode. `overwrite` and `ignore` are "
+        "refused everywhere."
+    )
+    yield from ("", "## Columns")
+    yield from _paragraph(
+        "The columns are those of Spark's own Kafka sink. Other columns beside `value` are refused. A frame without a "
+        "column `value` is written as JSON: each row is an object of all its columns, and needs option `topic`."
+    )
+    yield from ("", "| column | type | meaning |", "|---|---|---|")
+    for cells in _COLUMNS:
+        yield f"| {' | '.join(map(_escaped, cells))} |"
+
+
+def _options(config: type[Config]) -> Iterator[str]:
     yield from ("", "| option | type | default | valid values | meaning |", "|---|---|---|---|---|")
-    for one in KafkaReadConfig.settings().values():
+    for one in config.settings().values():
         valid = one.check.text if one.check else ", ".join(one.recommended)
         cells = (f"`{one.key}`", one.kind.value.lower(), _default(one), _escaped(valid), _escaped(_meaning(one)))
         yield f"| {' | '.join(cells)} |"

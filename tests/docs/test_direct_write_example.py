@@ -16,7 +16,7 @@ from support.quick import spark_properties
 
 def test_the_example_of_a_dataframe_runs_as_it_is_shown(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Without `PYSPARK_PYTHON` in the environment, Spark's workers would be of whatever Python is in the path."""
-    [text] = [b.text for b in blocks("python") if b.page == ROOT / "README.md" and "FencepostDataSource" in b.text]
+    [text] = [b.text for b in blocks("python") if b.page == ROOT / "README.md" and 'format("fencepost")' in b.text]
     program = tmp_path / "prices.py"
     program.write_text(text.replace("localhost:9092", kafka.bootstrap_servers))
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.ensure("prices", partitions=1, replication=1)

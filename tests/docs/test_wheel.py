@@ -188,7 +188,15 @@ class _User:
 
 def _sources() -> set[str]:
     """Return what Git knows of the package, or would take."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src/fencepost"]
+    command = [
+        "git",
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+        "src/fencepost",
+        "src/pyspark_fencepost",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"Git does not tell what belongs to the package: {done.stderr}")

@@ -2,11 +2,14 @@
 
 Reading is `spark.kafka_read`. A direct write works in any Spark session:
 
-    spark.dataSource.register(FencepostDataSource)
-    (df.write.format("fencepost").mode("append")
+    import fencepost.spark.datasource  # counts partitions, and compares the rows of a rerun
+
+    (df.write.format("fencepost")
        .option("kafka.bootstrap.servers", "localhost:9092").option("topic", "prices")
-       .option("write.id", "prices-2026-11-21").option("write.partitions", 4)
+       .option("write.id", "prices-2026-11-21")
        .save())
+
+Spark finds the data source by its name, through the package `pyspark_fencepost`.
 
 Each partition is one transaction. With `write.id` a rerun skips what is committed, whatever happened in between, after
 it has compared the rows: if rows, partitions or order differ, it fails and writes nothing. Without `write.id` the write
@@ -22,7 +25,7 @@ reads. It asks the worker for everything else, including secrets (E11).
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyspark
 from pyspark import TaskContext
@@ -135,6 +138,15 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
         from fencepost.spark.kafka_read.options import KafkaReadConfig
 
         return KafkaReadConfig.of({k: str(v) for k, v in self.options.items()})
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> NoReturn:  # noqa: N802
+        """Refuse a stream, and say what to write instead."""
+        raise ConfigError(
+            "writeStream cannot write to Kafka by itself yet. Write each micro-batch with foreachBatch, which is "
+            "exactly once if write.id has its number: frame.writeStream.foreachBatch(lambda batch, n: batch.write"
+            '.format("fencepost").option("kafka.bootstrap.servers", …).option("topic", …).option("write.id", '
+            'f"prices-{n}").save()).option("checkpointLocation", …).start(), with `import fencepost.spark.datasource`'
+        )
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         """Check options and columns before any row is read. Raises ConfigError."""
@@ -255,12 +267,13 @@ class DirectWriter(_Writer):
     """A direct write, `df.write.format("fencepost")`: see the module."""
 
     def __init__(self, options: Mapping[str, str], names: list[str], columns: str) -> None:
-        from fencepost.spark.direct_write.options import DirectWriteOptions
+        from fencepost.spark.direct_write.options import DirectWriteOptions, WriterConfig
         from fencepost.spark.direct_write.plan import plan_write
 
         super().__init__(options, names)
-        self.parsed = DirectWriteOptions.parse(options)
-        RecordMaker(names, self.parsed.topic)
+        config = WriterConfig.of(options)
+        RecordMaker(names, config.topic)
+        self.parsed = DirectWriteOptions.of(config)
         self.plan = plan_write(self.parsed, columns)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:

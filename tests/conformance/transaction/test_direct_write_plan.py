@@ -1,5 +1,6 @@
 """How a direct write checks the topic of its markers before it writes anything."""
 
+import time
 from typing import Any
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 from fencepost.config import ConfigError
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.spark.direct_write.options import DirectWriteOptions
 from fencepost.spark.direct_write.plan import plan_write
+from support.worker import free_port
 
 
 @pytest.fixture
@@ -36,3 +39,12 @@ def test_a_compacted_topic_of_markers_is_made_or_taken(kafka: EmbeddedKafka, opt
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     assert admin.configs.get(options.offsets_topic)["cleanup.policy"] == "compact"
     assert plan_write(options, "struct<value:string>").markers == {}
+
+
+def test_brokers_that_are_away_are_named_before_anything_else_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.kafka.admin.client._ANSWER_S", 0.2)
+    given = {"topic": "t", "kafka.bootstrap.servers": f"127.0.0.1:{free_port()}"}
+    began_s = time.monotonic()
+    with pytest.raises(KafkaUnavailableError, match=given["kafka.bootstrap.servers"]):
+        plan_write(DirectWriteOptions.parse(given), "struct<value:string>")
+    assert time.monotonic() - began_s < 20  # the other requests wait for 30 s

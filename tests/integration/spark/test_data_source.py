@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyspark
 import pytest
+from page import blocks
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
@@ -39,12 +41,10 @@ def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
 
 @pytest.fixture
 def write(kafka: EmbeddedKafka, topic: str) -> Write:
-    def write_frame(frame: Any, **options: str) -> None:
+    def write_frame(frame: Any, mode: str = "append", **options: str | None) -> None:
         named = {k.replace("_", "."): v for k, v in options.items()}
-        writer = (
-            frame.write.format("fencepost").mode("append").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-        )
-        writer.options(**({"topic": topic} | named)).save()
+        writer = frame.write.format("fencepost").mode(mode).option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+        writer.options(**{key: value for key, value in ({"topic": topic} | named).items() if value is not None}).save()
 
     return write_frame
 
@@ -68,8 +68,32 @@ def test_rerun_is_refused_when_the_frame_has_other_partitions(runtime: SparkRunt
     write(frame, write_id=topic, write_partitions="2")
     with pytest.raises(Exception, match=r"was begun with write.partitions=2, and now it is 1"):
         write(frame.coalesce(1), write_id=topic, write_partitions="1")
-    with pytest.raises(Exception, match=r"option write.partitions is missing"):
-        write(frame, write_id=topic)
+
+
+def test_partitions_are_counted_and_a_rerun_is_compared_when_no_number_is_given(
+    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
+) -> None:
+    """Also with Spark's own mode, which means "append" here as in its own Kafka sink."""
+    frame = runtime.session.range(0, 300, 1, 3).selectExpr("cast(id as string) as value")
+    for _ in range(2):
+        write(frame, mode="errorifexists", write_id=topic)
+        assert sorted(int(value) for _, value in read(topic)) == list(range(300))
+    with pytest.raises(Exception, match=r"was begun with write.partitions=3, and now it is 2"):
+        write(frame.coalesce(2), write_id=topic)
+
+
+def test_rows_go_to_the_topics_that_their_column_names(
+    kafka: EmbeddedKafka, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
+) -> None:
+    other = f"{topic}-other"
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(other, partitions=1, replication=1)
+    names = f"if(id % 2 = 0, '{topic}', '{other}') as topic"
+    frame = runtime.session.range(4).selectExpr(names, "cast(id as string) as value")
+    write(frame, topic=None)
+    assert sorted(value for _, value in read(topic)) == [b"0", b"2"]
+    assert sorted(value for _, value in read(other)) == [b"1", b"3"]
+    write(frame, topic=other)
+    assert (len(read(topic)), len(read(other))) == (2, 6)
 
 
 @pytest.mark.parametrize("declared", ["4", "1"])
@@ -159,7 +183,7 @@ def test_rows_are_committed_in_parts_when_asked(
         ({"topic": "t", "nonsense": "1"}, "'x' as value", "option nonsense is unknown"),
         ({"topic": "t"}, "1 as value", "column value is int: it must be string or binary"),
         ({"topic": "t"}, "'x' as value, 1 as other", "column other is not allowed in a frame with value"),
-        ({"topic": "t", "rows_per_commit": "x"}, "'x' as value", "option rows.per.commit is x"),
+        ({"topic": "t", "rows_per_commit": "x"}, "'x' as value", "Invalid value x for configuration rows.per.commit"),
         (
             {"topic": "t", "producer_client": "java"},
             "'x' as value",
@@ -177,3 +201,46 @@ def test_bad_options_are_refused_with_their_name(
 ) -> None:
     with pytest.raises(Exception, match=message):
         write(runtime.session.sql(f"select {columns}"), **options)
+
+
+@pytest.mark.skipif(pyspark.__version__ < "4.2", reason="streams from Kafka need Spark 4.2, as the page says")
+def test_the_examples_of_writing_run_as_they_are_shown(
+    kafka: EmbeddedKafka, runtime: SparkRuntime, read: Callable[[str], list[Any]], tmp_path: Path
+) -> None:
+    """With a batch whose stream fails after it is written: Spark repeats it."""
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    for name in ("prices", "even", "odd", "orders", "shouted"):
+        admin.topics.ensure(name, partitions=1, replication=1)
+    orders = runtime.session.range(6).selectExpr("concat('order-', id) as value")
+    orders.write.format("fencepost").options(**_to(kafka, "orders")).save()
+    names: dict[str, Any] = {}
+    for block in blocks("python"):
+        if block.page.name == "write-kafka-from-spark.md":
+            text = block.text.replace("localhost:9092", kafka.bootstrap_servers)
+            exec(text.replace("shouted.checkpoint", str(tmp_path / "checkpoint")), names)
+    assert len(read("prices")) == 1000
+    assert [int(key or b"") for key, _ in read("odd")] == [1, 3, 5, 7, 9]
+    shouted = [f"ORDER-{n}".encode() for n in range(6)]
+    assert sorted(value for _, value in read("shouted")) == shouted
+    [commit] = (tmp_path / "checkpoint/commits").glob("0")
+    commit.unlink()
+    _again(runtime, kafka, names["write_batch"], tmp_path / "checkpoint")
+    assert sorted(value for _, value in read("shouted")) == shouted
+
+
+def _to(kafka: EmbeddedKafka, topic: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": topic}
+
+
+def _again(runtime: SparkRuntime, kafka: EmbeddedKafka, write_batch: Any, checkpoint: Path) -> None:
+    """Run the page's query again, as after a failure before the commit of its batch."""
+    [text] = [b.text for b in blocks("python") if "shouted.checkpoint" in b.text]
+    text = text.replace("localhost:9092", kafka.bootstrap_servers).replace("shouted.checkpoint", str(checkpoint))
+    exec(text, {"spark": runtime.session, "write_batch": write_batch})
+
+
+def test_a_stream_is_refused_when_it_starts(runtime: SparkRuntime, kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    rows = runtime.session.readStream.format("rate").load().selectExpr("cast(value as string) as value")
+    writer = rows.writeStream.format("fencepost").options(**_to(kafka, "t"))
+    with pytest.raises(Exception, match="Write each micro-batch with foreachBatch"):
+        writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination(60)

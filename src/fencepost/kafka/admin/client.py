@@ -12,6 +12,8 @@ from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.record import TopicPartition
 
+_ANSWER_S = 8.0
+
 
 class Admin:
     """One cluster, as the principal of `conf` (librdkafka's names) may see and change it. Thread-safe.
@@ -38,6 +40,19 @@ class Admin:
         """Close the connections. Idempotent; another request connects again."""
         for each in (self._requests.client, self.groups, self.transactions):
             each.close()
+
+
+def answering_admin(conf: Mapping[str, Any]) -> Admin:
+    """Return the requests of a cluster once one of its brokers has answered, which people wait for.
+
+    Raises KafkaUnavailableError after eight seconds.
+    """
+    first = Admin(conf, timeout_s=_ANSWER_S)
+    try:
+        first.cluster_id()
+    finally:
+        first.close()
+    return Admin(conf)
 
 
 def existing_ends(

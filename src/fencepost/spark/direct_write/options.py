@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.api import FatalError
-from fencepost.config import ConfigError
+from fencepost.config import Config, ConfigError, at_least, setting
 from fencepost.kafka.setting.client_settings import client_faults
 from fencepost.kafka.setting.table import AUTO, BATCH, CLIENT, CLIENTS, JAVAS_PARTITIONER, LIBRDKAFKA, ClientKind
 from fencepost.kafka.setting.translation import translate
@@ -17,14 +17,77 @@ COMPARE_OPTION = "fencepost.compare"
 COMPARED_OPTION = "fencepost.compared"
 """The file with the result of an earlier comparison."""
 
-_CLIENT_OPTION = "producer.client"
-_OPTIONS = ("topic", "write.id", "write.partitions", "offsets.topic", "rows.per.commit", _CLIENT_OPTION)
+_KAFKA, _SERVERS = "kafka.", "bootstrap.servers"
 # A partition is one transaction; the broker's own limit (transaction.max.timeout.ms) is 15 minutes by default.
 _TRANSACTION_MS = "900000"
 
 
 class WritePartitionsError(FatalError):
     """The frame has more or fewer partitions than `write.partitions` says."""
+
+
+class WriterConfig(Config):
+    """The options of `df.write.format("fencepost")`, which appends the rows of a DataFrame to Kafka topics."""
+
+    topic: str | None = setting(
+        "topic", default=None,
+        doc="The topic that rows are written to. Unset: the frame has a column `topic`, and a column `value`. If both "
+        "are given, the option counts.",
+    )  # fmt: skip
+    write_id: str | None = setting(
+        "write.id", default=None,
+        doc="A name for this write. Under the same name it can be run again, and no row is written twice. Unset: a "
+        "rerun writes all rows again.",
+    )  # fmt: skip
+    write_partitions: int | None = setting(
+        "write.partitions", default=None, check=at_least(1),
+        doc="With write.id: the frame's number of partitions. Unset: `save()` counts them, in a program that imports "
+        "`fencepost.spark.datasource`; another program has to set it.",
+    )  # fmt: skip
+    offsets_topic: str = setting(
+        "offsets.topic",
+        default="fencepost-writes",
+        doc="The compacted topic in which each transaction records what it has written. Created if it is missing.",
+    )
+    rows_per_commit: int = setting(
+        "rows.per.commit", default=0, check=at_least(0),
+        doc="Commit a partition in parts of this number of rows. 0: each partition is one transaction.",
+    )  # fmt: skip
+    producer_client: str = setting(
+        "producer.client", default=AUTO,
+        doc="The client that writes rows: `batch`, which is faster, or `librdkafka`, which waits for brokers that are "
+        "away; `auto` is `librdkafka`.",
+    )  # fmt: skip
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> "WriterConfig":
+        """Parse the options. Raises ConfigError, which names the option."""
+        known = (*cls.settings(), COMPARE_OPTION, COMPARED_OPTION)
+        unknown = [key for key in options if not key.startswith(_KAFKA) and key not in known]
+        if unknown:
+            raise ConfigError(f"option {unknown[0]} is unknown; use one of {', '.join(cls.settings())} or kafka.*")
+        return cls(options)
+
+    def check_together(self) -> list[str]:
+        """Check the settings of Kafka's clients."""
+        kafka, client = self.kafka, self.key_of("producer_client")
+        if "client" in kafka:
+            return [f"option kafka.client is not a client setting: set {client} instead"]
+        if _SERVERS not in kafka:
+            return [f"option kafka.{_SERVERS} is missing: set it to the brokers to write to"]
+        if self.client not in CLIENTS:
+            return [f"option {client} is {self.producer_client}: it must be one of {', '.join(CLIENTS)}"]
+        faults = client_faults({**kafka, "client": self.client})
+        return [f"option kafka.{key}: {why}: remove it, or set {client} to {LIBRDKAFKA}" for key, why in faults.items()]
+
+    @property
+    def kafka(self) -> dict[str, str]:
+        return {key: str(value) for key, value in self.with_prefix(_KAFKA).items()}
+
+    @property
+    def client(self) -> str:
+        """Return which client writes the rows. `auto` means librdkafka, which waits for unreachable brokers."""
+        return self.producer_client.strip().lower()
 
 
 @dataclass(frozen=True)
@@ -44,31 +107,28 @@ class DirectWriteOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "DirectWriteOptions":
         """Parse and check the options. Raises ConfigError, which names the option."""
-        kafka = {k[len("kafka.") :]: v for k, v in options.items() if k.startswith("kafka.")}
-        known = (*_OPTIONS, COMPARE_OPTION, COMPARED_OPTION)
-        unknown = [k for k in options if not k.startswith("kafka.") and k not in known]
-        if unknown:
-            raise ConfigError(f"option {unknown[0]} is unknown; use one of {', '.join(_OPTIONS)} or kafka.*")
-        if "client" in kafka:
-            raise ConfigError(f"option kafka.client is not a client setting: set {_CLIENT_OPTION} instead")
-        if "bootstrap.servers" not in kafka:
-            raise ConfigError("option kafka.bootstrap.servers is missing: set it to the brokers to write to")
-        has_id = "write.id" in options
-        if has_id and "write.partitions" not in options:
+        return cls.of(WriterConfig.of(options))
+
+    @classmethod
+    def of(cls, config: WriterConfig) -> "DirectWriteOptions":
+        """Return the options of a write. Raises ConfigError if the number of partitions is missing."""
+        partitions = config.key_of("write_partitions")
+        if config.write_id is not None and config.write_partitions is None:
             raise ConfigError(
-                "option write.partitions is missing: with write.id, set it to the frame's number of partitions "
-                "(df.coalesce(4) and write.partitions=4), because a rerun must have the same partitions"
+                f"option {partitions} is missing, and a task of a write with {config.key_of('write_id')} cannot ask "
+                "Spark for it: put `import fencepost.spark.datasource` into the program that calls df.write, and "
+                f"save() counts the partitions; or cut the frame, df.coalesce(4), and set {partitions}=4"
             )
         return cls(
-            topic=options.get("topic"),
-            write_id=options["write.id"] if has_id else uuid.uuid4().hex,
-            partitions=_number("write.partitions", options["write.partitions"], 1) if has_id else None,
-            offsets_topic=options.get("offsets.topic", "fencepost-writes"),
-            rows_per_commit=_number("rows.per.commit", options.get("rows.per.commit", "0"), 0),
-            compare=_path(options.get(COMPARE_OPTION)),
-            compared=_path(options.get(COMPARED_OPTION)),
-            client=_client(options.get(_CLIENT_OPTION, AUTO), kafka),
-            kafka=kafka,
+            topic=config.topic,
+            write_id=uuid.uuid4().hex if config.write_id is None else config.write_id,
+            partitions=None if config.write_id is None else config.write_partitions,
+            offsets_topic=config.offsets_topic,
+            rows_per_commit=config.rows_per_commit,
+            compare=_path(config.originals.get(COMPARE_OPTION)),
+            compared=_path(config.originals.get(COMPARED_OPTION)),
+            client=config.client,
+            kafka=config.kafka,
         )
 
     @property
@@ -88,22 +148,5 @@ class DirectWriteOptions:
         return self.conf(ClientKind.PRODUCER) | ({CLIENT: BATCH} if self.client == BATCH else {})
 
 
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text else None
-
-
-def _client(text: str, kafka: Mapping[str, str]) -> str:
-    """Return which client writes the rows. `auto` means librdkafka, which waits for unreachable brokers by itself."""
-    client = text.strip().lower()
-    if client not in CLIENTS:
-        raise ConfigError(f"option {_CLIENT_OPTION} is {text}: it must be one of {', '.join(CLIENTS)}")
-    faults = client_faults({**kafka, "client": client})
-    for key, why in faults.items():
-        raise ConfigError(f"option kafka.{key}: {why}: remove it, or set {_CLIENT_OPTION} to {LIBRDKAFKA}")
-    return client
-
-
-def _number(name: str, text: str, low: int) -> int:
-    if not text.strip().isdigit() or int(text) < low:
-        raise ConfigError(f"option {name} is {text}: it must be a whole number, {low} or more")
-    return int(text)
+def _path(text: object) -> Path | None:
+    return Path(str(text)) if text else None

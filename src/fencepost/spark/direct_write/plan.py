@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 
 from fencepost.api import FatalError
-from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.client import answering_admin
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.setting.table import ClientKind
@@ -87,10 +87,11 @@ def plan_write(options: DirectWriteOptions, columns: str) -> WritePlan:
         ComparisonNeededError: Something is committed, and must be compared first.
         NothingLeftError: Everything is committed, and was compared.
         OvertakenError: Another run began since the comparison.
+        KafkaUnavailableError: No broker answers.
         ConfigError: The topic of markers is not compacted. If a marker were deleted, a rerun would not know what is
             written.
     """
-    ensure_compacted(Admin(options.conf(ClientKind.ADMIN)), _markers_topic(options.offsets_topic))
+    ensure_compacted(answering_admin(options.conf(ClientKind.ADMIN)), _markers_topic(options.offsets_topic))
     plan, journal = _begin(options, columns)
     before = journal.before.get(options.write_id)
     known = journal.markers.get(options.write_id, {})
@@ -212,8 +213,8 @@ def _expected(
     if options.compared is None:
         raise ComparisonNeededError(
             f"{len(markers)} partitions of write.id {options.write_id} are committed, in whole or in part, and must "
-            "be compared with the current rows. PySpark's df.write…save() does so by itself in the process that "
-            "imported FencepostDataSource: use it for this write"
+            "be compared with the current rows. PySpark's df.write…save() does so by itself: put `import "
+            "fencepost.spark.datasource` into the program that calls it"
         )
     compared = orjson.loads(options.compared.read_bytes())
     if before is None or compared["run"] != before.run:

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrameWriter
 
 from fencepost.api import FatalError
-from fencepost.spark.direct_write.frame_cut import with_counted_partitions
+from fencepost.spark.direct_write.frame_cut import appending, with_counted_partitions
 from fencepost.spark.direct_write.options import COMPARE_OPTION, COMPARED_OPTION
 
 
@@ -39,7 +39,7 @@ def _comparing(save: Callable[..., None]) -> Callable[..., None]:
         self.mode(mode).options(**options)
         if format is not None:
             self.format(format)
-        writer = with_counted_partitions(self)
+        writer = with_counted_partitions(appending(self))
         try:
             save(writer, path, None, None, *more)
         except Exception as error:

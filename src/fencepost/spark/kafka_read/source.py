@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from fencepost.config import ConfigError
-from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.client import answering_admin
 from fencepost.kafka.admin.topics import Topic
 from fencepost.kafka.read.doubt import sure_ends
 from fencepost.kafka.read.loss import report_loss
@@ -40,7 +40,7 @@ class KafkaSource:
             log.warning(warning)
         self._config = config
         self._choice = config.choice
-        self._admin = Admin(config.admin_conf())
+        self._admin = answering_admin(config.admin_conf())
 
     def close(self) -> None:
         """Idempotent."""
