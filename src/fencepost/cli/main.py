@@ -28,6 +28,7 @@ from fencepost.cli.new.command import app as new_app
 from fencepost.cli.offsets.command import app as offsets_app
 from fencepost.cli.password import hash_password
 from fencepost.cli.plugin.command import app as plugin_app
+from fencepost.cli.topic.command import app as topic_app
 from fencepost.cli.validate.command import validate
 from fencepost.cli.worker.command import dev, worker
 from fencepost.config import ConfigError
@@ -47,6 +48,7 @@ app.add_typer(mirror_app, name="mirror")
 app.add_typer(new_app, name="new")
 app.add_typer(offsets_app, name="offsets")
 app.add_typer(plugin_app, name="plugin")
+app.add_typer(topic_app, name="topic")
 
 
 def _print_version(is_given: bool) -> None:

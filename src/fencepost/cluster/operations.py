@@ -34,6 +34,7 @@ from fencepost.cluster.info import (
 )
 from fencepost.cluster.lineage import Lineage
 from fencepost.cluster.log_events import LogEvents, LogQuery, WorkersEvents
+from fencepost.cluster.topic_records import TopicOperations
 from fencepost.config.raw import RawConfig
 
 REQUEST_S = 90.0
@@ -195,6 +196,10 @@ class PluginOperations(Protocol):
 
 class ClusterOperations(Protocol):
     """Operations that concern all workers of the group."""
+
+    @property
+    def topics(self) -> TopicOperations:
+        """Return what may be asked about topics of the workers' Kafka."""
 
     def locate(self, place: Place) -> str | None:
         """Return the URL of the worker that is responsible for `place` now; None if there is none. Never raises."""

@@ -124,7 +124,7 @@ def read_page(
         browser.topic,
         letters,
         sum(one.unnamed for one in found.values()),
-        _text_of(everywhere) if has_older else None,
+        text_of(everywhere) if has_older else None,
     )
 
 
@@ -183,7 +183,7 @@ class _Reading:
         window, most_bytes = _Window(deque(maxlen=self.limit)), left.size_bytes // 2
         for record in self.browser.read({self.partition: (start, end)}):
             window.records += 1
-            window.size_bytes += _size(record)
+            window.size_bytes += size_of(record)
             is_long = window.records > left.records or window.size_bytes > most_bytes or left.is_late
             if is_long and record.offset + 1 < end:
                 window.is_whole = False
@@ -199,7 +199,8 @@ class _Reading:
         return window
 
 
-def _size(record: TopicRecord) -> int:
+def size_of(record: TopicRecord) -> int:
+    """Return how many bytes a record holds."""
     headers = sum(len(name) + len(data or b"") for name, data in record.headers)
     return len(record.key or b"") + len(record.value or b"") + headers
 
@@ -221,5 +222,6 @@ def places(text: str | None) -> dict[int, int]:
         raise ConfigError(f"before={text}: it is not the `older` of an earlier answer") from None
 
 
-def _text_of(places: Mapping[int, int]) -> str:
+def text_of(places: Mapping[int, int]) -> str:
+    """Return the text that `places` parses."""
     return ",".join(f"{partition}:{offset}" for partition, offset in sorted(places.items()))

@@ -2,7 +2,8 @@
 
 import base64
 import codecs
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from fencepost.cluster.dead_letters import (
     LetterContent,
@@ -27,7 +28,7 @@ from fencepost.task.failure.dead_letter import (
 )
 from fencepost.telemetry.secret import hide, longest_known
 
-_KEY, _VALUE, _HEADER, _FACT, _STACK = 1_024, 4_096, 256, 2_048, 8_192
+KEY, VALUE, _HEADER, _FACT, _STACK = 1_024, 4_096, 256, 2_048, 8_192
 _HEADERS = 20
 _QUOTED = 4  # a quoted secret is about so many times as long
 _BEHIND, _MOST_BEHIND = 1_024, 64 << 10  # as much as is searched for secrets after what is shown
@@ -50,14 +51,17 @@ def shown(dead_letter: DeadLetter, *, is_handled: bool) -> ShownLetter:
         int(task) if task.isdecimal() and len(task) < 10 else None,
         origin,
         LetterError(stage, class_name, exception, message, _fact(facts.get(STACKTRACE), _STACK)),
-        LetterContent(_bytes(record.key, _KEY), _bytes(record.value, _VALUE), list(_headers(dead_letter))),
+        LetterContent(
+            shown_bytes(record.key, KEY), shown_bytes(record.value, VALUE), list(shown_headers(dead_letter.headers))
+        ),
         is_handled,
     )
 
 
-def _headers(dead_letter: DeadLetter) -> Iterator[ShownHeader]:
-    for name, data in dead_letter.headers[:_HEADERS]:
-        yield ShownHeader(_cut(name, _HEADER), _bytes(data, _HEADER))
+def shown_headers(headers: Iterable[tuple[str, bytes | None]]) -> Iterator[ShownHeader]:
+    """Yield the first headers, with the beginnings of what is long."""
+    for name, data in islice(headers, _HEADERS):
+        yield ShownHeader(_cut(name, _HEADER), shown_bytes(data, _HEADER))
 
 
 def _fact(text: str | None, most: int = _FACT) -> str | None:
@@ -82,7 +86,8 @@ def _hidden(text: str, most: int) -> str:
     return found if len(text) <= most + behind else found[:-behind]  # a secret at the end is cut in two
 
 
-def _bytes(data: bytes | None, most: int) -> ShownBytes | None:
+def shown_bytes(data: bytes | None, most: int) -> ShownBytes | None:
+    """Return the beginning of a key or a value, without secrets."""
     if data is None:
         return None
     behind = _behind()

@@ -36,6 +36,7 @@ from fencepost.rest.resources import (
     retention,
     root,
     tasks,
+    topics,
 )
 from fencepost.rest.ui.application import PAGES, add_pages
 from fencepost.rest.ui.error_page import ErrorPages
@@ -92,7 +93,7 @@ def create_app(
     gateway = app.state.gateway = Gateway(operations)
     app.state.limits = options.limits
     main = [root, connectors, lifecycle, tasks, offsets, dead_letters, observation]
-    main += [plugins, retention, internal, document, guide]
+    main += [topics, plugins, retention, internal, document, guide]
     resources = [*(main if options.parts.has_main else []), *([loggers] if options.parts.has_admin else [])]
     has_ui = options.parts.has_main and options.parts.has_ui
     routers = [*(one.router for one in resources), *(PAGES if has_ui else ())]

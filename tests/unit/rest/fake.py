@@ -45,6 +45,7 @@ from fencepost.cluster.info import (
 from fencepost.cluster.lineage import Lineage, LineageEnd
 from fencepost.cluster.log_events import LogEvent, LogEvents, LogQuery, WorkersEvents
 from fencepost.cluster.operations import ConnectOperations
+from fencepost.cluster.topic_records import RecordPage, RecordQuery, ShownRecord, TopicEntry
 from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TaskId
 
@@ -101,6 +102,27 @@ class FakeDeadLetters:
     def progress(self, name: str) -> ResendProgressInfo:
         self._worker.existing(name)
         return self._worker.resend
+
+
+class FakeTopics:
+    """The `TopicOperations` of a fake worker: each topic has one record, which says its name."""
+
+    def __init__(self, worker: "FakeWorker") -> None:
+        self._worker = worker
+
+    def topics(self) -> Sequence[TopicEntry]:
+        return [TopicEntry("t", 1)]
+
+    def records(self, topic: str, query: RecordQuery) -> RecordPage:
+        self._worker.wait()
+        self._worker.calls.append(("records", topic, query))
+        data = ShownBytes(topic, False, len(topic), False)
+        record = ShownRecord(0, 7, 1_000, data, data, [ShownHeader(topic, data)], topic)
+        return RecordPage(topic, 1, [record], "0:8")
+
+    def records_of(self, connector: str, topic: str, query: RecordQuery) -> RecordPage:
+        self._worker.existing(connector)
+        return self.records(topic, query)
 
 
 class FakeConnectors:
@@ -256,6 +278,7 @@ class FakeWorker:
 
     def __init__(self) -> None:
         self.connectors: dict[str, FakeConnector] = {}
+        self.topics = FakeTopics(self)
         self.failure: BaseException | None = None
         self.gaps: list[Mapping[str, Any]] = []
         self.letters: list[ShownLetter] = []

@@ -55,6 +55,9 @@ GET    /connectors/{name}/figures                   view     file
 GET    /connectors/{name}/logs                      operate  file
 GET    /connectors/{name}/lineage                   view     file
 GET    /lineage                                     -
+GET    /connectors/{name}/topics/{topic}/records    operate  file
+GET    /topics                                      edit     *
+GET    /topics/{topic}/records                      edit     *
 PATCH  /connectors/{name}/offsets                   edit     file
 DELETE /connectors/{name}/offsets                   edit     file
 POST   /connectors/{name}/tasks                     signed
@@ -82,6 +85,7 @@ GET    /ui/connectors/{name}/config                 view     file
 GET    /ui/connectors/{name}/edit                   edit     file
 POST   /ui/connectors/{name}/edit                   edit     file
 POST   /ui/connectors/{name}/edit/check             edit     file
+GET    /ui/connectors/{name}/topics/{topic}         operate  file
 GET    /ui/connectors/{name}/offsets                view     file
 POST   /ui/connectors/{name}/offsets/preview        edit     file
 POST   /ui/connectors/{name}/offsets                edit     file

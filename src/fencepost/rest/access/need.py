@@ -16,7 +16,7 @@ _CHECKS = re.compile(
     r"|POST /ui/(new/check|connectors/[^/]+/(edit/check|offsets/preview|dead-letters/confirm))"
 )
 _LOOKS = re.compile(
-    r"GET (/ui)?/connectors/[^/]+/(logs|dead-letters)"
+    r"GET (/ui)?/connectors/[^/]+/(logs|dead-letters|topics/[^/]+(/records)?)|GET /topics/[^/]+/records"
     r"|PUT /connector-plugins/[^/]+/config/validate|POST /ui/(new|connectors/[^/]+/edit)/check"
 )
 READING = ("GET", "HEAD", "OPTIONS")
@@ -45,7 +45,7 @@ _KNOWN = Need(Where.NOWHERE)
 _SIGNED = Need(Where.SIGNED)
 _VIEW, _OPERATE, _EDIT = (Need(Where.NAMED, role) for role in (Role.VIEW, Role.OPERATE, Role.EDIT))
 _EDIT_SOMEWHERE = Need(Where.SOMEWHERE, Role.EDIT)
-_VIEW_ALL, _ADMIN_ALL = Need(Where.EVERYWHERE, Role.VIEW), Need(Where.EVERYWHERE, Role.ADMIN)
+_VIEW_ALL, _EDIT_ALL, _ADMIN_ALL = (Need(Where.EVERYWHERE, role) for role in (Role.VIEW, Role.EDIT, Role.ADMIN))
 
 NEEDS: Mapping[str, Need] = {
     "GET /": _KNOWN,
@@ -83,6 +83,9 @@ NEEDS: Mapping[str, Need] = {
     "GET /connectors/{name}/logs": _OPERATE,
     "GET /connectors/{name}/lineage": _VIEW,
     "GET /lineage": _KNOWN,
+    "GET /connectors/{name}/topics/{topic}/records": _OPERATE,
+    "GET /topics": _EDIT_ALL,
+    "GET /topics/{topic}/records": _EDIT_ALL,
     "GET /internal/figures": _SIGNED,
     "GET /internal/logs": _SIGNED,
     "POST /connectors/{name}/tasks": _SIGNED,
@@ -108,6 +111,7 @@ NEEDS: Mapping[str, Need] = {
     "GET /ui/connectors/{name}/edit": _EDIT,
     "POST /ui/connectors/{name}/edit": _EDIT,
     "POST /ui/connectors/{name}/edit/check": _EDIT,
+    "GET /ui/connectors/{name}/topics/{topic}": _OPERATE,
     "GET /ui/connectors/{name}/offsets": _VIEW,
     "POST /ui/connectors/{name}/offsets/preview": _EDIT,
     "POST /ui/connectors/{name}/offsets": _EDIT,

@@ -13,12 +13,14 @@ from fencepost.rest.ui.resources import (
     logs,
     offset,
     overview,
+    topic,
     workers,
 )
 from fencepost.rest.ui.watch import Watch
 
 PAGES: tuple[APIRouter, ...] = tuple(
-    one.router for one in (overview, connector, action, config, offset, logs, dead_letters, lineage, workers, assets)
+    one.router
+    for one in (overview, connector, action, config, offset, logs, dead_letters, topic, lineage, workers, assets)
 )
 
 

@@ -15,6 +15,7 @@ from fencepost.worker.operation.connector.dead_letters import DeadLetters
 from fencepost.worker.operation.connector.local import LocalAnswers
 from fencepost.worker.operation.connector.resends import Resends
 from fencepost.worker.operation.connector.tasks import Tasks
+from fencepost.worker.operation.connector.topic_records import TopicRecords
 from fencepost.worker.operation.offset.offsets import Offsets
 from fencepost.worker.operation.offset.sink import SinkOffsets
 from fencepost.worker.operation.offset.source import SourceOffsets
@@ -53,6 +54,7 @@ def worker_operations(
         return is_leading and connector in topics.snapshot.connectors
 
     dead_letters = DeadLetters(requests, settings, Resends(may_resend))
+    records = TopicRecords(requests, settings, topics.status.table.topics)
     restart, statuses = supervision.connectors.restart, topics.status.table
     return ConnectOperations(
         LocalAnswers(config, topics),
@@ -61,6 +63,6 @@ def worker_operations(
         Tasks(requests, config, topics.status, supervision.supervisor.restart),
         offsets,
         Plugins(config),
-        WorkerGroup(requests, membership.peers, topics.writer, retention),
+        WorkerGroup(requests, membership.peers, topics.writer, retention, records),
         InternalRequests(settings, requests, membership, life.progress),
     )

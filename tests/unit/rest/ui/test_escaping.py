@@ -74,7 +74,7 @@ def test_names_topics_and_traces_are_text(worker: FakeWorker, client: TestClient
     worker.connectors = {text: FakeConnector(config, topics=[text], trace=text)}
     overview = ensure_plain(client.get("/ui").text)
     assert text in overview.text
-    for page in PAGES:
+    for page in [*PAGES, f"/topics/{quote(text, safe='')}"]:
         answer = client.get(f"/ui/connectors/{quote(text, safe='')}{page}")
         assert answer.status_code == 200, page
         assert text in ensure_plain(answer.text).text, page

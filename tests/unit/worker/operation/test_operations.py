@@ -45,7 +45,7 @@ def operations(error: Exception, reads_before_it: int = 0) -> Operations:
     unused: Any = None
     requests = Requests("http://w:1", topic, membership, Progress())
     connectors = Connectors(requests, unused, unused, writer, unused, unused, unused)
-    return Operations(connectors, WorkerGroup(requests, peers, writer, unused))
+    return Operations(connectors, WorkerGroup(requests, peers, writer, unused, unused))
 
 
 REQUESTS = {
@@ -72,7 +72,7 @@ def test_a_right_that_is_missing_is_named(request_name: str) -> None:
 
 
 def test_pages_of_dead_letters_that_take_long_occupy_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.worker.operation.connector.dead_letters._ROOM_S", 0.01)
+    monkeypatch.setattr("fencepost.worker.operation.connector.browsing._ROOM_S", 0.01)
     unused: Any = None
     topic: Any = SimpleNamespace(snapshot=SNAPSHOT)
     membership: Any = SimpleNamespace(leader=unused, peers=unused)
@@ -80,7 +80,7 @@ def test_pages_of_dead_letters_that_take_long_occupy_few_threads(monkeypatch: py
     dead_letters = DeadLetters(Requests("http://w:1", topic, membership, Progress()), settings, unused)
     with ExitStack() as pages:
         for _ in range(4):
-            pages.enter_context(dead_letters._having_room())
+            pages.enter_context(dead_letters._room.held())
         with pytest.raises(ConflictError, match="is reading 4 other pages"):
             dead_letters.read("c", LetterQuery())
     with pytest.raises(NotFoundError):

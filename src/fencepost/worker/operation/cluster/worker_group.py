@@ -1,6 +1,7 @@
 """What the workers of a group do together."""
 
 from fencepost.cluster.info import Place, RetentionInfo
+from fencepost.cluster.topic_records import TopicOperations
 from fencepost.retention.keeper import Retention
 from fencepost.storage import records
 from fencepost.storage.config_topic import TopicWriter
@@ -11,7 +12,15 @@ from fencepost.worker.operation.request import READ_S, Requests
 class WorkerGroup:
     """The `ClusterOperations` of a worker."""
 
-    def __init__(self, requests: Requests, peers: Peers, writer: TopicWriter, retention: Retention) -> None:
+    def __init__(
+        self,
+        requests: Requests,
+        peers: Peers,
+        writer: TopicWriter,
+        retention: Retention,
+        topics: TopicOperations,
+    ) -> None:
+        self.topics = topics
         self._requests = requests
         self._peers = peers
         self._writer = writer

@@ -1,15 +1,10 @@
 """Dead letters of connectors: any worker shows them, and the leader resends those of sinks."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from fencepost.api import FatalError
 from fencepost.cluster.dead_letters import LetterPage, LetterQuery, ResendProgressInfo, ResendRequest
-from fencepost.cluster.errors import BadRequestError, ConflictError, OperationError
+from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import ConnectorType
-from fencepost.config import ConfigError
 from fencepost.config.closed_topics import closed_fault
 from fencepost.config.connector import DeadLetterConfig
 from fencepost.config.raw import RawConfig, names_in
@@ -23,6 +18,7 @@ from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.worker.client_recipes import BOOTSTRAP, ClientRecipes
 from fencepost.worker.connector_classes import type_of_config
+from fencepost.worker.operation.connector.browsing import ASK_S, Room, browsing
 from fencepost.worker.operation.connector.resend_targets import ResendTargets
 from fencepost.worker.operation.connector.resends import Resends, ResendWork
 from fencepost.worker.operation.request import Requests
@@ -30,9 +26,6 @@ from fencepost.worker.settings import WorkerSettings, known, logged
 
 _TOPIC = DeadLetterConfig.key_of("dead_letters_topic")
 _READER = "fencepost-dead-letters"  # a group without commits
-_MOST_READING = 4  # pages at the same time, as each may hold many large records
-_ROOM_S = 5.0
-_ASK_S = 10.0
 
 
 class DeadLetters:
@@ -42,17 +35,17 @@ class DeadLetters:
         self._requests = requests
         self._settings = settings
         self._resends = resends
-        self._room = threading.BoundedSemaphore(_MOST_READING)
+        self._room = Room("dead letters")
 
     def read(self, name: str, query: LetterQuery) -> LetterPage:
-        with self._asking(f"reading dead letters of connector {name}"), self._having_room():
+        with browsing(self._requests, f"reading dead letters of connector {name}"), self._room.held():
             config = self._looked_up(self._raw_config(name))
             topic, conf, before = self._topic(name, config), self._reader_conf(config), places(query.before)
             try:
-                browser = TopicBrowser(conf, topic, timeout_s=_ASK_S)
+                browser = TopicBrowser(conf, topic, timeout_s=ASK_S)
             except MissingTopicError:
                 return LetterPage(topic, ())
-            with Bookmark(conf, progress_name(name), topic, timeout_s=_ASK_S) as bookmark:
+            with Bookmark(conf, progress_name(name), topic, timeout_s=ASK_S) as bookmark:
                 handled = handled_in(bookmark.group, bookmark.peek(browser.ranges))
             release = hold_given_secrets(config)  # a record may hold what the connector does (E11)
             try:
@@ -62,7 +55,7 @@ class DeadLetters:
 
     def resend(self, name: str, request: ResendRequest) -> ResendProgressInfo:
         self._requests.ensure_leading()
-        with self._asking(f"looking up the config of connector {name}"):
+        with browsing(self._requests, f"looking up the config of connector {name}"):
             raw = self._raw_config(name)  # for what looks up its references itself
             config = self._looked_up(raw)
             topic, own_topic = self._topic(name, config), (config.get(RESEND) or "").strip()
@@ -120,23 +113,3 @@ class DeadLetters:
                 f"{name} reads from another Kafka ({reads}) than the one with its dead letters ({writes}): one "
                 "transaction cannot span both"
             )
-
-    @contextmanager
-    def _having_room(self) -> Iterator[None]:
-        """Hold one of few places, and wait for it only briefly: a Kafka that is away must not occupy REST's threads."""
-        if not self._room.acquire(timeout=_ROOM_S):
-            raise ConflictError(f"This worker is reading {_MOST_READING} other pages of dead letters: ask again")
-        try:
-            yield
-        finally:
-            self._room.release()
-
-    @contextmanager
-    def _asking(self, stage: str) -> Iterator[None]:
-        with self._requests.asking(stage):
-            try:
-                yield
-            except ConfigError as error:
-                raise BadRequestError(str(error)) from error
-            except FatalError as error:
-                raise OperationError(str(error)) from error

@@ -1,0 +1,1 @@
+"""`fencepost topic`: lists topics and shows records, which the workers read."""

@@ -1,0 +1,76 @@
+"""Records as callers of REST get them: converted, cut, and without secrets (E11)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.api import Converter, RecordError, RetriableError
+from fencepost.cluster.topic_records import ShownRecord
+from fencepost.config import ConfigError
+from fencepost.converter.json import JsonConverter
+from fencepost.dead_letter.shown import KEY, VALUE, shown_bytes, shown_headers
+from fencepost.kafka.read.browse import TopicRecord
+from fencepost.plugin import PluginKind
+from fencepost.plugin.process import registry
+from fencepost.telemetry.secret import hide
+
+_OF_TEXT = ("JsonConverter", "StringConverter", "ByteArrayConverter")  # their bytes can be read as they are
+_REGISTRY_MS = "3000"
+_BUILT_IN = "fencepost.converter."
+
+
+class RecordView:
+    """Shows the records of one page. A converter that is not built in is not run here: its bytes are shown."""
+
+    def __init__(self, topic: str, config: Mapping[str, str | None]) -> None:
+        self._topic = topic
+        self._faults: dict[str, str] = {}
+        self._as_json = JsonConverter({"schemas.enable": "false", "converter.type": "value"})
+        self._converters = {role: self._converter(role, config) for role in ("key", "value")}
+
+    def shown(self, record: TopicRecord) -> ShownRecord:
+        """Return a record. Never raises for what cannot be converted."""
+        faults: list[str] = []
+        key, value = (
+            self._text(role, data, record, faults) for role, data in (("key", record.key), ("value", record.value))
+        )
+        return ShownRecord(
+            record.partition,
+            record.offset,
+            record.timestamp_ms,
+            shown_bytes(key, KEY),
+            shown_bytes(value, VALUE),
+            list(shown_headers(record.headers)),
+            "; ".join(faults) or None,
+        )
+
+    def _text(self, role: str, data: bytes | None, record: TopicRecord, faults: list[str]) -> bytes | None:
+        converter = self._converters[role]
+        if data is None or converter is None or role in self._faults:
+            faults += [self._faults[role]] if role in self._faults else []
+            return data
+        try:
+            schema, value = converter.to_connect_record(self._topic, record.headers, data)
+            return self._as_json.from_connect_data(self._topic, schema, value)
+        except RetriableError as error:  # a registry that is away is not asked for each record
+            self._faults[role] = f"{role}: {hide(str(error))}"
+            faults.append(self._faults[role])
+        except RecordError as error:
+            faults.append(f"{role}: {hide(str(error))}")
+        return data
+
+    def _converter(self, role: str, config: Mapping[str, str | None]) -> Converter | None:
+        name = config.get(f"{role}.converter") or ""
+        found = registry().in_python(PluginKind.CONVERTER, name) if name else None
+        if found is None or found[0].rpartition(".")[2] in _OF_TEXT:
+            return None
+        cls: Any = found[1][-1].loaded()
+        if not cls.__module__.startswith(_BUILT_IN):
+            return None
+        prefix = f"{role}.converter."
+        given = {key.removeprefix(prefix): value for key, value in config.items() if key.startswith(prefix)}
+        limits = {"http.connect.timeout.ms": _REGISTRY_MS, "http.read.timeout.ms": _REGISTRY_MS}
+        try:
+            return cls({**given, **limits, "converter.type": role})
+        except ConfigError as error:
+            self._faults[role] = f"{role}: {hide(str(error))}"
+            return None

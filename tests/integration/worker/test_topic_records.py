@@ -1,0 +1,54 @@
+"""Records of topics over REST and the command line, read by a worker from a real Kafka."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fencepost.cli.main import app
+from fencepost.testing import eventually
+from support.worker import Worker
+
+
+def printed(worker: Worker, *words: str) -> str:
+    done = CliRunner().invoke(app, ["topic", *words, "--url", f"http://127.0.0.1:{worker.port}"])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.output
+
+
+def values(worker: Worker, *words: str) -> list[str]:
+    return [json.loads(line)["value"]["text"] for line in printed(worker, "read", *words, "--json").splitlines()]
+
+
+def test_a_worker_shows_the_records_of_a_topic_from_any_place(worker: Worker, name: str, tmp_path: Path) -> None:
+    lines = tmp_path / "records.txt"
+    lines.write_text("".join(f"line {n}\n" for n in range(30)))
+    config: dict[str, Any] = {
+        "connector.class": "FileStreamSource",
+        "file": str(lines),
+        "topic": name,
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+    assert worker.create(name, config).status_code == 201
+    every = [f"line {n}" for n in range(30)]
+    eventually(lambda: worker.rest.get(f"/topics/{name}/records").status_code == 200, within_s=60)
+    eventually(lambda: values(worker, name, "--from", "earliest", "-n", "40") == every, within_s=60)
+    assert values(worker, name) == every[-10:]
+    assert values(worker, name, "--from", "earliest", "-n", "2") == every[:2]
+    assert values(worker, name, "--from", "27", "--connector", name) == every[27:]
+    assert values(worker, name, "--from", "2020-01-01", "-n", "1") == every[:1]
+    assert values(worker, name, "--from", "2100-01-01") == []
+    assert "  value  line 29" in printed(worker, "read", name, "-n", "1").splitlines()
+    assert any(line.startswith(name) for line in printed(worker, "list").splitlines())
+
+
+@pytest.mark.parametrize("path", ["/topics/{config}/records", "/topics/__consumer_offsets/records"])
+def test_topics_of_the_workers_are_refused(worker: Worker, path: str) -> None:
+    config = worker.properties["config.storage.topic"]
+    answer = worker.rest.get(path.format(config=config))
+    assert (answer.status_code, "may not read or write it" in answer.json()["message"]) == (400, True)
+    assert config not in printed(worker, "list")
+    assert worker.rest.get("/topics/no-such-topic/records").status_code == 404

@@ -1,0 +1,86 @@
+"""`fencepost topic read`: which pages are asked for, and how a record is printed."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.cli.connect import RefusedError
+from fencepost.cli.topic.command import _records
+from fencepost.cli.topic.record import lines_of
+from fencepost.config import ConfigError
+
+
+class FakeConnect:
+    """Workers that answer with the records from the asked offset on, up to `most` in a page."""
+
+    def __init__(self, count: int, most: int = 100) -> None:
+        self.count = count
+        self.most = most
+        self.asked: list[tuple[object, object]] = []
+
+    def get(self, *parts: object, **query: Any) -> Any:
+        self.asked.append((query["from"], query["limit"]))
+        limit = min(query["limit"], self.most)
+        start = {"earliest": 0, "latest": max(0, self.count - limit)}.get(query["from"])
+        first = int(query["from"].partition(":")[2]) if start is None else start
+        end = min(self.count, first + limit)
+        return {"records": list(range(first, end)), "next": f"0:{end}"}
+
+
+def read(connect: Any, start: str, count: int) -> list[Any]:
+    return list(_records(connect, ("topics", "t", "records"), {"from": start}, count, is_endless=False))
+
+
+def test_so_many_records_are_read_in_pages_as_large_as_workers_make_them() -> None:
+    connect = FakeConnect(10, most=3)
+    assert read(connect, "earliest", 7) == list(range(7))
+    assert connect.asked == [("earliest", 7), ("0:3", 4), ("0:6", 1)]
+    assert read(FakeConnect(2), "earliest", 7) == [0, 1]
+
+
+def test_the_last_records_are_one_page() -> None:
+    connect = FakeConnect(10)
+    assert read(connect, "latest", 3) == [7, 8, 9]
+    assert connect.asked == [("latest", 3)]
+
+
+def test_what_is_written_later_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect: Any = FakeConnect(3)
+
+    def later(_: float) -> None:
+        connect.count += 2
+
+    monkeypatch.setattr("time.sleep", later)
+    found = _records(connect, ("topics", "t", "records"), {"from": "latest"}, 2, is_endless=True)
+    assert [next(found) for _ in range(6)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_worker_that_reads_no_topics_is_named() -> None:
+    class Old:
+        access: Any = type("Access", (), {"named": "FENCEPOST_URL=http://k:1"})
+
+        def get(self, *parts: object, **query: object) -> Any:
+            raise RefusedError(404, "HTTP 404 Not Found")
+
+    with pytest.raises(ConfigError, match="FENCEPOST_URL=http://k:1: these workers do not read topics"):
+        read(Old(), "latest", 1)
+
+
+def test_a_record_is_printed_without_control_characters() -> None:
+    def shown(text: str, *, is_base64: bool = False, is_cut: bool = False) -> dict[str, Any]:
+        return {"text": text, "is_base64": is_base64, "is_cut": is_cut, "size_bytes": 9}
+
+    record = {
+        "partition": 1, "offset": 7, "timestamp_ms": 1_000,
+        "key": shown("k\x1b[2J"), "value": shown("AA==", is_base64=True),
+        "headers": [{"name": "h", "value": shown("v", is_cut=True)}], "fault": "value: no Avro",
+    }  # fmt: skip
+    assert list(lines_of(record)) == [
+        "1@7  1970-01-01 00:00:01.000Z",
+        "  key  k\\x1b[2J",
+        "  value  base64 AA==",
+        "  header h  v … of 9 bytes",
+        "  -- value: no Avro",
+    ]
+    tombstone = {**record, "key": None, "value": None, "headers": [], "fault": None, "timestamp_ms": None}
+    assert list(lines_of(tombstone)) == ["1@7", "  value  (none)"]
