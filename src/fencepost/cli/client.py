@@ -14,6 +14,24 @@ from fencepost.config.worker import WorkerConfig
 BOOTSTRAP = "bootstrap.servers"
 _LOCAL = "127.0.0.1:9092"
 
+DEV = {
+    "group.id": "fencepost-dev",
+    "config.storage.topic": "connect-configs",
+    "offset.storage.topic": "connect-offsets",
+    "status.storage.topic": "connect-status",
+    "config.storage.replication.factor": "1",
+    "offset.storage.replication.factor": "1",
+    "status.storage.replication.factor": "1",
+    "offset.storage.partitions": "5",
+    # As in Kafka Connect's sample file, so that the same connector writes the same bytes.
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "exactly.once.source.support": "enabled",
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "2000",
+}
+"""The settings of the worker of `dev`, without its address and its brokers."""
+
 
 def client_properties(properties: Path | None, bootstrap: str | None, own: str | None = None) -> dict[str, str]:
     """Return a file's settings, such as a worker's, and the brokers: as given, else `own`, else the file's.

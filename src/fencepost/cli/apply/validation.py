@@ -4,10 +4,10 @@ import difflib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from fencepost.cli.apply.files import Fault, WantedConnector
-from fencepost.cli.connect import Connect, RefusedError
+from fencepost.cli.connect import RefusedError
 from fencepost.cli.masking import Masking
 from fencepost.java.install.known import plugin_of
 
@@ -28,10 +28,18 @@ class Verdict:
     warnings: Sequence[Fault]
 
 
+class Workers(Protocol):
+    """Workers, over REST, or what answers in their place. Both raise RefusedError."""
+
+    def put(self, *parts: object, body: Any) -> Any: ...
+
+    def find(self, *parts: object) -> Any: ...
+
+
 class Validation:
     """Validates on one cluster. Learns on the way which keys are secret."""
 
-    def __init__(self, connect: Connect, masking: Masking) -> None:
+    def __init__(self, connect: Workers, masking: Masking) -> None:
         self._connect = connect
         self._masking = masking
         self._classes: list[str] | None = None

@@ -1,5 +1,6 @@
 """`fencepost validate`, with its options."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,9 +17,23 @@ if TYPE_CHECKING:
 def validate(
     connect: "Connect",
     files: Annotated[list[str], typer.Argument(help="Files of connectors, as for `apply`.", metavar="FILE|DIR...")],
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask no worker, but the plug-ins of --plugin-path, and no other system.")
+    ] = False,
+    plugin_path: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="With --offline: a directory with plug-ins, as in plugin.path; repeatable."),
+    ] = None,
+    properties: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --offline: the file of the workers, for its settings and plugin.path."),
+    ] = None,
     output: Form = Output.TABLE,
 ) -> None:
     """Say what is wrong with files of connectors, key by key, and which keys look like typos. Changes nothing.
+
+    With --offline no worker is needed, as for checks of a repository. Then values with references to config providers
+    are not checked, nor what only a running system can say.
 
     Exit code: 0: all are valid; 1: the workers cannot be asked; 2: something is wrong.
     """
@@ -30,9 +45,15 @@ def validate(
     from fencepost.cli.masking import Masking
 
     content, masking = read_files(files), Masking()
-    there = {view.name: view.config for view in all_connectors(connect)} if content.wanted else {}
-    merged, unfilled = filled(content.wanted, there)
-    verdict = Validation(connect, masking).validate(merged, unfilled)
+    if offline:
+        from fencepost.cli.apply.offline import offline_workers
+
+        merged, unfilled = content.wanted, []
+        verdict = Validation(offline_workers(plugin_path or (), properties), masking).validate(merged)
+    else:
+        there = {view.name: view.config for view in all_connectors(connect)} if content.wanted else {}
+        merged, unfilled = filled(content.wanted, there)
+        verdict = Validation(connect, masking).validate(merged, unfilled)
     faults = [*content.faults, *unfilled, *verdict.faults]
     printer = Printer(output)
     if printer.is_table:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from fencepost.cli.client import read_worker_file, with_values
+from fencepost.cli.client import DEV, read_worker_file, with_values
 from fencepost.cli.places import plugin_directory
 from fencepost.config import ConfigError
 from fencepost.config.file_limit import keep_from_connectors
@@ -30,23 +30,6 @@ if TYPE_CHECKING:
     from fencepost.worker.declaration import Declared
 
 log = logging.getLogger("fencepost.worker")
-
-_DEV = {
-    "group.id": "fencepost-dev",
-    "config.storage.topic": "connect-configs",
-    "offset.storage.topic": "connect-offsets",
-    "status.storage.topic": "connect-status",
-    "config.storage.replication.factor": "1",
-    "offset.storage.replication.factor": "1",
-    "status.storage.replication.factor": "1",
-    "offset.storage.partitions": "5",
-    # As in Kafka Connect's sample file, so that the same connector writes the same bytes.
-    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "exactly.once.source.support": "enabled",
-    "session.timeout.ms": "6000",
-    "heartbeat.interval.ms": "2000",
-}
 
 _PLUGIN_PATH = WorkerConfig.key_of("plugin_path")
 _BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
@@ -73,7 +56,7 @@ def run_dev(
         given = dict(_pair(s) for s in settings)
         _refuse_taken_ports(kafka_port, 0 if WorkerConfig.key_of("listeners") in given else port)
         properties = {
-            **_DEV,
+            **DEV,
             "listeners": f"http://127.0.0.1:{port}",
             **given,
             **_plugin_path(given.get(_PLUGIN_PATH, ""), plugin_path),

@@ -69,23 +69,29 @@ from fencepost.worker.validation.typo import key_warnings
 _NULL = "Null value can not be supplied as the configuration value."
 
 
-def validate_connector(config: RawConfig, *, plugins: PluginRegistry, worker: WorkerConfig) -> ValidationReport:
+def validate_connector(
+    config: RawConfig, *, plugins: PluginRegistry, worker: WorkerConfig, asks_systems: bool = True
+) -> ValidationReport:
     """Return one answer per key, without the secrets of the config (E11).
 
     Args:
         plugins: Where the config's classes are found.
+        asks_systems: Whether a Java connector's own checks run, which may ask the system that it is for. Without them,
+            its values are checked by the types that it declares.
 
     Raises:
         BadRequestError: The config names no connector class, or one that does not exist.
     """
     forget = hold_given_secrets(config)
     try:
-        return _validated(config, plugins, worker)
+        return _validated(config, plugins, worker, asks_systems=asks_systems)
     finally:
         forget()
 
 
-def _validated(config: RawConfig, plugins: PluginRegistry, worker: WorkerConfig) -> ValidationReport:
+def _validated(
+    config: RawConfig, plugins: PluginRegistry, worker: WorkerConfig, *, asks_systems: bool
+) -> ValidationReport:
     class_name = config.get(CLASS)
     if class_name is None:
         raise BadRequestError(f"Connector config with the keys {sorted(config)} contains no connector type")
@@ -102,7 +108,7 @@ def _validated(config: RawConfig, plugins: PluginRegistry, worker: WorkerConfig)
     findings = Findings()
     findings.add(with_choices(framework_config(connector).validate_values(given), given, worker, plugins))  # 1
     findings.add(transform_findings(given, plugins))
-    _add_own(findings, connector, given)  # 2
+    _add_own(findings, connector, given, asks_systems=asks_systems)  # 2
     check_converters(findings, given, plugins, given_values(with_converters(given, worker)))
     if issubclass(connector, SinkConnector):
         check_sink(findings, given, worker)
@@ -126,7 +132,8 @@ def _validated(config: RawConfig, plugins: PluginRegistry, worker: WorkerConfig)
         _check_unlisted(findings, given, DeadLetterConfig)
     else:
         _check_unlisted(findings, given, SinkChoice)
-    _check_construction(findings, connector, given, worker, plugins)
+    if asks_systems or not isinstance(connector, KnowsSettings):
+        _check_construction(findings, connector, given, worker, plugins)
     overrides = override_reports(given, worker)  # 3
     converters = converter_reports(findings, given, plugins)  # 4
     said = shown_texts(config)
@@ -203,7 +210,10 @@ def _connector_class(name: str, version: str | None, plugins: PluginRegistry) ->
     return found
 
 
-def _add_own(findings: Findings, connector: type[Connector], given: Mapping[str, str]) -> None:
+def _add_own(findings: Findings, connector: type[Connector], given: Mapping[str, str], *, asks_systems: bool) -> None:
+    if isinstance(connector, KnowsSettings) and not asks_systems:
+        findings.add(validate_settings(connector.settings().values(), given))
+        return
     try:
         findings.add(connector.validate(given))
     except ConfigError as error:

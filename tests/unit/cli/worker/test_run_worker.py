@@ -37,7 +37,7 @@ def test_why_a_worker_cannot_start_is_json_where_the_log_is(
 
 
 def test_the_worker_of_dev_writes_what_a_file_that_names_the_same_converters_writes() -> None:
-    assert not [key for key in run._DEV if key.startswith(("key.converter.", "value.converter."))]
+    assert not [key for key in run.DEV if key.startswith(("key.converter.", "value.converter."))]
 
 
 def test_dev_finds_what_was_installed_besides_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,76 @@
+"""`fencepost validate --offline`: without a worker, the plug-ins themselves say what is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fencepost.cli.main import app
+from fencepost.plugin import registry, use_registry
+
+_PLUGIN = """
+from fencepost.api import SourceConnector, SourceTask, at_least, setting
+
+class RiverTask(SourceTask):
+    def poll(self):
+        raise AssertionError("nothing is started")
+
+class RiverConnector(SourceConnector):
+    task = RiverTask
+    depth: int = setting("river.depth", check=at_least(1))
+    gauge: int = setting("river.gauge", default=1)
+"""
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    before = registry()
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins/river_plugin.py").write_text(_PLUGIN)
+    monkeypatch.setenv("FENCEPOST_URL", "http://127.0.0.1:1")
+    yield tmp_path / "plugins"
+    use_registry(before)
+
+
+def validated(plugins: Path, config: dict[str, str], *options: str) -> tuple[int, str]:
+    file = plugins.parent / "river.json"
+    file.write_text(json.dumps({"name": "river", "config": config}))
+    done = CliRunner().invoke(app, ["validate", str(file), "--offline", "--plugin-path", str(plugins), *options])
+    return done.exit_code, done.output
+
+
+def test_a_plug_in_of_a_directory_checks_its_values(plugins: Path) -> None:
+    config = {"connector.class": "RiverConnector", "river.depth": "3"}
+    assert validated(plugins, config) == (0, "1 valid\n")
+    code, output = validated(plugins, config | {"river.depth": "0", "tasks.max": "many", "transforms": "t"})
+    assert code == 2
+    assert "river.depth: Invalid value 0 for configuration river.depth: Value must be at least 1" in output
+    assert "tasks.max" in output
+    assert "transforms.t.type" in output
+
+
+def test_a_class_that_is_not_in_the_directory_is_named(plugins: Path) -> None:
+    code, output = validated(plugins, {"connector.class": "org.example.LakeConnector"})
+    assert code == 2
+    assert "org.example.LakeConnector" in output
+
+
+def test_a_value_behind_a_reference_is_not_judged(plugins: Path) -> None:
+    config = {"connector.class": "River", "river.depth": "${secrets:river:depth}", "river.gauge": "deep"}
+    code, output = validated(plugins, config)
+    assert code == 2
+    assert "river.gauge" in output
+    assert "river.depth" not in output
+
+
+def test_the_workers_file_says_where_plug_ins_are(plugins: Path) -> None:
+    file = plugins.parent / "river-worker.properties"
+    lines = {"bootstrap.servers": "k:9", "group.id": "g", "plugin.path": str(plugins)}
+    lines |= {f"{topic}.storage.topic": topic for topic in ("config", "offset", "status")}
+    lines |= {f"{part}.converter": "org.apache.kafka.connect.json.JsonConverter" for part in ("key", "value")}
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    config = plugins.parent / "river.json"
+    config.write_text(json.dumps({"name": "river", "config": {"connector.class": "River", "river.depth": "2"}}))
+    done = CliRunner().invoke(app, ["validate", str(config), "--offline", "--properties", str(file)])
+    assert (done.exit_code, done.output) == (0, "1 valid\n")
