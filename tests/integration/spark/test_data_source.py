@@ -219,11 +219,11 @@ def test_the_examples_of_writing_run_as_they_are_shown(
             text = block.text.replace("localhost:9092", kafka.bootstrap_servers)
             exec(text.replace("shouted.checkpoint", str(tmp_path / "checkpoint")), names)
     assert len(read("prices")) == 1000
-    assert [int(key or b"") for key, _ in read("odd")] == [1, 3, 5, 7, 9]
+    assert sorted(int(key or b"") for key, _ in read("odd")) == [1, 3, 5, 7, 9]
     shouted = [f"ORDER-{n}".encode() for n in range(6)]
     assert sorted(value for _, value in read("shouted")) == shouted
-    [commit] = (tmp_path / "checkpoint/commits").glob("0")
-    commit.unlink()
+    for commit in ("0", ".0.crc"):
+        (tmp_path / "checkpoint/commits" / commit).unlink()
     _again(runtime, kafka, names["write_batch"], tmp_path / "checkpoint")
     assert sorted(value for _, value in read("shouted")) == shouted
 
