@@ -38,7 +38,7 @@ def validate(
     Exit code: 0: all are valid; 1: the workers cannot be asked; 2: something is wrong.
     """
     from fencepost.cli.apply.apply import WRONG
-    from fencepost.cli.apply.files import read_files
+    from fencepost.cli.apply.files import Fault, read_files
     from fencepost.cli.apply.plan import filled
     from fencepost.cli.apply.validation import Validation
     from fencepost.cli.connector.view import all_connectors
@@ -48,8 +48,8 @@ def validate(
     if offline:
         from fencepost.cli.apply.offline import offline_workers
 
-        merged, unfilled = content.wanted, []
-        verdict = Validation(offline_workers(plugin_path or (), properties), masking).validate(merged)
+        unfilled: list[Fault] = []
+        verdict = Validation(offline_workers(plugin_path or (), properties), masking).validate(content.wanted)
     else:
         there = {view.name: view.config for view in all_connectors(connect)} if content.wanted else {}
         merged, unfilled = filled(content.wanted, there)

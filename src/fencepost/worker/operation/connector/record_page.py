@@ -71,12 +71,11 @@ def _newest(browser: TopicBrowser, partition: int, range_: Range, limit: int, ef
 def _read(browser: TopicBrowser, partition: int, range_: Range, limit: int, effort: Effort) -> Iterator[TopicRecord]:
     if range_[0] >= range_[1] or effort.is_spent:
         return
-    with closing(browser.read({partition: range_})) as records:
-        for count, record in enumerate(records, start=1):
-            effort.spend(1, size_of(record))
-            yield record
-            if count == limit or effort.is_spent:
-                return
+    for count, record in enumerate(browser.read({partition: range_}), start=1):
+        effort.spend(1, size_of(record))
+        yield record
+        if count == limit or effort.is_spent:
+            return
 
 
 def _ranges(browser: TopicBrowser, partition: int | None) -> dict[int, Range]:

@@ -70,7 +70,8 @@ class RecordView:
         given = {key.removeprefix(prefix): value for key, value in config.items() if key.startswith(prefix)}
         limits = {"http.connect.timeout.ms": _REGISTRY_MS, "http.read.timeout.ms": _REGISTRY_MS}
         try:
-            return cls({**given, **limits, "converter.type": role})
+            made: Converter = cls({**given, **limits, "converter.type": role})
         except ConfigError as error:
             self._faults[role] = f"{role}: {hide(str(error))}"
             return None
+        return made
