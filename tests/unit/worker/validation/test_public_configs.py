@@ -9,6 +9,7 @@ import pytest
 
 from fencepost.cluster.errors import BadRequestError
 from fencepost.config.worker import WorkerConfig
+from fencepost.java.install.known import plugin_of
 from fencepost.plugin import PluginRegistry
 from fencepost.worker.validation.validation import validate_connector
 from support.settings import SETTINGS
@@ -16,7 +17,8 @@ from support.settings import SETTINGS
 FIXTURE = Path(__file__).parents[3] / "fixtures" / "public-configs.json"
 CONFIGS = {one["name"]: one["config"] for one in json.loads(FIXTURE.read_text())}
 OF_ANOTHER = re.compile(
-    r", a Java plug-in: install it in plugin\.path \(`fencepost plugin install`\) and restart the worker, or use "
+    r", a Java plug-in: install it in plugin\.path \(`fencepost plugin install[^`]*`[^)]*\) "
+    r"and restart the worker, or use "
 )
 
 REFUSED = {
@@ -62,8 +64,11 @@ def test_a_config_of_what_is_here_is_taken(name: str) -> None:
 def test_a_config_of_a_connector_of_others_is_refused_with_advice(name: str, advice: str) -> None:
     with pytest.raises(BadRequestError) as caught:
         errors(name)
+    [how] = OF_ANOTHER.findall(caught.value.message)
     _, said = OF_ANOTHER.split(caught.value.message)
     assert said.startswith(advice)
+    known = plugin_of(CONFIGS[name]["connector.class"])
+    assert (known.command if known else "(`fencepost plugin install`)") in how
 
 
 @pytest.mark.parametrize(("name", "expected"), FAULTS.items())
