@@ -1,8 +1,10 @@
 """The Helm chart, rendered by Helm: what Kubernetes takes, and what a worker takes."""
 
+import json
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,9 @@ from support.helm import NoHelmError, helm
 from support.http_answers import Answer, HttpAnswers
 from support.long_form import IS_LONG
 
-CHART = Path(__file__).parents[3] / "deploy/helm/fencepost"
+ROOT = Path(__file__).parents[3]
+DEPLOY, PAGE = ROOT / "deploy", ROOT / "docs/how-to/install.md"
+CHART = DEPLOY / "helm/fencepost"
 PROTECTED, HTTPS = ("auth.usersSecret=users",), ("https.secret=worker-tls",)
 _KUBERNETES = ("1.27", "1.33")
 
@@ -176,3 +180,124 @@ def test_client_certificates_that_no_probe_has_are_not_required(program: Path) -
     assert done.returncode != 0
     assert "requested" in done.stderr
     assert "listeners.https.ssl.client.auth=requested" in str(rendered(program, *PROTECTED, *HTTPS, f"{key}=requested"))
+
+
+def values(tmp_path: Path) -> str:
+    """Return a file with the values that the page shows."""
+    [shown] = re.findall(r"^  ```yaml\n(.*?)^  ```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    file = tmp_path / "values.yaml"
+    file.write_text(textwrap.dedent(shown))
+    return str(file)
+
+
+def test_plugins_are_fetched_before_the_worker_and_without_more_rights(program: Path, tmp_path: Path) -> None:
+    done = template(program, "--set", *PROTECTED, "--values", values(tmp_path))
+    assert done.returncode == 0, done.stderr
+    [workers] = [each for each in yaml.safe_load_all(done.stdout) if each["kind"] == "StatefulSet"]
+    for version in _KUBERNETES:
+        kubernetes_validate.validate(workers, version, strict=True)
+    pod = workers["spec"]["template"]["spec"]
+    [worker], [fetching] = pod["containers"], pod["initContainers"]
+    for key in ("image", "securityContext", "imagePullPolicy"):
+        assert fetching[key] == worker[key]
+    place = {"name": "plugins", "mountPath": "/opt/plugins"}
+    assert place in fetching["volumeMounts"]
+    assert {**place, "readOnly": True} in worker["volumeMounts"]
+    assert "plugin.path=/opt/plugins" in done.stdout
+
+
+def test_init_container_keeps_the_rights_that_it_asks_for(program: Path) -> None:
+    asked = ("initContainers[0].name=a", "initContainers[0].image=b:1",
+             "initContainers[0].securityContext.readOnlyRootFilesystem=false")  # fmt: skip
+    pod = rendered(program, *PROTECTED, *asked)["StatefulSet pipelines"]["spec"]["template"]["spec"]
+    [given] = pod["initContainers"]
+    assert (given["image"], given["securityContext"]["readOnlyRootFilesystem"]) == ("b:1", False)
+    assert given["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_service_account_is_made_or_named_and_its_token_is_not_mounted(program: Path) -> None:
+    role = r"serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn:aws:iam::1:role/fencepost"
+    objects = rendered(program, *PROTECTED, "serviceAccount.create=true", role, "podLabels.a=b")
+    account = objects["ServiceAccount pipelines"]
+    kubernetes_validate.validate(account, _KUBERNETES[0], strict=True)
+    assert account["metadata"]["annotations"] == {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/fencepost"}
+    template = objects["StatefulSet pipelines"]["spec"]["template"]
+    assert template["metadata"]["labels"]["a"] == "b"
+    assert (template["spec"]["serviceAccountName"], template["spec"]["automountServiceAccountToken"]) == (
+        "pipelines", False,
+    )  # fmt: skip
+    named = rendered(program, *PROTECTED, "serviceAccount.name=other")
+    assert named["StatefulSet pipelines"]["spec"]["template"]["spec"]["serviceAccountName"] == "other"
+    assert "ServiceAccount other" not in named
+
+
+def test_variables_are_added_but_none_takes_the_place_of_the_chart_s(program: Path) -> None:
+    objects = rendered(program, *PROTECTED, "extraEnv[0].name=CONNECT_REGION", "extraEnv[0].value=eu")
+    assert {"name": "CONNECT_REGION", "value": "eu"} in worker_of(objects)["env"]
+    text = objects["ConfigMap pipelines"]["data"]["worker.properties"]
+    assert "config.providers.env.param.allowlist.pattern=CONNECT_.*" in text
+    done = template(program, "--set", *PROTECTED, "--set", "extraEnv[0].name=POD_NAME,extraEnv[0].value=a")
+    assert done.returncode != 0
+    assert "POD_NAME is the chart's" in done.stderr
+
+
+def test_workers_are_spread_over_nodes_and_zones(program: Path) -> None:
+    objects = rendered(program, *PROTECTED)["StatefulSet pipelines"]["spec"]
+    spread = objects["template"]["spec"]["topologySpreadConstraints"]
+    assert [each["topologyKey"] for each in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+    assert all(each["labelSelector"]["matchLabels"] == objects["selector"]["matchLabels"] for each in spread)
+
+
+def test_ingress_leads_to_the_workers(program: Path) -> None:
+    sets = ("ingress.enabled=true", "ingress.className=nginx", "ingress.hosts={connect.example,other.example}",
+            "ingress.tls[0].secretName=tls", "ingress.tls[0].hosts={connect.example}")  # fmt: skip
+    objects = rendered(program, *PROTECTED, *sets)
+    ingress = objects["Ingress pipelines"]
+    for version in _KUBERNETES:
+        kubernetes_validate.validate(ingress, version, strict=True)
+    assert [rule["host"] for rule in ingress["spec"]["rules"]] == ["connect.example", "other.example"]
+    [path] = ingress["spec"]["rules"][0]["http"]["paths"]
+    service = objects[f"Service {path['backend']['service']['name']}"]
+    assert path["backend"]["service"]["port"]["name"] in [port["name"] for port in service["spec"]["ports"]]
+
+
+MONITORING = ("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "grafanaDashboard.enabled=true")
+
+
+def test_prometheus_scrapes_each_worker_once_and_as_the_job_of_the_alerts(program: Path) -> None:
+    objects = rendered(program, *PROTECTED, *MONITORING, "serviceMonitor.labels.release=prometheus")
+    monitor = objects["ServiceMonitor pipelines"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    services = [each for each in objects.values() if each["kind"] == "Service"]
+    [scraped] = [each for each in services if wanted <= each["metadata"]["labels"].items()]
+    assert scraped["metadata"]["name"] == "pipelines-workers"
+    [endpoint] = monitor["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["path"], endpoint["scheme"]) == ("rest", "/metrics", "http")
+    [label] = endpoint["relabelings"]
+    assert f'job="{label["replacement"]}"' in (DEPLOY / "prometheus/alerts.yml").read_text()
+
+
+def test_prometheus_trusts_the_authority_of_the_workers(program: Path) -> None:
+    [endpoint] = rendered(program, *PROTECTED, *HTTPS, *MONITORING)["ServiceMonitor pipelines"]["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https"
+    ca = {"secret": {"name": "worker-tls", "key": "ca.crt"}}
+    assert endpoint["tlsConfig"] == {"serverName": "pipelines.data.svc", "ca": ca}
+
+
+def test_alerts_and_dashboard_of_the_chart_are_those_for_everybody(program: Path) -> None:
+    objects = rendered(program, *PROTECTED, *MONITORING)
+    assert objects["PrometheusRule pipelines"]["spec"] == yaml.safe_load((DEPLOY / "prometheus/alerts.yml").read_text())
+    dashboard = objects["ConfigMap pipelines-dashboard"]
+    kubernetes_validate.validate(dashboard, _KUBERNETES[0], strict=True)
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(dashboard["data"]["fencepost.json"]) == json.loads(
+        (DEPLOY / "grafana/fencepost.json").read_text()
+    )
+
+
+@pytest.mark.parametrize("wrong", ["replicas=3", "auth.userSecret=a", "port=none", "extraEnv[0].value=a"])
+def test_values_that_the_chart_does_not_know_are_refused(program: Path, wrong: str) -> None:
+    done = template(program, "--set", *PROTECTED, "--set", wrong)
+    assert done.returncode != 0
+    assert "values don't meet the specifications of the schema" in done.stderr

@@ -13,6 +13,53 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
+{{- define "fencepost.image" -}}
+{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+
+{{- define "fencepost.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "fencepost.name" .) -}}
+{{- else -}}
+{{- .Values.serviceAccount.name | default "default" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What no container of a worker may do, unless its values say so themselves. */}}
+{{- define "fencepost.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: ["ALL"]
+{{- end -}}
+
+{{/* With the worker's image and without rights, unless they say otherwise. */}}
+{{- define "fencepost.initContainers" -}}
+{{- range .Values.initContainers }}
+{{- $own := dict "image" (include "fencepost.image" $) "imagePullPolicy" $.Values.image.pullPolicy -}}
+{{- $_ := set $own "securityContext" (include "fencepost.containerSecurity" $ | fromYaml) }}
+- {{- toYaml (merge (deepCopy .) $own) | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Over nodes and zones, of this release's workers, unless the values name others. */}}
+{{- define "fencepost.topologySpread" -}}
+{{- range .Values.topologySpreadConstraints }}
+{{- $own := dict "labelSelector" (dict "matchLabels" (include "fencepost.selector" $ | fromYaml)) }}
+- {{- toYaml (merge (deepCopy .) $own) | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Variables of the worker's own: the chart's settings refer to the first two. */}}
+{{- define "fencepost.extraEnv" -}}
+{{- range .Values.extraEnv }}
+{{- if has .name (list "POD_NAME" "POD_NAMESPACE") -}}
+{{- fail (printf "extraEnv: %s is the chart's; the worker's file uses it" .name) -}}
+{{- end }}
+- {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{- define "fencepost.scheme" -}}
 {{- if .Values.https.secret -}} https {{- else -}} http {{- end -}}
 {{- end -}}
