@@ -2,6 +2,7 @@
 
 from fencepost.config.check import at_least, non_empty, one_of
 from fencepost.config.setting import HIGH, LOW, Config, Secret, Type, setting
+from fencepost.guide import guide
 
 
 class ConnectionConfig(Config):
@@ -123,7 +124,10 @@ class SecurityConfig(Config):
         doc="Whether connections are encrypted and authenticated.",
     )
     sasl_mechanism: str | None = setting(
-        "sasl.mechanism", default=None, doc="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."
+        "sasl.mechanism",
+        default=None,
+        doc="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. The client library that comes along lacks "
+        f"Kerberos, GSSAPI ({guide('how-to/secure-clients#kerberos')}).",
     )
     sasl_jaas_config: Secret | None = setting(
         "sasl.jaas.config",

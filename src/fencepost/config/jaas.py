@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from fencepost.config.errors import ConfigError
 from fencepost.config.setting import Secret
 from fencepost.config.watched import read_text
+from fencepost.guide import guide
 
 _TOKEN = re.compile(r"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([=;])|([^\s=;"']+))""", re.DOTALL)
 _FLAGS = ("required", "requisite", "sufficient", "optional")
@@ -22,6 +23,7 @@ _MECHANISMS = {
     "org.apache.kafka.common.security.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
 }
 _OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
 _EXTENSION = "extension_"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
@@ -56,6 +58,12 @@ def parse_jaas(text: str) -> Credentials | ClientCredentials:
     if len(tokens) < 2 or tokens[1].lower() not in _FLAGS:
         raise ConfigError('write it like `<login module> required username="..." password="...";`')
     module = tokens[0]
+    if module == _KERBEROS:
+        raise ConfigError(
+            "Kerberos' login module cannot be translated for our client library; use SCRAM, OAUTHBEARER or PLAIN, or "
+            "TLS with a client certificate: brokers can take one of them beside Kerberos "
+            f"({guide('how-to/secure-clients#kerberos')})"
+        )
     if module not in (*_MECHANISMS, _OAUTH):
         known = ", ".join((*_MECHANISMS, _OAUTH))
         raise ConfigError(f"only these login modules can be translated for our client library: {known}")

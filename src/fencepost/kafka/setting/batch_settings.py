@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.config import ConfigError
+from fencepost.kafka.setting.kerberos import GSSAPI
 from fencepost.kafka.setting.table import MECHANISMS
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-_UNSAID = "GSSAPI"  # the default mechanism of clients
 _COMPRESSION = "compression.type"
 _MOST_ANSWERED_BYTES = 64 << 20  # less than the limit of a frame, which also holds more than batches
 
@@ -62,7 +62,7 @@ def readable(conf: Mapping[str, Any]) -> dict[str, Any]:
 def _lacking(conf: Mapping[str, Any], had: frozenset[str]) -> dict[str, str]:
     found = {key: "the batch client has no such setting" for key in conf if key not in had}
     has_sasl = str(conf.get("security.protocol", "")).upper().startswith("SASL")
-    mechanism = str(conf.get("sasl.mechanism", _UNSAID if has_sasl else MECHANISMS[0])).upper()
+    mechanism = str(conf.get("sasl.mechanism", GSSAPI if has_sasl else MECHANISMS[0])).upper()
     if mechanism not in MECHANISMS:
         found["sasl.mechanism"] = f"the batch client supports {', '.join(MECHANISMS)}"
     return found

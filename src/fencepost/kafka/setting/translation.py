@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from fencepost.config import ConfigError, Secret
 from fencepost.config.jaas import ClientCredentials, Credentials, parse_jaas
+from fencepost.kafka.setting.kerberos import GSSAPI, why_no_kerberos
 from fencepost.kafka.setting.table import GUARDED, NO_COUNTERPART, RULES, ClientKind
 
 Conf = dict[str, str | bool]
@@ -56,6 +57,7 @@ def translate(kind: ClientKind, properties: Mapping[str, object]) -> Translated:
     for key, value in given.items():
         _translate_one(key, value, outcome)
     _complete_oauth(outcome)
+    _check_kerberos(outcome)
     if outcome.faults:
         raise SettingsError(outcome.faults)
     return Translated(fitted(outcome.conf), outcome.warnings)
@@ -181,6 +183,15 @@ def _complete_oauth(outcome: _Outcome) -> None:
                 "clientSecret in sasl.jaas.config)"
             )
     conf["sasl.oauthbearer.method"] = "oidc"
+
+
+def _check_kerberos(outcome: _Outcome) -> None:
+    """Refuse Kerberos where a client would be refused by its library."""
+    is_sasl = str(outcome.conf.get("security.protocol", "")).upper().startswith("SASL")
+    mechanism = str(outcome.conf.get("sasl.mechanism", GSSAPI)).upper()
+    has_faults = not outcome.faults.keys().isdisjoint(("sasl.jaas.config", "sasl.mechanism"))
+    if is_sasl and mechanism == GSSAPI and not has_faults and (reason := why_no_kerberos()) is not None:
+        outcome.faults["sasl.mechanism"] = reason
 
 
 def _translate_truststore(given: dict[str, str], outcome: _Outcome) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from fencepost.config import ConfigError
 from fencepost.config.pem import load_pem, pem_of_key_store
+from fencepost.kafka.setting.kerberos import GSSAPI
 
 TOKEN_PROVIDER = "sasl_oauth_token_provider"
 """The argument of kafka-python's clients that gives them tokens of OAUTHBEARER."""
-_KERBEROS = "GSSAPI"  # the mechanism if none is set
 _RENAMED = {
     "client.id": "client_id",
     "security.protocol": "security_protocol",
@@ -32,7 +32,7 @@ def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
         if name in result:
             result[name] = str(result[name]).upper()
     protocol = str(result.get("security_protocol", ""))
-    if protocol.startswith("SASL") and result.setdefault("sasl_mechanism", _KERBEROS) == _KERBEROS:
+    if protocol.startswith("SASL") and result.setdefault("sasl_mechanism", GSSAPI) == GSSAPI:
         result.setdefault("sasl_kerberos_service_name", "kafka")
     if protocol.endswith("SSL"):
         result["ssl_context"] = ssl_context(conf)

@@ -2,11 +2,12 @@ import subprocess
 import sys
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from fencepost.config import ConfigError, Secret
 from fencepost.kafka.codec import compress
+from fencepost.kafka.setting import translation
 from fencepost.kafka.setting.batch_settings import COMPRESSIONS, lacking, lacking_to_read
 from fencepost.kafka.setting.client_settings import (
     admin_conf,
@@ -18,6 +19,7 @@ from fencepost.kafka.setting.client_settings import (
     sink_conf,
     transactional_conf,
 )
+from fencepost.kafka.setting.kerberos import why_no_kerberos
 from fencepost.kafka.setting.table import CLIENT, GUARDED, NO_COUNTERPART, RULES, ClientKind
 from fencepost.kafka.setting.translation import Conf, SettingsError, translate
 
@@ -304,7 +306,7 @@ def test_a_sink_fetches_little_at_once_unless_the_user_says_otherwise():
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, ["sasl.mechanism"]),
     ],
 )
-def test_what_a_sink_reads_comes_in_batches_unless_a_setting_is_librdkafkas_alone(given, lacking):
+def test_what_a_sink_reads_comes_in_batches_unless_a_setting_is_librdkafkas_alone(given, lacking, with_kerberos):
     assert sorted(lacking_to_read(sink_conf(given, "g", "c").conf)) == lacking
 
 
@@ -393,7 +395,7 @@ def test_settings_that_the_chosen_client_lacks_are_refused_under_the_names_they_
         {},  # Kerberos is what is meant
     ],
 )
-def test_how_to_get_in_is_refused_by_name_where_the_batch_client_cannot(given):
+def test_how_to_get_in_is_refused_by_name_where_the_batch_client_cannot(given, with_kerberos):
     properties = {"bootstrap.servers": "a:1", "client": "batch", "security.protocol": "SASL_SSL", **given}
     with pytest.raises(
         SettingsError, match=r"sasl\.mechanism: .*OAUTHBEARER: remove it, or use the client librdkafka"
@@ -405,3 +407,42 @@ def test_how_to_get_in_is_refused_by_name_where_the_batch_client_cannot(given):
 def test_the_settings_that_we_set_ourselves_are_the_batch_client_s_too():
     conf = transactional_conf({"bootstrap.servers": "a:1", "client": "batch"}, "id").conf
     assert lacking({key: value for key, value in conf.items() if key != CLIENT}) == {}
+
+
+@pytest.fixture
+def with_kerberos(monkeypatch):
+    """A librdkafka that was built with Kerberos."""
+    monkeypatch.setattr(translation, "why_no_kerberos", lambda: None)
+
+
+@pytest.mark.parametrize("given", [{"sasl.mechanism": "GSSAPI"}, {"sasl.mechanism": "gssapi"}, {}])
+@pytest.mark.parametrize("protocol", ["SASL_SSL", "sasl_plaintext"])
+def test_kerberos_is_refused_with_the_way_on_where_the_library_lacks_it(given, protocol):
+    with pytest.raises(SettingsError) as refused:
+        reader_conf({"security.protocol": protocol, **given})
+    reason = refused.value.by_key["sasl.mechanism"]
+    for text in ("built with it", "SCRAM-SHA-512", "`fencepost docs how-to/secure-clients#kerberos`"):
+        assert text in reason
+
+
+def test_kerberos_login_module_is_refused_with_the_way_on():
+    module = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/secret" principal="a@B";'
+    with pytest.raises(SettingsError) as refused:
+        reader_conf({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI", "sasl.jaas.config": module})
+    assert list(refused.value.by_key) == ["sasl.jaas.config"]
+    assert "`fencepost docs how-to/secure-clients#kerberos`" in refused.value.by_key["sasl.jaas.config"]
+    assert "secret" not in str(refused.value)
+
+
+def test_kerberos_is_passed_on_where_the_library_has_it(with_kerberos):
+    given = {"security.protocol": "sasl_ssl", "sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"}
+    assert reader_conf(given).conf.items() >= given.items()
+
+
+def test_kerberos_is_missing_exactly_where_a_client_is_refused_for_it():
+    try:
+        Consumer({"group.id": "a", "security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}).close()
+        refusal = ""
+    except KafkaException as error:
+        refusal = str(error)
+    assert ("GSSAPI" in refusal) == ("built with it" in (why_no_kerberos() or ""))
