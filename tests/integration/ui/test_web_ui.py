@@ -8,6 +8,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from fencepost.guide import pages
 from fencepost.testing import eventually
 from support.browser import Browser
 from support.ui_scene import NASTY, TRACE, Scene
@@ -258,12 +259,26 @@ def test_pages_and_their_forms_work_without_scripts(browser: Browser) -> None:
         browser.use_scripts(is_on=True)
 
 
+@pytest.mark.parametrize("place", ["worker", "file"])
+def test_the_guide_can_be_searched_on_a_worker_and_without_one(browser: Browser, place: str) -> None:
+    if not pages():
+        pytest.skip("the pages were not built: `make site` builds them")
+    browser.open()
+    if place == "worker":
+        browser.driver.find_element(By.LINK_TEXT, "Guide").click()
+    else:
+        browser.driver.get(pages()["how-to/operate"].as_uri())
+    browser.see("", "article h1")
+    browser.driver.find_element(By.CSS_SELECTOR, "input.md-search__input").send_keys("kerberos")
+    browser.see("Secure the clients", ".md-search-result__list")
+
+
 @pytest.mark.skipif("FENCEPOST_SCREENSHOTS" not in os.environ, reason="makes the pictures of docs/how-to/web-ui.md")
 def test_pictures_of_the_pages(browser: Browser, scene: Scene) -> None:
     directory = Path(os.environ["FENCEPOST_SCREENSHOTS"])
     browser.be("sam", "of sam")
-    pages = {"connectors": (), "connector": ("connectors", "orders-to-file")}
-    for name, page in pages.items():
+    shown = {"connectors": (), "connector": ("connectors", "orders-to-file")}
+    for name, page in shown.items():
         browser.open(*page)
         browser.see(" /s", within_s=90)
         browser.picture(directory / f"web-ui-{name}.png")
