@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -301,3 +302,28 @@ def test_values_that_the_chart_does_not_know_are_refused(program: Path, wrong: s
     done = template(program, "--set", *PROTECTED, "--set", wrong)
     assert done.returncode != 0
     assert "values don't meet the specifications of the schema" in done.stderr
+
+
+@pytest.mark.parametrize("sets", [("auth.unprotected=true", "replicaCount=1"), (*PROTECTED, *HTTPS)])
+def test_notes_say_where_the_workers_are(program: Path, tmp_path: Path, sets: tuple[str, ...]) -> None:
+    """Helm shows notes only where there is a cluster: here a template has them."""
+    chart = tmp_path / "fencepost"
+    shutil.copytree(CHART, chart)
+    notes = (chart / "templates/NOTES.txt").read_text()
+    text = f'{{{{ define "notes" }}}}{notes}{{{{ end }}}}notes: {{{{ include "notes" . | toJson }}}}'
+    (chart / "templates/notes.yaml").write_text(text)
+    words = (
+        "template",
+        "pipelines",
+        str(chart),
+        "--kube-version",
+        _KUBERNETES[0],
+        "--show-only",
+        "templates/notes.yaml",
+    )
+    done = run(program, *words, *(word for each in sets for word in ("--set", each)))
+    assert done.returncode == 0, done.stderr
+    shown = yaml.safe_load(done.stdout)["notes"]
+    assert f"{'https' if HTTPS[0] in sets else 'http'}://localhost:8083/ui" in shown
+    assert "port-forward service/pipelines 8083" in shown
+    assert ("auth.unprotected=true" in shown, "One worker:" in shown) == (HTTPS[0] not in sets,) * 2

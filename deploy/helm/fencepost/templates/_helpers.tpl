@@ -33,12 +33,15 @@ capabilities:
   drop: ["ALL"]
 {{- end -}}
 
-{{/* With the worker's image and without rights, unless they say otherwise. */}}
+{{/* With the worker's image and without rights, unless they say otherwise. `merge` would not let them say false. */}}
 {{- define "fencepost.initContainers" -}}
 {{- range .Values.initContainers }}
-{{- $own := dict "image" (include "fencepost.image" $) "imagePullPolicy" $.Values.image.pullPolicy -}}
-{{- $_ := set $own "securityContext" (include "fencepost.containerSecurity" $ | fromYaml) }}
-- {{- toYaml (merge (deepCopy .) $own) | nindent 2 }}
+{{- $security := include "fencepost.containerSecurity" $ | fromYaml -}}
+{{- range $key, $value := .securityContext -}}
+{{- $_ := set $security $key $value -}}
+{{- end -}}
+{{- $own := dict "image" (include "fencepost.image" $) "imagePullPolicy" $.Values.image.pullPolicy }}
+- {{ toYaml (merge (dict "securityContext" $security) . $own) | indent 2 | trim }}
 {{- end }}
 {{- end -}}
 
@@ -46,7 +49,7 @@ capabilities:
 {{- define "fencepost.topologySpread" -}}
 {{- range .Values.topologySpreadConstraints }}
 {{- $own := dict "labelSelector" (dict "matchLabels" (include "fencepost.selector" $ | fromYaml)) }}
-- {{- toYaml (merge (deepCopy .) $own) | nindent 2 }}
+- {{ toYaml (merge (deepCopy .) $own) | indent 2 | trim }}
 {{- end }}
 {{- end -}}
 
@@ -56,7 +59,7 @@ capabilities:
 {{- if has .name (list "POD_NAME" "POD_NAMESPACE") -}}
 {{- fail (printf "extraEnv: %s is the chart's; the worker's file uses it" .name) -}}
 {{- end }}
-- {{- toYaml . | nindent 2 }}
+- {{ toYaml . | indent 2 | trim }}
 {{- end }}
 {{- end -}}
 
