@@ -1,11 +1,13 @@
 """Members of sinks and a mirror's task read a log that an unclean election cuts: each kept record comes once.
 
-The log grows past their positions before they ask again. One of the members is stopped meanwhile.
+The log grows past their positions before they ask again. Some readers are stopped meanwhile: a member that reads whole
+batches, one whose client fetches, and a DataFrame sink.
 """
 
 import contextlib
 from collections.abc import Iterator
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import confluent_kafka
@@ -14,10 +16,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.group_batches import BatchGroupInput
+from fencepost.kafka.read.group_input import GroupInput
 from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.mirror.source.task import MirrorSourceTask
 from fencepost.record import TopicPartition
+from fencepost.task.sink.epoch_plan import EpochOffset
 from fencepost.testing import eventually
+from fencepost.worker.host.epoch.held_partitions import HeldPartitions
+from fencepost.worker.host.epoch.logs import EpochLogs
 from support.brokers import Brokers
 from support.group_members import Members, Notes
 from support.task_context import Context
@@ -66,14 +72,31 @@ class MirrorReader:
 class SinkReader:
     """The member of a sink's group, and what it has polled."""
 
-    def __init__(self, servers: str, group: str = "running") -> None:
-        self.members = Members(servers, PLACE.topic, BatchGroupInput)
+    def __init__(self, servers: str, group: str = "running", kind: type[GroupInput] = BatchGroupInput) -> None:
+        self.members = Members(servers, PLACE.topic, kind)
         self.members.group = group
         self.member = self.members.join(Notes(), auto_offset_reset="earliest")
         self.values: list[bytes] = []
 
     def poll(self) -> None:
         self.values += [value for value in self.member.poll(0.05, 500).values if value is not None]
+
+
+def looked(servers: str, committed: EpochOffset) -> EpochOffset:
+    """Return the offset of a DataFrame sink's group once the log is compared with it."""
+    spec: Any = SimpleNamespace(
+        id="s-0", input=SimpleNamespace(consumer_conf={}, reader_admin_conf={"bootstrap.servers": servers})
+    )
+    held = HeldPartitions(dict, lambda: None)
+    held.offsets[PLACE] = EpochOffset.of(committed.to_commit(PLACE))
+
+    def is_compared() -> bool:
+        logs.look(held, {PLACE})
+        return held.offsets[PLACE].leader_epoch > committed.leader_epoch
+
+    with closing(EpochLogs(spec)) as logs:
+        eventually(is_compared, within_s=WITHIN_S)
+    return held.offsets[PLACE]
 
 
 def send(servers: str, values: list[bytes]) -> None:
@@ -92,6 +115,7 @@ def test_each_kept_record_is_read_once_when_a_log_is_cut(brokers: Brokers) -> No
     client.create_topics([made])[PLACE.topic].result(60)
     eventually(lambda: brokers.leader_of(PLACE.topic) == LEADER, within_s=WITHIN_S)
     sink, mirror, stopped = SinkReader(servers), MirrorReader(servers), SinkReader(servers, "stopped")
+    stopped_client = SinkReader(servers, "stopped-client", GroupInput)
     kept, lost, later = ([b"%s %d" % (name, n) for n in range(10)] for name in (b"kept", b"lost", b"later"))
 
     def are_read(count: int, *readers: SinkReader | MirrorReader) -> bool:
@@ -109,9 +133,12 @@ def test_each_kept_record_is_read_once_when_a_log_is_cut(brokers: Brokers) -> No
         brokers.kill(BEHIND)
         eventually(lambda: in_sync() == [LEADER], within_s=WITHIN_S)
         send(servers, lost)
-        eventually(lambda: are_read(20, sink, mirror, stopped), within_s=WITHIN_S, every_s=0)
-        stopped.member.commit({PLACE: 20})
-        stopped.member.close()
+        eventually(lambda: are_read(20, sink, mirror, stopped, stopped_client), within_s=WITHIN_S, every_s=0)
+        for each in (stopped, stopped_client):
+            each.member.commit({PLACE: 20})
+            each.member.close()
+        epoch_offset = looked(servers, EpochOffset(20))
+        assert epoch_offset.offset == 20
         brokers.kill(LEADER, is_last=True)
         brokers.start(BEHIND)
         eventually(lambda: brokers.leader_of(PLACE.topic) == BEHIND, within_s=WITHIN_S)
@@ -119,12 +146,13 @@ def test_each_kept_record_is_read_once_when_a_log_is_cut(brokers: Brokers) -> No
         eventually(lambda: are_read(50, sink, mirror), within_s=WITHIN_S, every_s=0)
         assert sink.values == mirror.values == [*kept, *lost, *later * 3]
         assert [(gap["reason"], gap["position"]) for gap in mirror.gaps] == [("diverged", 20)]
-        started = SinkReader(servers, "stopped")
-        with closing(started.member):
-            eventually(lambda: are_read(30, started), within_s=WITHIN_S, every_s=0)
-        assert started.values == later * 3
+        for started in (SinkReader(servers, "stopped"), SinkReader(servers, "stopped-client", GroupInput)):
+            with closing(started.member):
+                eventually(lambda started=started: are_read(30, started), within_s=WITHIN_S, every_s=0)
+            assert started.values == later * 3
+        assert looked(servers, epoch_offset).offset == 10
     finally:
-        stopped.member.close()
-        sink.member.close()
+        for each in (stopped, stopped_client, sink):
+            each.member.close()
         mirror.task.stop()
         brokers.restore()

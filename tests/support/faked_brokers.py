@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
+from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse, OffsetForLeaderEpochResponse
 from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import InitProducerIdResponse
 
@@ -21,7 +21,10 @@ _numbers = itertools.count()
 
 @dataclass
 class FakedBroker:
-    """What one broker says of the only partition of a topic, and of the coordinator of everything."""
+    """What one broker says of the only partition of a topic, and of the coordinator of everything.
+
+    `begins`: the first offset of each leader epoch in its log.
+    """
 
     node: int
     leader: int
@@ -29,6 +32,7 @@ class FakedBroker:
     end: int
     coordinator: int = 0
     is_hanging: bool = False
+    begins: dict[int, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
 
@@ -95,6 +99,7 @@ class FakedConnection:
         answer = {
             "MetadataRequest": self._metadata,
             "ListOffsetsRequest": self._list_offsets,
+            "OffsetForLeaderEpochRequest": self._end_of_epoch,
             "FetchRequest": self._fetch,
             "FindCoordinatorRequest": self._find_coordinator,
             "InitProducerIdRequest": self._init_producer_id,
@@ -116,15 +121,29 @@ class FakedConnection:
     def _list_offsets(self, request: Any) -> Any:
         of_topic = ListOffsetsResponse.ListOffsetsTopicResponse
         asked = request.topics[0].partitions[0]
-        broker = self._broker
-        code = 0
-        if broker.leader != broker.node:
-            code = 6
-        elif asked.current_leader_epoch != broker.epoch:
-            code = 74 if asked.current_leader_epoch < broker.epoch else 75
-        offset = 0 if asked.timestamp == -2 else broker.end
+        code, offset = self._refusal(asked), 0 if asked.timestamp == -2 else self._broker.end
         partition = of_topic.ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=offset)
         return ListOffsetsResponse(topics=[of_topic(name=request.topics[0].name, partitions=[partition])])
+
+    def _refusal(self, asked: Any) -> int:
+        """Return the error for a question to a leader of an epoch."""
+        broker = self._broker
+        if broker.leader != broker.node:
+            return 6
+        if asked.current_leader_epoch != broker.epoch:
+            return 74 if asked.current_leader_epoch < broker.epoch else 75
+        return 0
+
+    def _end_of_epoch(self, request: Any) -> Any:
+        """Answer as Kafka's LeaderEpochFileCache does."""
+        of_topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+        asked, begins = request.topics[0].partitions[0], self._broker.begins
+        later = [begin for epoch, begin in sorted(begins.items()) if epoch > asked.leader_epoch]
+        end = self._broker.end if asked.leader_epoch == max(begins) else later[0] if later else -1
+        partition = of_topic.EpochEndOffset(
+            error_code=self._refusal(asked), partition=0, leader_epoch=asked.leader_epoch, end_offset=end
+        )
+        return OffsetForLeaderEpochResponse(topics=[of_topic(topic=request.topics[0].topic, partitions=[partition])])
 
     def _fetch(self, request: Any) -> Any:
         of_topic = FetchResponse.FetchableTopicResponse

@@ -2,8 +2,10 @@
 recorded."""
 
 from collections.abc import Callable, Collection, Mapping
+from types import SimpleNamespace
 from typing import Any
 
+from fencepost.kafka.read.known_positions import KnownPositions
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition
 from fencepost.task.channel.message import RunState
@@ -22,6 +24,7 @@ class ScriptedGroup:
 
     def __init__(self, log: list[Any], control: Control, moments: list[Moment]) -> None:
         self.log, self._control, self._moments = log, control, moments
+        self.starts = SimpleNamespace(known=KnownPositions())
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.positions: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()

@@ -18,6 +18,7 @@ from fencepost.api import DataFrameSink, Epoch, OffsetRange
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.setting.client_settings import sink_conf
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.ended import ProcessEnds
@@ -181,6 +182,10 @@ class Stage:
     def offsets(self, topic: str | None = None) -> dict[int, int]:
         found = GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group).read()
         return {place.partition: offset for place, offset in found.items() if place.topic == (topic or self.topic)}
+
+    def committed(self) -> list[GroupOffset]:
+        """Return the group's offsets, sorted by partition."""
+        return sorted(GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group).read_with_metadata())
 
     def alter(self, offsets: dict[TopicPartition, int]) -> None:
         """Set where the group stands."""

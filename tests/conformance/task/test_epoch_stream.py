@@ -21,6 +21,7 @@ from fencepost.spark.epoch.records import EpochRecords
 from fencepost.task.channel.split_message import EpochReading
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.outgoing import OutgoingColumns
+from fencepost.task.sink.epoch_plan import EpochOffset
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
@@ -97,6 +98,8 @@ def test_records_deleted_beyond_the_groups_offset_are_skipped_and_the_rest_is_wr
     stage.start()
     eventually(lambda: stage.offsets() == {0: 15, 1: 0}, within_s=60)
     assert stage.values() == [*range(5), *range(9, 15)]
+    committed = EpochOffset.of(stage.committed()[0])  # in a transaction of its own
+    assert (committed.leader_epoch, committed.has_known_log) == (0, True)
 
 
 def test_what_a_stopped_stream_has_left_open_is_ended_whatever_partition_it_is_of(stage: StreamStage) -> None:

@@ -24,9 +24,10 @@ from fencepost.kafka.setting.client_settings import sink_conf, transactional_con
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.task.failure.back_off import BackOff
-from fencepost.task.sink.epoch_plan import EpochMetadata
+from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
+from fencepost.worker.host.epoch import logs as epoch_logs
 from fencepost.worker.host.epoch.membership import EpochMembership
 from fencepost.worker.host.frame import life as frame_life
 from support.group_commit import commit_for
@@ -163,15 +164,13 @@ def test_e16_a_commit_that_ends_in_an_unknown_error_takes_no_ranges_out_of_an_ep
     """So says a coordinator for many reasons. The plan is durable all the same, or `write` has shown it already."""
     commit, has_failed = GroupInput.commit, []
 
-    def failing(self: GroupInput, offsets: Any, notes: Any = None) -> Any:
-        is_meant = any(
-            json.loads(text).get("token" if refused == "token" else "end") for text in (notes or {}).values()
-        )
-        if has_failed or not is_meant:
-            return commit(self, offsets, notes)
+    def failing(self: GroupInput, offsets: Any) -> Any:
+        key = "token" if refused == "token" else "end"
+        if has_failed or not any(json.loads(each.metadata).get(key) for each in offsets):
+            return commit(self, offsets)
         has_failed.append(1)
         if refused == "plan":
-            commit(self, offsets, notes)
+            commit(self, offsets)
         raise KafkaRequestError("it is made up", KafkaError.UNKNOWN)
 
     monkeypatch.setattr(GroupInput, "commit", failing)
@@ -445,6 +444,23 @@ def test_a_lost_position_fails_the_task_if_auto_offset_reset_is_none(stage: Stag
     stage.start(auto_offset_reset="earliest")
     eventually(lambda: stage.offsets().get(0) == 10, within_s=60)
     assert stage.store.ranges() == [(0, 6, 10)]
+
+
+def test_a_group_that_a_mirror_copied_continues_at_its_offsets(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the offsets come the ids that topics have in the other cluster, but no leader epochs."""
+    monkeypatch.setattr(epoch_logs, "SURE_S", 0.0)
+    stage.produce(5)
+    stage.produce(2, 1)
+    copied = '{"number":7,"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ"}'
+    places = {TopicPartition(stage.topic, 0): 3, TopicPartition(stage.topic, 1): 2}
+    group = GroupOffsets({"bootstrap.servers": stage.bootstrap}, stage.group)
+    commit_for(group, [GroupOffset(*place, offset, copied) for place, offset in places.items()])
+    stage.start()
+    eventually(lambda: stage.offsets() == {0: 5, 1: 2}, within_s=60)
+    assert stage.store.ranges() == [(0, 3, 5)]
+    committed = EpochOffset.of(stage.committed()[0])
+    assert (committed.leader_epoch, committed.metadata.number) == (0, 8)
+    assert committed.metadata.topic_id not in (None, "AAAAAAAAAAAAAAAAAAAAAQ")
 
 
 def test_a_position_above_an_open_transaction_is_not_lost(stage: Stage) -> None:

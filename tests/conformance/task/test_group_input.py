@@ -11,12 +11,14 @@ from confluent_kafka import Producer
 
 from fencepost.api import FencedError
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.log_offsets import LogOffsets
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.group.group_offsets import GroupInUseError
 from fencepost.kafka.group.leave import MemberRemoval
-from fencepost.kafka.read import client_fetcher, group_batches
+from fencepost.kafka.read import client_fetcher, cut_logs, group_batches
 from fencepost.kafka.read.group_batches import BatchGroupInput
 from fencepost.kafka.read.group_input import GroupInput
+from fencepost.kafka.read.known_positions import ReadLog, assigned_log
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
@@ -102,6 +104,34 @@ def test_the_rest_of_a_topic_that_is_read_whole_is_read_if_its_position_is_gone(
 
     eventually(is_next_seen, within_s=60)
     assert [n for n in seen if n < 5] == ([3, 4] if is_whole else [])
+
+
+def test_a_log_that_was_cut_while_the_group_did_not_read_is_read_from_there(
+    members: Members, produce: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client fetches. After the records there is a marker, which it has read, too."""
+    monkeypatch.setattr(group_batches, "_MOST_PARTITIONS", 1)
+    monkeypatch.setattr(cut_logs, "SURE_S", 0.2)
+    place = TopicPartition(members.topic, 0)
+    produce(5, transactional_id=f"p-{members.topic}")
+    with closing(members.join(Notes(), auto_offset_reset="earliest")) as first:
+        eventually(lambda: first.poll(0.05, 10).ends.get(place) == 6, within_s=60)
+        first.commit({place: 6})
+    (committed,) = members.offsets().read_with_metadata()
+    assert (committed.offset, committed.leader_epoch) == (6, 0)
+    monkeypatch.setattr(LogOffsets, "ends_of_epochs", lambda _, epochs: dict.fromkeys(epochs, 3))
+    second = members.join(Notes(), auto_offset_reset="latest")
+    assert read(second, 2) == [(0, 3), (0, 4)]
+    second.commit({place: 5})
+    (committed,) = members.offsets().read_with_metadata()
+    assert assigned_log(committed) == ReadLog(5, topic_id_of(members), 0, 5)
+
+
+def topic_id_of(members: Members) -> str:
+    with closing(Admin({"bootstrap.servers": members.bootstrap})) as admin:
+        found = admin.topics.get(members.topic)
+    assert found is not None
+    return found.id
 
 
 def test_a_member_begins_at_the_earliest_and_goes_on_where_the_group_is(members: Members, produce: Any) -> None:

@@ -10,9 +10,11 @@ import pytest
 
 from fencepost.api import RetriableError, SinkBatch
 from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin.log_offsets import LogOffsets
 from fencepost.kafka.group.leave import MemberRemoval
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.produce import coordinator
+from fencepost.kafka.read import cut_logs
 from fencepost.task.channel.task_spec import DeadLetterSpec
 from fencepost.task.stream import runner as stream_runner
 from fencepost.task.stream.boundary import StreamIntervalBoundary
@@ -54,6 +56,21 @@ def test_what_is_read_is_written_once_and_its_offsets_are_the_groups(stage: Stre
     run.stop()
     assert run.states == ["RUNNING", "STOPPED"]
     assert stage.offsets() == {0: 1_010}
+
+
+def test_a_stream_reads_on_where_a_log_was_cut_while_it_was_stopped(
+    stage: StreamStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The offsets were committed in its transactions with the leader epoch of what was read."""
+    stage.produce(range(10))
+    first = stage.start()
+    eventually(lambda: stage.offsets() == {0: 10})
+    first.stop()
+    monkeypatch.setattr(cut_logs, "SURE_S", 0.2)
+    monkeypatch.setattr(LogOffsets, "ends_of_epochs", lambda _, epochs: dict.fromkeys(epochs, 7))
+    stage.start()
+    assert stage.await_values(13) == [str(n) for n in (*range(10), *range(7, 10))]
+    eventually(lambda: stage.offsets() == {0: 10})
 
 
 def test_e19_a_member_whose_generation_is_over_commits_neither_output_nor_offsets(stage: StreamStage) -> None:

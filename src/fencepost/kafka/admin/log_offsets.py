@@ -9,9 +9,11 @@ from fencepost.kafka.admin.admin_requests import AdminRequests, Place
 from fencepost.kafka.errors import translate
 from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, request_failure
 from fencepost.kafka.wire.requests import by_topic
+from fencepost.record import TopicPartition
 
 _LATEST, _EARLIEST = -1, -2
 _DELETE_S = 10.0
+_OF_CONSUMERS = 3  # of OffsetForLeaderEpoch: older versions are for brokers
 
 
 class LogOffsets:
@@ -42,6 +44,25 @@ class LogOffsets:
         """Return, for each partition, the offset of its first record of that time or later; None if it has none."""
         found = self._list(times_ms, read_committed, timeout_s)
         return {place: offset if offset >= 0 else None for place, offset in found.items()}
+
+    def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the offset after the last record of a leader epoch or of earlier ones in each log (KIP-320).
+
+        What a leader of that epoch had at lower offsets is still in the log; what it had at others is not. Partitions
+        whose leader knows no epoch that is as new are left out.
+        """
+        if not epochs:
+            return {}
+        doing = f"asking for leader epochs of topic {next(iter(epochs))[0]}"
+
+        def ask() -> dict[TopicPartition, int]:
+            found: dict[TopicPartition, int] = {}
+            for node, places in self._by_leader(epochs, doing).items():
+                asked = {place: (epochs[TopicPartition(*place)], led) for place, led in places.items()}
+                found |= self._ended(node, asked, doing)
+            return found
+
+        return self._requests.ask_repeatedly(doing, ask)
 
     def delete_before(self, offsets: Mapping[Place, int]) -> dict[Place, int | Exception]:
         """Delete the records before an offset in each partition. Returns each log's new start offset, or the error.
@@ -116,6 +137,27 @@ class LogOffsets:
                 self._requests.ensure(each, doing)
                 found[topic.name, each.partition_index] = int(each.offset)
         self.epochs |= {place: epoch for place, (_, epoch) in asked.items()}
+        return found
+
+    def _ended(self, node: int, asked: Mapping[Place, tuple[int, int]], doing: str) -> dict[TopicPartition, int]:
+        """Return ends by an epoch and the epoch of the leader, which refuses if it is not the leader of that epoch."""
+        from fencepost.kafka.kafka_library import OffsetForLeaderEpochRequest as Request
+
+        of_topic = Request.OffsetForLeaderTopic
+
+        def of(topic: str, number: int) -> Any:
+            epoch, led = asked[topic, number]
+            return of_topic.OffsetForLeaderPartition(partition=number, current_leader_epoch=led, leader_epoch=epoch)
+
+        topics = [of_topic(topic=name, partitions=[of(name, at) for at in found]) for name, found in by_topic(asked)]
+        answer = self._client.ask(Request(replica_id=-1, topics=topics), node, oldest=_OF_CONSUMERS)
+        found = {}
+        for topic in answer.topics:
+            for each in topic.partitions:
+                self._requests.ensure(each, doing)
+                if each.end_offset >= 0:
+                    found[TopicPartition(topic.topic, each.partition)] = int(each.end_offset)
+        self.epochs |= {place: led for place, (_, led) in asked.items()}
         return found
 
     def _by_leader(self, places: Iterable[Place], doing: str) -> dict[int, dict[Place, int]]:

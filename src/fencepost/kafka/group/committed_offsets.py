@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError
 
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_gap import NO_EPOCH
 from fencepost.kafka.wire.coordinators import GROUP
 from fencepost.kafka.wire.errors import AnswerError, ensure
 from fencepost.kafka.wire.requests import RequestClient, by_topic
@@ -16,10 +18,14 @@ _NUL = "\0"  # librdkafka ends the metadata of offsets with one
 
 
 class Committed(NamedTuple):
-    """The offset of the next record, and the metadata that was committed with it (`metadata`)."""
+    """The offset of the next record, and the metadata and leader epoch that were committed with it."""
 
     offset: int
     metadata: str
+    leader_epoch: int = NO_EPOCH
+
+    def to_group(self, place: TopicPartition) -> GroupOffset:
+        return GroupOffset(*place, self.offset, self.metadata, self.leader_epoch)
 
 
 Offsets = Mapping[TopicPartition, int | None]
@@ -87,7 +93,8 @@ def _committed_now(group: Any) -> CommittedOffsets:
                 continue
             ensure(each.error_code, f"group {group.group_id}, {topic.name}-{each.partition_index}")
             if each.committed_offset >= 0:
-                committed = Committed(each.committed_offset, (each.metadata or "").rstrip(_NUL))
+                metadata = (each.metadata or "").rstrip(_NUL)
+                committed = Committed(each.committed_offset, metadata, each.committed_leader_epoch)
                 found[TopicPartition(topic.name, each.partition_index)] = committed
     return found
 

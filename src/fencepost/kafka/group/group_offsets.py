@@ -42,16 +42,14 @@ class GroupOffsets:
         return {TopicPartition(o.topic, o.partition): o.offset for o in self.read_with_metadata()}
 
     def read_with_metadata(self) -> list[GroupOffset]:
-        """Return the committed offsets with their metadata, without the zero byte that librdkafka appends to it."""
+        """Return the committed offsets, with their metadata without the zero byte that librdkafka appends to it."""
         doing = f"reading the offsets of group {self._group}"
         with closing(RequestClient(self._conf, timeout_s=self._timeout_s)) as client:
             found, denied = client.run(doing, lambda: read_offsets(client, [self._group], is_stable=False))
         for why in denied.values():
             raise KafkaAuthorizationError(f"Not authorized while {doing}: {why}")
         committed = found.get(self._group, {})
-        return [
-            GroupOffset(*place, each.offset, each.metadata) for place, each in committed.items() if each is not None
-        ]
+        return [each.to_group(place) for place, each in committed.items() if each is not None]
 
     def alter(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Set offsets. Raises GroupInUseError if the group has members."""

@@ -10,6 +10,7 @@ from fencepost.api.errors import FencedError
 from fencepost.kafka.read.member_client import MemberClient, MemberIdentity
 from fencepost.kafka.read.start_positions import StartPositions
 from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 
 
@@ -53,6 +54,15 @@ class Fetcher(ABC):
     @abstractmethod
     def known_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the end offsets of logs that are known without asking a broker."""
+
+    def starts(
+        self, places: Collection[TopicPartition], committed: Collection[GroupOffset]
+    ) -> Mapping[TopicPartition, int]:
+        """Return where to start in partitions whose logs were cut below the group's offsets while it did not read.
+
+        Called with partitions that the group has just assigned. Raises KafkaRequestError, or that brokers are away.
+        """
+        return {}
 
     def read_ahead(self, most: int) -> None:
         """Decode what has arrived by now, unless `most` records wait already. The next `chunks` raises a failure."""
@@ -136,6 +146,7 @@ class AssignedPartitions:
             places = [TopicPartition(p.topic, p.partition) for p in partitions]
             self.membership = self.client.membership()
             stored = self.stored(places)
+            stored |= self.fetcher.starts(places, [self.starts.committed[place] for place in stored])
             fresh = frozenset(places) - stored.keys()
             positions = stored | {place: self.starts.reset(place) for place in sorted(fresh)}
             begins, assignee = dict(positions), self._assignee

@@ -9,9 +9,12 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.read.assignment import AssignedPartitions, Fetcher
 from fencepost.kafka.read.consumer import is_passing, place_of
+from fencepost.kafka.read.cut_logs import look_at
 from fencepost.kafka.read.read_again import read_again_by
 from fencepost.kafka.read.start_positions import nowhere_to_begin
-from fencepost.kafka.value.fetched import Fetched, is_plain
+from fencepost.kafka.value.fetched import Fetched, is_plain, last_epochs
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -23,7 +26,9 @@ class ClientFetcher(Fetcher):
     """The client starts to fetch partitions when it takes them over."""
 
     def __init__(self, assignment: AssignedPartitions) -> None:
+        self._assignment = assignment
         self._client = assignment.client
+        self._topic_ids: dict[TopicPartition, str] = {}  # as of the assignment of each
         self._read_again = read_again_by(self._client.conf)
 
     def chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
@@ -32,7 +37,7 @@ class ClientFetcher(Fetcher):
             first = self._client.consumer.poll(timeout_s)
             chunk = [] if first is None else [first, *self._more(min(most, _CHUNK) - 1)]
             while chunk and self._client.error is None:
-                yield self.sorted(chunk)
+                yield self._recorded(chunk)
                 most -= len(chunk)
                 chunk = self._more(min(most, _CHUNK)) if len(chunk) == _CHUNK else []
         except KafkaException as error:
@@ -40,6 +45,17 @@ class ClientFetcher(Fetcher):
 
     def _more(self, most: int) -> list[Any]:
         return list(self._client.consumer.consume(most, 0)) if most else []
+
+    def _recorded(self, messages: list[Any]) -> Fetched:
+        """Return what `sorted` does, and record up to where logs were read, with their leader epochs."""
+        fetched = self.sorted(messages)
+        epochs = last_epochs(fetched.places, [each for each in messages if not each.error()]) if len(fetched) else {}
+        known = self._assignment.starts.known if epochs or fetched.ends else None
+        if known is not None:
+            ids = self._topic_ids
+            known.read_to({p: LogPosition(at, ids.get(p, ""), epoch) for p, (at, epoch) in epochs.items()})
+            known.read_past(fetched.ends)
+        return fetched
 
     def sorted(self, messages: list[Any]) -> Fetched:
         """Return the records and the ends of partitions, and handle all other events."""
@@ -69,6 +85,30 @@ class ClientFetcher(Fetcher):
             raise self._client.failed(error, f"reading as a member of group {self._client.group}")
         return True
 
+    def starts(
+        self, places: Collection[TopicPartition], committed: Collection[GroupOffset]
+    ) -> Mapping[TopicPartition, int]:
+        looked, starts = look_at(self._client.conf, places, committed), self._assignment.starts
+        starts.known.is_by_client = True
+        self._topic_ids.update((place, looked.topic_ids.get(place.topic, "")) for place in places)
+        starts.known.move({p: LogPosition(at.read_to, at.topic_id, at.epoch) for p, at in looked.known.items()})
+        starts.known.read_past({p: at.offset for p, at in looked.known.items()})
+        for place, cut_at in looked.starts.items():
+            at = looked.known[place]
+            if cut_at < at.read_to:
+                starts.known.forget([place])
+                self._report_cut(place, at.offset, cut_at)
+        return looked.starts
+
+    def _report_cut(self, place: TopicPartition, at: int, cut_at: int) -> None:
+        """Log that records are lost. Raises KafkaRequestError if no other position may be chosen."""
+        if self._assignment.starts.resets_of(place) == "error":
+            raise nowhere_to_begin(place, f"the log was cut at offset {cut_at}, before offset {at} of the group")
+        log.error(
+            "group %s was at offset %d of %s-%d, whose log was cut at %d while the group did not read: reading "
+            "continues there", self._client.group, at, *place, cut_at,
+        )  # fmt: skip
+
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._client.seek(offsets)
 
@@ -88,7 +128,10 @@ class ClientFetcher(Fetcher):
 
 
 class NoFetcher(ClientFetcher):
-    """Keeps all partitions paused: another object reads them."""
+    """Keeps all partitions paused: another object reads them, and looks for cuts."""
+
+    def starts(self, *_: object) -> Mapping[TopicPartition, int]:
+        return {}
 
     def begin(self, begins: Mapping[TopicPartition, int]) -> None:
         self._client.pause(begins)

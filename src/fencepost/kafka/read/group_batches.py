@@ -17,11 +17,13 @@ from fencepost.kafka.read.assignment import AssignedPartitions, Assignee, Fetche
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.group_input import GroupInput
+from fencepost.kafka.read.known_positions import assigned_log, committed_position
 from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.read.position_resets import PositionResets
 from fencepost.kafka.read.unread import Unread, UnreadFetched
 from fencepost.kafka.read.waiting_records import WaitingRecords
 from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition
 
@@ -232,6 +234,17 @@ class BatchFetcher(Fetcher):
 
     # the assignment
 
+    def starts(
+        self, places: Collection[TopicPartition], committed: Collection[GroupOffset]
+    ) -> Mapping[TopicPartition, int]:
+        """Compare offsets that were committed while a client fetched. A reader fetches with the epochs of others."""
+        if len(self._assignment.begins) + len(places) > _MOST_PARTITIONS:
+            return self._by_client.starts(places, committed)
+        known = [each for each in committed if not committed_position(each).topic_id and assigned_log(each)]
+        starts = self._by_client.starts([TopicPartition(*each[:2]) for each in known], known) if known else {}
+        self._assignment.starts.known.is_by_client = False
+        return starts
+
     def begin(self, begins: Mapping[TopicPartition, int]) -> None:
         if len(self._assignment.begins) > _MOST_PARTITIONS:
             self._switch_to_client(f"it has {len(self._assignment.begins)} partitions")
@@ -244,6 +257,7 @@ class BatchFetcher(Fetcher):
         """Let the client fetch from now on, after the last returned records."""
         log.info("this member of group %s has its client fetch from now on: %s", self._assignment.client.group, why)
         positions, self._next = self._next, {}
+        self._by_client.take_over(positions)
         self.stop(positions)
         self._reader.close()
         self._assignment.fetcher = self._by_client
@@ -260,6 +274,11 @@ class BatchFetcher(Fetcher):
 
 class _ClientAfterBatches(ClientFetcher):
     """Takes over from a `BatchFetcher`."""
+
+    def take_over(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
+        """Go on with the ids of the topics that were read."""
+        self._topic_ids.update((place, at.topic_id) for place, at in positions.items())
+        self._assignment.starts.known.is_by_client = True
 
     def begin(self, begins: Mapping[TopicPartition, int]) -> None:
         self.resume(begins)  # a partition that was paused when it was revoked is still paused

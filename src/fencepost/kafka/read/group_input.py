@@ -50,8 +50,8 @@ class GroupInput:
         names = frozenset(filter(None, whole))  # a sink may have no such topic
         self._client = MemberClient(conf, client_reset(conf, names))
         starts = StartPositions(self._client, names, positions)
-        self.offset_metadata = starts.offset_metadata
-        """The metadata of the assignment's committed offsets, as of the time of the assignment."""
+        self.starts = starts
+        """The group's offsets, and what is known of the logs that are read."""
         self._assignment = AssignedPartitions(self._client, starts, assignee, fetcher)
         self._topics = SubscribedTopics(self._assignment, topics)
         self.edges = LogEdges(self._client, self._in_client)
@@ -129,25 +129,20 @@ class GroupInput:
         with self._in_client:
             self._assignment.pause(partitions)
 
-    def commit(
-        self, offsets: Mapping[TopicPartition, int], offset_metadata: Mapping[TopicPartition, str] | None = None
-    ) -> dict[TopicPartition, int]:
+    def commit(self, offsets: Mapping[TopicPartition, int] | Sequence[GroupOffset]) -> dict[TopicPartition, int]:
         """Commit, wait for it, and return what was committed: everything except partitions that no longer exist.
 
-        `offset_metadata` is for all or none of them; without it, their topic ids and leader epochs are committed with
-        them, as far as they are known. Raises FencedError if the membership is over, or a refusal as
-        converted by `translate`.
+        Plain offsets are committed with their topic ids and leader epochs, as far as these are known. Raises
+        FencedError if the membership is over, or a refusal as converted by `translate`.
 
         A commit without a generation, which a group without members accepts from any client, is never sent (E10).
         """
         with self._in_client:
             self._assignment.ensure_member()
-            known = self._assignment.starts.known
-            return self._client.commit(
-                [known.to_commit(place, offset) for place, offset in offsets.items()]
-                if offset_metadata is None
-                else [GroupOffset(*place, offset, offset_metadata.get(place, "")) for place, offset in offsets.items()]
-            )
+            if isinstance(offsets, Mapping):
+                known = self.starts.known
+                offsets = [known.to_commit(place, offset) for place, offset in offsets.items()]
+            return self._client.commit(offsets)
 
     def stored(self, places: Collection[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Return the group's committed offsets, by default those of the assignment.

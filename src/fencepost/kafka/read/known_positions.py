@@ -4,20 +4,39 @@ Both are committed with the offset. From the epoch, brokers know whether the log
 (KIP-320). An epoch is used only with the topic's id, because the epochs of a topic that was created again begin at 0
 again. A commit has no field for the id, so it is in the offset's metadata. An id is used only with an epoch: mirrors
 copy the metadata of groups to other clusters, but not the epochs.
+
+librdkafka does not say of which topic a record is. What it has read is committed with the id that the topic had at the
+assignment, under another name. If the topic still has that id, the records were of this topic; if not, it says nothing.
 """
 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import orjson
 
+from fencepost.kafka.group.contribution import inner_metadata
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_gap import NO_EPOCH, LogPosition
 from fencepost.record import TopicPartition
 
 _TOPIC_ID = "fencepost.topic_id"
+_ASSIGNED_TOPIC_ID = "fencepost.assigned_topic_id"
+_READ_TO = "fencepost.read_to"
 _ID = re.compile(r"[A-Za-z0-9+/_-]{22}")
+
+
+class ReadLog(NamedTuple):
+    """A committed offset, and the log that was read: up to `read_to`, where the last record has this leader epoch.
+
+    From there to the offset there was nothing that readers see.
+    """
+
+    offset: int
+    topic_id: str
+    epoch: int
+    read_to: int
 
 
 class KnownPositions:
@@ -25,6 +44,9 @@ class KnownPositions:
 
     def __init__(self) -> None:
         self._ranges: dict[TopicPartition, tuple[int, LogPosition]] = {}  # the first offset, and the last position
+        self._past: dict[TopicPartition, int] = {}  # the end of what readers do not see after the range
+        self.is_by_client = False
+        """Whether librdkafka reads. Topic ids are then those of the assignment."""
 
     def read_to(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         """Record that partitions have been read up to these positions, from the ones recorded before."""
@@ -35,6 +57,10 @@ class KnownPositions:
             elif position.offset >= last.offset:
                 self._ranges[place] = first, position
 
+    def read_past(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Record that there is nothing that readers see from the last positions to these offsets."""
+        self._past.update(ends)
+
     def move(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         """Record that reading continues at these positions."""
         for place, position in positions.items():
@@ -44,6 +70,7 @@ class KnownPositions:
     def forget(self, places: Collection[TopicPartition]) -> None:
         for place in places:
             self._ranges.pop(place, None)
+            self._past.pop(place, None)
 
     def at(self, place: TopicPartition, offset: int) -> LogPosition | None:
         """Return the position at an offset with its topic id and epoch; None unless both are known."""
@@ -54,18 +81,43 @@ class KnownPositions:
     def to_commit(self, place: TopicPartition, offset: int) -> GroupOffset:
         """Return an offset as it is committed."""
         known = self.at(place, offset)
+        if known is None and offset <= self._past.get(place, 0):
+            _, last = self._ranges.get(place, (0, LogPosition(offset)))
+            known = self.at(place, last.offset) if last.offset < offset else None
         if known is None:
             return GroupOffset(*place, offset)
-        return GroupOffset(*place, offset, orjson.dumps({_TOPIC_ID: known.topic_id}).decode(), known.epoch)
+        fields: dict[str, object] = {_ASSIGNED_TOPIC_ID if self.is_by_client else _TOPIC_ID: known.topic_id}
+        if known.offset < offset:
+            fields[_READ_TO] = known.offset
+        return GroupOffset(*place, offset, orjson.dumps(fields).decode(), known.epoch)
 
 
 def committed_position(committed: GroupOffset) -> LogPosition:
     """Return the position that a committed offset names."""
+    topic_id = _topic_id(committed, _fields(committed), _TOPIC_ID)
+    return LogPosition(committed.offset, topic_id, committed.leader_epoch if topic_id else NO_EPOCH)
+
+
+def assigned_log(committed: GroupOffset) -> ReadLog | None:
+    """Return what a committed offset says of the log that was read, whichever way; None if it says nothing."""
+    fields = _fields(committed)
+    topic_id = _topic_id(committed, fields, _ASSIGNED_TOPIC_ID) or _topic_id(committed, fields, _TOPIC_ID)
+    read_to = fields.get(_READ_TO)
+    if not isinstance(read_to, int) or not 0 <= read_to <= committed.offset:
+        read_to = committed.offset
+    return ReadLog(committed.offset, topic_id, committed.leader_epoch, read_to) if topic_id else None
+
+
+def _fields(committed: GroupOffset) -> dict[str, Any]:
     try:
-        parsed = orjson.loads(committed.metadata)
+        parsed = orjson.loads(inner_metadata(committed.metadata))
     except orjson.JSONDecodeError:
-        parsed = None
-    topic_id = parsed.get(_TOPIC_ID) if isinstance(parsed, dict) else None
-    if committed.leader_epoch == NO_EPOCH or not isinstance(topic_id, str) or not _ID.fullmatch(topic_id):
-        return LogPosition(committed.offset)
-    return LogPosition(committed.offset, topic_id, committed.leader_epoch)
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _topic_id(committed: GroupOffset, fields: Mapping[str, Any], key: str) -> str:
+    """Return a topic's id that counts; empty if there is none."""
+    topic_id = fields.get(key)
+    is_valid = isinstance(topic_id, str) and _ID.fullmatch(topic_id) and committed.leader_epoch != NO_EPOCH
+    return str(topic_id) if is_valid else ""

@@ -18,9 +18,9 @@ from fencepost.kafka.errors import translate
 from fencepost.kafka.read.consumer import is_passing, place_of
 from fencepost.kafka.read.offset_committer import OffsetCommitter
 from fencepost.kafka.read.read_again import read_again_by
-from fencepost.kafka.value.fetched import Fetched, is_plain
+from fencepost.kafka.value.fetched import Fetched, is_plain, last_epochs
 from fencepost.kafka.value.log_gap import NO_EPOCH, LogPosition
-from fencepost.record import Repeated, TopicPartition
+from fencepost.record import TopicPartition
 
 DOING = "reading partitions of a plan"
 
@@ -154,7 +154,7 @@ class ClientReader:
         if not is_plain(messages):
             messages = [message for message in messages if not self._is_event(message, ends, found)]
         fetched = Fetched.of(messages, self._read_again)
-        fetched.ends, fetched.epochs = ends, _epochs(fetched.places, messages)
+        fetched.ends, fetched.epochs = ends, last_epochs(fetched.places, messages)
         return fetched
 
     def _is_event(self, message: Any, ends: dict[TopicPartition, int], found: Read) -> bool:
@@ -184,14 +184,6 @@ def _fitting(messages: Sequence[Any], most_bytes: float) -> tuple[int, int]:
     totals = list(accumulate(map(len, messages)))
     count = min(bisect_left(totals, most_bytes) + 1, len(messages))
     return count, totals[count - 1]
-
-
-def _epochs(places: Sequence[TopicPartition], messages: Sequence[Any]) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the leader epoch of each partition's last record, with the offset after it."""
-    is_one = isinstance(places, Repeated)
-    last = {places[-1]: messages[-1]} if is_one else dict(zip(places, messages, strict=True))
-    epochs = {place: (message.offset() + 1, message.leader_epoch()) for place, message in last.items()}
-    return {place: (totals, epoch) for place, (totals, epoch) in epochs.items() if epoch is not None}
 
 
 def _placed(place: TopicPartition, at: LogPosition) -> ClientPartition:

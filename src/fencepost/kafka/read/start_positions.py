@@ -57,8 +57,8 @@ class StartPositions:
         self._whole = whole
         self._reader = reader
         self._resets_to = str(client.conf.get(_RESET, "earliest"))
-        self.offset_metadata: dict[TopicPartition, str] = {}
-        """The metadata of the assignment's committed offsets, as of the time of the assignment."""
+        self.committed: dict[TopicPartition, GroupOffset] = {}
+        """The assignment's committed offsets, as of the time of the assignment."""
         self.known = KnownPositions()
         """The topics and leader epochs of committed offsets, and of what was read after them."""
 
@@ -68,7 +68,7 @@ class StartPositions:
             return {}
         if self._reader is not None:
             found = self._reader.read(places, None if membership is None else membership.in_requests())
-            self.offset_metadata.update((place, committed.metadata) for place, committed in found.items())
+            self.committed.update((place, committed.to_group(place)) for place, committed in found.items())
             return {place: committed.offset for place, committed in found.items()}
         stored = {}
         asked = [ClientPartition(*place) for place in places]
@@ -79,7 +79,7 @@ class StartPositions:
                 place, epoch = TopicPartition(each.topic, each.partition), each.leader_epoch
                 committed = GroupOffset(*place, each.offset, _metadata_of(each), NO_EPOCH if epoch is None else epoch)
                 stored[place] = committed.offset
-                self.offset_metadata[place] = committed.metadata
+                self.committed[place] = committed
                 self.known.move({place: committed_position(committed)})
         return stored
 
@@ -87,7 +87,7 @@ class StartPositions:
         """Forget what is known of partitions that are no longer in the assignment."""
         self.known.forget(places)
         for place in places:
-            self.offset_metadata.pop(place, None)
+            self.committed.pop(place, None)
 
     def reset(self, place: TopicPartition) -> int:
         """Return the start offset of a partition without a committed offset. Raises KafkaException."""

@@ -159,6 +159,14 @@ def _places(topics: list[str], partitions: list[int]) -> Sequence[TopicPartition
     return list(map(of_partitions.__getitem__, partitions))
 
 
+def last_epochs(places: Sequence[TopicPartition], messages: Sequence[Any]) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the leader epoch of each partition's last record, with the offset after it."""
+    is_one = isinstance(places, Repeated)
+    last = {places[-1]: messages[-1]} if is_one else dict(zip(places, messages, strict=True))
+    epochs = {place: (message.offset() + 1, message.leader_epoch()) for place, message in last.items()}
+    return {place: (totals, epoch) for place, (totals, epoch) in epochs.items() if epoch is not None}
+
+
 def _runs(places: "Repeated[TopicPartition] | Runs[TopicPartition]") -> list[tuple[TopicPartition, int, int]]:
     """Return the partition, start and end of each run of records."""
     if isinstance(places, Repeated):

@@ -142,5 +142,6 @@ class LostPositions:
         return last
 
     def _by_source_group(self, lost: Collection[TopicPartition]) -> dict[TopicPartition, LogPosition]:
-        found = read_stable(self._source_conf, self._held.group, _READ_S)
-        return {place: position_from_metadata(place, *found[place]) for place in lost if place in found}
+        read = read_stable(self._source_conf, self._held.group, _READ_S)
+        found = {place: read[place] for place in lost if place in read}
+        return {place: position_from_metadata(place, at.offset, at.metadata) for place, at in found.items()}

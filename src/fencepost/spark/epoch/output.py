@@ -13,6 +13,7 @@ from fencepost.api import FencedError, RetriableError
 from fencepost.kafka.group.contributors import Contributors
 from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_gap import NO_EPOCH
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.partition.write import PartitionResult
@@ -40,7 +41,7 @@ def write_range(
     """
     assert reading.output is not None
     try:
-        return _written(reading.output, reading.conf, range_, batches, outgoing, ensure_complete)
+        return _written(reading, reading.output, range_, batches, outgoing, ensure_complete)
     except (CommitUnknownError, FencedError) as error:
         raise RetriableError(str(error)) from error
     except WriterOpenError as error:
@@ -54,8 +55,8 @@ def write_range(
 
 
 def _written(
+    reading: EpochReading,
     output: EpochOutput,
-    reader_conf: Mapping[str, Any],
     range_: LogRange,
     batches: Iterable[Any],
     outgoing: Callable[[Any], OutgoingColumns],
@@ -65,7 +66,7 @@ def _written(
     writer = TransactionalWriter(output.producer_conf, range_id(output.transactional_id, place))
     try:
         writer.open()
-        if _is_done(output, reader_conf, range_):
+        if _is_done(output, reading.conf, range_):
             return PartitionResult(0, skipped=True)
         for batch in batches:
             records = outgoing(batch)
@@ -73,7 +74,8 @@ def _written(
             send_outgoing(writer, records, None)
             rows += len(records)
         ensure_complete()  # E1
-        offset = GroupOffset(*place, range_.end, output.offset_metadata[place.topic])
+        leader_epoch = reading.leader_epochs.get(f"{place.topic}-{place.partition}", NO_EPOCH)
+        offset = GroupOffset(*place, range_.end, output.offset_metadata[place.topic], leader_epoch)
         signed = Signature(Contributors(output.producer_conf)).sign(writer, [offset])
         writer.commit(group_offsets=signed, group_metadata=bytes.fromhex(output.metadata))  # E19
         return PartitionResult(rows, skipped=False)

@@ -128,7 +128,8 @@ class EpochReading(Message):
 
     `registry`: the settings of the converter whose values have schemas in a registry. `headers`: as in
     `SplitAdmission`. `topic_ids`: a topic that has another id now is not read. `led`: the epoch and the node of
-    the newest leader that the worker knows, by topic and partition.
+    the newest leader that the worker knows, by topic and partition. `leader_epochs` are committed with the output's
+    offsets; a partition is named as `topic-0`.
     """
 
     conf: Mapping[str, Any] = field(repr=False)
@@ -138,3 +139,4 @@ class EpochReading(Message):
     headers: tuple[tuple[str, bytes | None], ...] = ()
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     led: Mapping[str, Mapping[str, list[int]]] = field(default_factory=dict)
+    leader_epochs: Mapping[str, int] = field(default_factory=dict)

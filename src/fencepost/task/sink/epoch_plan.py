@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from fencepost.api import Epoch, OffsetRange
+from fencepost.kafka.group.contribution import inner_metadata
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_gap import NO_EPOCH
 from fencepost.kafka.value.log_range import shares
 from fencepost.record import TopicPartition
 
@@ -66,10 +69,28 @@ class EpochMetadata:
 
 @dataclass(frozen=True)
 class EpochOffset:
-    """The group's committed offset in a partition, with its metadata."""
+    """The group's committed offset in a partition, with its metadata.
+
+    `leader_epoch` is that of a leader whose log had everything up to the offset, or up to the end of the epoch that
+    begins there. It counts only with the topic's id, and the id only with it: mirrors of groups copy metadata to other
+    clusters, but no leader epochs.
+    """
 
     offset: int
     metadata: EpochMetadata = EpochMetadata()
+    leader_epoch: int = NO_EPOCH
+
+    @classmethod
+    def of(cls, committed: GroupOffset) -> "EpochOffset":
+        metadata = EpochMetadata.of_text(inner_metadata(committed.metadata))
+        return cls(committed.offset, metadata, committed.leader_epoch)
+
+    def to_commit(self, place: TopicPartition) -> GroupOffset:
+        return GroupOffset(*place, self.offset, self.metadata.to_text(), self.leader_epoch)
+
+    @property
+    def has_known_log(self) -> bool:
+        return bool(self.metadata.topic_id) and self.leader_epoch != NO_EPOCH
 
     @property
     def is_open(self) -> bool:
@@ -85,13 +106,15 @@ class OpenEpoch:
     """An epoch whose plan is durable; with its token once what was written for it is to be published.
 
     `schemas`: by topic, the ids of the schemas in a registry by which values are read, if they are read by one.
-    `topic_ids`: the ids of its topics, as far as they are known.
+    `topic_ids`: the ids of its topics, as far as they are known. `leader_epochs`: those of leaders whose logs had its
+    ranges.
     """
 
     epoch: Epoch
     token: str | None = None
     schemas: Mapping[str, int] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def with_number(self, number: int) -> "OpenEpoch":
         return replace(self, epoch=replace(self.epoch, number=number))
@@ -117,11 +140,18 @@ class OpenEpoch:
             )
             for each in epoch.ranges
         }
-        return {each.place: EpochOffset(each.start, metadata[each.place]) for each in epoch.ranges}
+        return {each.place: self._offset(each.place, each.start, metadata[each.place]) for each in epoch.ranges}
 
     def ended(self) -> dict[TopicPartition, EpochOffset]:
         """Return what is committed when it ends."""
-        return {each.place: EpochOffset(each.end, self.ended_metadata(each.topic)) for each in self.epoch.ranges}
+        return {each.place: self.without(each.place, each.end) for each in self.epoch.ranges}
+
+    def without(self, place: TopicPartition, offset: int) -> EpochOffset:
+        """Return an offset in a partition in which the epoch is no longer open."""
+        return self._offset(place, offset, self.ended_metadata(place.topic))
+
+    def _offset(self, place: TopicPartition, offset: int, metadata: EpochMetadata) -> EpochOffset:
+        return EpochOffset(offset, metadata, self.leader_epochs.get(place, NO_EPOCH))
 
     def ended_metadata(self, topic: str) -> EpochMetadata:
         """Return the metadata of an offset in the topic once the epoch is no longer open there."""
@@ -150,11 +180,15 @@ def _begun(number: int, id_: str, own: EpochOffsets) -> OpenEpoch:
     ranges = sorted(OffsetRange(*place, s.offset, s.metadata.end or 0) for place, s in own.items())
     schemas = {place.topic: s.metadata.schema for place, s in own.items() if s.metadata.schema is not None}
     token = next(iter(own.values())).metadata.token
-    return OpenEpoch(Epoch(number, tuple(ranges), id_), token, schemas, _topic_ids(own))
+    return OpenEpoch(Epoch(number, tuple(ranges), id_), token, schemas, _topic_ids(own), _leader_epochs(own))
 
 
 def _topic_ids(offsets: EpochOffsets) -> dict[str, str]:
-    return {place.topic: id_ for place, s in offsets.items() if (id_ := s.metadata.topic_id) is not None}
+    return {place.topic: s.metadata.topic_id or "" for place, s in offsets.items() if s.has_known_log}
+
+
+def _leader_epochs(offsets: EpochOffsets) -> dict[TopicPartition, int]:
+    return {place: s.leader_epoch for place, s in offsets.items() if s.has_known_log}
 
 
 def has_room(token: str) -> bool:
@@ -200,13 +234,14 @@ def planned(
         OffsetRange(*place, offsets[place].offset, offsets[place].offset + count) for place, count in taken.items()
     )
     epoch = Epoch(1 + max(known, newest(offsets)), tuple(ranges), uuid.uuid4().hex[:8])
-    return OpenEpoch(epoch, topic_ids=_topic_ids({place: offsets[place] for place in taken}))
+    own = {place: offsets[place] for place in taken}
+    return OpenEpoch(epoch, topic_ids=_topic_ids(own), leader_epochs=_leader_epochs(own))
 
 
 def halved(epoch: OpenEpoch) -> dict[TopicPartition, EpochOffset]:
     """Return what to commit in order to remove half of the ranges from an epoch that is not decided."""
     left_out = epoch.epoch.ranges[len(epoch.epoch.ranges) // 2 :]
-    return {each.place: EpochOffset(each.start, epoch.ended_metadata(each.topic)) for each in left_out}
+    return {each.place: epoch.without(each.place, each.start) for each in left_out}
 
 
 def _fitting(new: Mapping[TopicPartition, int], offsets: EpochOffsets, max_bytes: int) -> dict[TopicPartition, int]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.read.start_positions import StartPositions
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.delivery.topic_creation import TopicCreation
@@ -21,6 +21,10 @@ from fencepost.transaction import StaleMemberError
 
 class StreamInput(GroupReader, Protocol):
     """Where records come from, such as `GroupInput`."""
+
+    @property
+    def starts(self) -> StartPositions:
+        """Return what is known of the logs that are read."""
 
     def stored(self) -> Offsets:
         """Return the group's current offsets of the assignment."""
@@ -110,7 +114,8 @@ class StreamTransactions:
         if not self.current.delivery.is_open:
             self.current.ensure_ready()
         begun_s = time.monotonic()
-        offsets = [GroupOffset(*place, offset) for place, offset in due.items()]
+        known = self._input.starts.known
+        offsets = [known.to_commit(place, offset) for place, offset in due.items()]
         self.current.delivery.commit_in_group(offsets, self._input.metadata)  # E19
         self.positions.hand_over(due)
         self._run.commit_begun(begun_s)

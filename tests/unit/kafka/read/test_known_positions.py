@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 
+from fencepost.kafka.group.contribution import Contribution
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.group_batches import BatchFetcher
-from fencepost.kafka.read.known_positions import KnownPositions, committed_position
+from fencepost.kafka.read.known_positions import KnownPositions, ReadLog, assigned_log, committed_position
 from fencepost.kafka.read.start_positions import StartPositions
 from fencepost.kafka.read.unread import Unread
 from fencepost.kafka.value.fetched import Fetched
@@ -51,6 +52,46 @@ def test_leader_epoch_is_committed_where_it_and_the_topic_are_known(
         GroupOffset(*PLACE, offset, NOTE, 5) for offset in offsets
     }
     assert all(each == GroupOffset(*PLACE, n) for n, each in committed.items() if each.leader_epoch != 5)
+
+
+def test_what_librdkafka_has_read_is_committed_with_the_topic_of_the_assignment() -> None:
+    """It is no position for a reader that asks by topic id: the topic may have been created again since then."""
+    read = known(LogPosition(10, ID, 5), LogPosition(20, ID, 5))
+    read.is_by_client = True
+    committed = read.to_commit(PLACE, 15)
+    assert committed == GroupOffset(*PLACE, 15, f'{{"fencepost.assigned_topic_id":"{ID}"}}', 5)
+    assert committed_position(committed) == LogPosition(15)
+    assert assigned_log(committed) == ReadLog(15, ID, 5, 15)
+
+
+def test_offset_past_markers_is_committed_with_the_end_of_what_was_read() -> None:
+    read = known(LogPosition(10, ID, 5), LogPosition(20, ID, 5))
+    read.is_by_client = True
+    read.read_past({PLACE: 23})
+    committed = read.to_commit(PLACE, 23)
+    assert assigned_log(committed) == ReadLog(23, ID, 5, 20)
+    assert read.to_commit(PLACE, 24) == GroupOffset(*PLACE, 24)
+    read.forget([PLACE])
+    assert read.to_commit(PLACE, 23) == GroupOffset(*PLACE, 23)
+
+
+def test_what_a_log_was_is_found_beside_the_producer_of_an_offset() -> None:
+    signed = Contribution("a-stream", 7, 0).to_metadata(f'{{"fencepost.assigned_topic_id":"{ID}"}}')
+    assert assigned_log(GroupOffset(*PLACE, 15, signed, 5)) == ReadLog(15, ID, 5, 15)
+
+
+@pytest.mark.parametrize("read_to", ["-1", "16", '"7"', "null", "1.5"])
+def test_end_of_what_was_read_counts_only_below_the_offset(read_to: str) -> None:
+    note = f'{{"fencepost.assigned_topic_id":"{ID}","fencepost.read_to":{read_to}}}'
+    assert assigned_log(GroupOffset(*PLACE, 15, note, 5)) == ReadLog(15, ID, 5, 15)
+
+
+@pytest.mark.parametrize(
+    ("note", "epoch"),
+    [(NOTE, -1), ("", 5), ('{"fencepost.assigned_topic_id":"x"}', 5), ('{"fencepost.assigned_topic_id":7}', 5)],
+)
+def test_offset_says_nothing_of_its_log_without_a_topic_and_an_epoch(note: str, epoch: int) -> None:
+    assert assigned_log(GroupOffset(*PLACE, 15, note, epoch)) is None
 
 
 def test_leader_epochs_are_still_known_after_reading_again() -> None:

@@ -59,6 +59,20 @@ def test_end_of_a_log_is_never_that_of_a_cut_off_broker(brokers: FakedBrokers, o
         admin.close()
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("epoch", "end"), [(2, 50), (3, 50), (4, 90), (5, 90), (6, 120), (7, None)])
+def test_end_of_leader_epochs_is_that_of_the_newest_leaders_log(
+    brokers: FakedBrokers, order: tuple[int, ...], epoch: int, end: int | None
+) -> None:
+    """Epoch 3 has written nothing. The broker that is cut off has more of epoch 5, which it led."""
+    brokers.brokers[1].begins = {2: 0, 5: 50}
+    brokers.brokers[2].begins = {2: 0, 4: 50, 6: 90}
+    admin = Admin({"bootstrap.servers": brokers.servers(*order)}, timeout_s=5)
+    assert admin.offsets.ends_of_epochs({PLACE: epoch}) == ({} if end is None else {PLACE: end})
+    assert admin.offsets.epochs == {PLACE: 6}
+    admin.close()
+
+
 def test_end_is_unavailable_while_only_the_cut_off_broker_answers(brokers: FakedBrokers) -> None:
     brokers.brokers[2].is_hanging = brokers.brokers[3].is_hanging = True
     admin = Admin({"bootstrap.servers": brokers.servers()}, timeout_s=0.5)

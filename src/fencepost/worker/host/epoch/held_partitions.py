@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Collection, Mapping
 
-from fencepost.kafka.group.contribution import inner_metadata
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
-from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset, EpochOffsets
+from fencepost.task.sink.epoch_plan import EpochOffset, EpochOffsets
 
 
 class HeldPartitions:
     """The member's assigned partitions, and the group's offsets in them."""
 
-    def __init__(self, offset_metadata: Callable[[], Mapping[TopicPartition, str]], let_go: Callable[[], None]) -> None:
-        """`let_go` is called before partitions are granted to others."""
+    def __init__(
+        self, committed: Callable[[], Mapping[TopicPartition, GroupOffset]], let_go: Callable[[], None]
+    ) -> None:
+        """`committed` returns the group's offsets. `let_go` is called before partitions are granted to others."""
         self.offsets: dict[TopicPartition, EpochOffset] = {}
         self.decided: dict[TopicPartition, EpochOffset] = {}
         """The group's offsets in partitions of other topics whose epochs only remain to be published."""
@@ -19,20 +21,15 @@ class HeldPartitions:
         """Partitions whose starting offset the group has not committed: only this member knows it."""
         self.changes = 0
         self.begun_with = -1  # the count of `changes` with which the work on these partitions began
-        self._offset_metadata = offset_metadata
+        self._committed = committed
         self._let_go = let_go
 
     def assigned(
         self, positions: Mapping[TopicPartition, int], fresh: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
         """Add partitions, with the epochs that were begun in them."""
-        metadata = self._offset_metadata()
-        self.offsets.update(
-            {
-                p: EpochOffset(at, EpochMetadata.of_text(inner_metadata(metadata.get(p, ""))))
-                for p, at in positions.items()
-            }
-        )
+        committed = self._committed()
+        self.offsets.update({p: EpochOffset.of(committed.get(p, GroupOffset(*p, at))) for p, at in positions.items()})
         self.fresh |= set(fresh)
         self.changes += 1
         return {}

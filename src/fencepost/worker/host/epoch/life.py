@@ -69,7 +69,7 @@ class EpochLife(FrameLife):
             return False
         if not held.has_begun:
             self._begin()
-        epoch = begun(held.all) or self._next()
+        epoch = self._again(begun(held.all)) or self._next()
         if epoch is None:
             return False
         with self._traced(epoch.epoch) as batch:
@@ -172,6 +172,9 @@ class EpochLife(FrameLife):
                 newer += 1  # others may delete what an older number has written
                 self.membership.commit(each.with_number(newer).offsets())
         held.begun_with = changes
+
+    def _again(self, epoch: OpenEpoch | None) -> OpenEpoch | None:
+        return epoch if epoch is None or epoch.token is not None else self._logs.repeated(epoch)
 
     def _next(self) -> OpenEpoch | None:
         """Plan the next epoch, if it is due."""

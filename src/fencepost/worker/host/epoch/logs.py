@@ -2,15 +2,16 @@
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 from fencepost.api import FatalError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.doubt import SURE_S, Doubts, LowestEnds
 from fencepost.kafka.value.log_gap import NO_EPOCH
-from fencepost.record import TopicPartition
+from fencepost.record import TopicPartition, place_names
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.sink.epoch_plan import EpochOffset
+from fencepost.task.sink.epoch_plan import EpochOffset, EpochOffsets, OpenEpoch
 from fencepost.worker.host.epoch.held_partitions import HeldPartitions
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ class EpochLogs:
         self._ends: dict[TopicPartition, int] = {}
         self._doubts: Doubts[TopicPartition] = Doubts()  # logs that seem to end before the group's offset
         self._lowest = LowestEnds()  # of these
+        self._unled: Doubts[TopicPartition] = Doubts()  # whose newest leaders do not answer
 
     @property
     def admin(self) -> Admin:
@@ -48,46 +50,81 @@ class EpochLogs:
         is_committed = self._spec.input.consumer_conf.get("isolation.level", "read_committed") != "read_uncommitted"
         offsets = {place: s for place, s in held.offsets.items() if place in there}
         ids = {name: topic.id for name, topic in self.admin.topics.get_all({p.topic for p in offsets}).items()}
-        replaced = {p for p, s in offsets.items() if s.metadata.topic_id not in (None, "", ids.get(p.topic, ""))}
+        known = {place: s for place, s in offsets.items() if s.has_known_log}
+        replaced = {p for p, s in known.items() if s.metadata.topic_id != ids.get(p.topic, "")}
         ends = self.admin.offsets.ends(offsets, read_committed=is_committed)
+        led = {place: self.admin.offsets.epochs.get(place, NO_EPOCH) for place in offsets}
+        cut, unled = self._compared({place: s for place, s in known.items() if place not in replaced}, led)
         apart = [
             place
             for place, s in offsets.items()
-            if ends[place] != s.offset or place in replaced or place in self._lowest
+            if ends[place] != s.offset or place in replaced or place in cut or place in self._lowest
         ]
         begins, highs = self.admin.offsets.starts(apart), self.admin.offsets.ends(apart, read_committed=False)
         beyond = {place for place in apart if offsets[place].offset > highs[place]}
-        lost = self._doubts.confirmed(offsets, beyond | replaced, time.monotonic(), SURE_S)
-        doubtful = (beyond | replaced) - lost  # nothing is planned for these
+        seeming = beyond | replaced | cut.keys()
+        lost = self._doubts.confirmed(offsets, seeming, time.monotonic(), SURE_S)
+        doubtful = (seeming - lost) | unled  # nothing is planned for these
         for place in apart:
-            before = offsets[place]
-            epoch = self.admin.offsets.epochs.get(place, NO_EPOCH) if before.metadata.topic_id else NO_EPOCH
-            cut_at = None
-            if place in beyond:
+            before, cut_at = offsets[place], cut.get(place)
+            epoch = led[place] if place in known else NO_EPOCH
+            if place in beyond and cut_at is None:
                 cut_at = self._lowest.lowest(place, before.offset, highs[place], epoch)
-            elif place not in replaced and (cut_at := self._lowest.cut_at(place, before.offset, epoch)) is not None:
+            elif place not in seeming and (cut_at := self._lowest.cut_at(place, before.offset, epoch)) is not None:
                 lost.add(place)
             if place in doubtful:
-                ends[place] = before.offset
                 continue
-            if place in lost and place not in replaced and before.metadata.topic_id and cut_at is not None:
+            if place in lost and place in known and place not in replaced and cut_at is not None:
                 at = self._end_of_cut(place, before.offset, begins[place], cut_at)
             elif before.offset < begins[place] or place in lost:
                 at = self._reset(place, before.offset, begins[place], ends[place])
             else:
                 continue
-            offsets[place] = held.offsets[place] = EpochOffset(at, before.metadata)
+            offsets[place] = replace(before, offset=at)
             held.fresh.add(place)
-        for place, s in ((place, s) for place, s in offsets.items() if place not in doubtful):
-            offsets[place] = held.offsets[place] = replace(
-                s, metadata=replace(s.metadata, topic_id=ids.get(place.topic))
-            )
+        for place in doubtful:
+            ends[place] = offsets[place].offset
+        for place in offsets.keys() - doubtful:
+            metadata = replace(offsets[place].metadata, topic_id=ids.get(place.topic))
+            offsets[place] = held.offsets[place] = EpochOffset(offsets[place].offset, metadata, led[place])
         self._ends = {TopicPartition(*place): end for place, end in ends.items()}
         return offsets, self._ends
 
     def lags(self, held: HeldPartitions) -> list[int]:
         """Return how many records of each partition are to be read, by the ends at the last look."""
         return [max(0, self._ends[p] - s.offset) for p, s in held.offsets.items() if p in self._ends]
+
+    def repeated(self, epoch: OpenEpoch) -> OpenEpoch:
+        """Return an epoch that was planned earlier, before its ranges are read again as the logs are now.
+
+        If a log was cut within the range, this reads what it has there since then. It would be read twice if the cut
+        was found later. If it was cut below the range, that is still to be found.
+        """
+        found, now = self.admin.offsets.ends_of_epochs(epoch.leader_epochs), self.admin.offsets.epochs
+        newer = {each.place: now[each.place] for each in epoch.epoch.ranges if found.get(each.place, -1) >= each.start}
+        return replace(epoch, leader_epochs={**epoch.leader_epochs, **newer})
+
+    def _compared(
+        self, known: EpochOffsets, led: Mapping[TopicPartition, int]
+    ) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
+        """Return where logs were cut below the group's offsets, and the partitions whose newest leaders do not answer.
+
+        `led`: the epochs of the leaders that answer. If it is the epoch of the offset, nothing was cut: a leader's log
+        never becomes shorter.
+        """
+        other = {p: s.leader_epoch for p, s in known.items() if NO_EPOCH != led[p] != s.leader_epoch}
+        found = self.admin.offsets.ends_of_epochs({p: epoch for p, epoch in other.items() if epoch < led[p]})
+        now = self.admin.offsets.epochs
+        unled = {p for p, epoch in other.items() if led[p] < epoch or now[p] != led[p]}
+        if sure := self._unled.confirmed(known, unled, time.monotonic(), SURE_S):
+            self._unled.forget(sure)  # and log it again after as long
+            log.error(
+                "task %s has read %s from a newer leader than any that brokers report now. Nothing is read there until "
+                "they report it. If the cluster was restored from a copy, choose where to continue (PATCH "
+                "/connectors/<name>/offsets)",
+                self._spec.id, place_names(sure),
+            )  # fmt: skip
+        return {p: end for p, end in found.items() if end < known[p].offset}, unled
 
     def close(self) -> None:
         admin, self._admin = self._admin, None

@@ -8,6 +8,7 @@ from fencepost.api import FencedError, RetriableError
 from fencepost.kafka.read.client_fetcher import NoFetcher
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.read.start_positions import PositionReader
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.task.channel.message import Admission
 from fencepost.task.channel.task_spec import TaskSpec
@@ -42,7 +43,7 @@ class EpochMembership:
         self._admit = admit
         self._positions = positions
         self.input: GroupInput | None = None
-        self.held = HeldPartitions(self._offset_metadata, let_go)
+        self.held = HeldPartitions(self._committed, let_go)
         self._waits_since_s = time.monotonic()
 
     def poll(self, wait_s: float) -> GroupInput:
@@ -91,10 +92,7 @@ class EpochMembership:
         """
         assert self.input is not None
         try:
-            done = self.input.commit(
-                {place: s.offset for place, s in offsets.items()},
-                {place: s.metadata.to_text() for place, s in offsets.items()},
-            )
+            done = self.input.commit([s.to_commit(place) for place, s in offsets.items()])
         except Exception as error:
             self.leave()
             if isinstance(error, FencedError):
@@ -123,5 +121,5 @@ class EpochMembership:
         )
         return self.input
 
-    def _offset_metadata(self) -> Mapping[TopicPartition, str]:
-        return {} if self.input is None else self.input.offset_metadata
+    def _committed(self) -> Mapping[TopicPartition, GroupOffset]:
+        return {} if self.input is None else self.input.starts.committed

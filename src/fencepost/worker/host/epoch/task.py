@@ -13,7 +13,6 @@ import time
 from fencepost.api import DataFrameSink, RetriableError
 from fencepost.config import ConfigError
 from fencepost.kafka.errors import TOO_LARGE, KafkaRequestError
-from fencepost.kafka.group.contribution import inner_metadata
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.wire.planned_leaders import planned_by_topic
 from fencepost.record import TopicPartition
@@ -26,7 +25,6 @@ from fencepost.task.sink.epoch_plan import (
     COMMIT_METADATA_MAX_BYTES,
     EPOCH_METADATA_MAX_BYTES,
     PARTITION_METADATA_BYTES,
-    EpochMetadata,
     EpochOffset,
     EpochOffsets,
     OpenEpoch,
@@ -66,8 +64,7 @@ class EpochTask(EpochLife):
     def _decided_elsewhere(self) -> dict[TopicPartition, EpochOffset]:
         """Return decided epochs of topics that were removed from the config: they still have to be finished."""
         group = GroupOffsets(self.spec.input.reader_admin_conf, str(self.spec.input.consumer_conf["group.id"]))
-        found = {TopicPartition(o.topic, o.partition): o for o in group.read_with_metadata()}
-        others = {p: EpochOffset(o.offset, EpochMetadata.of_text(inner_metadata(o.metadata))) for p, o in found.items()}
+        others = {TopicPartition(o.topic, o.partition): EpochOffset.of(o) for o in group.read_with_metadata()}
         self._planner.known = max(self._planner.known, newest(others))
         return {p: s for p, s in decided(others).items() if p not in self.membership.held.offsets}
 

@@ -31,6 +31,8 @@ def read_offsets(
         return view
     places = held.places(tasks)
     found = read_stable(settings.task_admin_conf(config), held.group, timeout_s, places)
-    sources = [held.source(place, *at) for place, at in sorted(found.items()) if at.metadata != FORGOTTEN]
+    sources = [
+        held.source(place, at.offset, at.metadata) for place, at in sorted(found.items()) if at.metadata != FORGOTTEN
+    ]
     known = [KnownOffset(p, o, encode_key(connector, p), 0) for p, o in filter(None, sources)]
     return OffsetView(connector, (), [*known, *(one for one in view.known if held.place(one.partition or {}) is None)])

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from fencepost.api import FatalError
 from fencepost.record import TopicPartition
-from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset, begun, planned
+from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset, OpenEpoch, begun, halved, planned
 from fencepost.worker.host.epoch import logs as logs_module
 from fencepost.worker.host.epoch.held_partitions import HeldPartitions
 from fencepost.worker.host.epoch.logs import EpochLogs
@@ -16,12 +17,16 @@ PLACE = TopicPartition("t", 0)
 
 
 class Admin:
-    """Of a cluster with one log, whose first open transaction begins at `stable`."""
+    """Of a cluster with one log, whose first open transaction begins at `stable`.
 
-    def __init__(self, topic_id: str, begin: int, stable: int, end: int) -> None:
+    The leader's epoch is 7. `epoch_end`: where earlier epochs end in its log.
+    """
+
+    def __init__(self, topic_id: str, begin: int, stable: int, end: int, epoch_end: int = 0) -> None:
         self.topics = SimpleNamespace(get_all=lambda names: {name: SimpleNamespace(id=topic_id) for name in names})
         self.offsets, self.epochs = self, {PLACE: 7}
-        self._begin, self._stable, self._end = begin, stable, end
+        self._begin, self._stable, self._end, self._epoch_end = begin, stable, end, epoch_end
+        self.asked: list[int] = []  # the epochs of which the ends were asked
 
     def starts(self, places: Iterable[Any]) -> dict[Any, int]:
         return dict.fromkeys(places, self._begin)
@@ -29,13 +34,17 @@ class Admin:
     def ends(self, places: Iterable[Any], *, read_committed: bool) -> dict[Any, int]:
         return dict.fromkeys(places, self._stable if read_committed else self._end)
 
+    def ends_of_epochs(self, epochs: dict[Any, int]) -> dict[Any, int]:
+        self.asked += epochs.values()
+        return {p: self._epoch_end for p, epoch in epochs.items() if epoch < self.epochs[p]}
+
 
 class Group:
-    """At offset 1000 of a topic."""
+    """At offset 1000 of a topic, which a leader of `epoch` had."""
 
-    def __init__(self, resets_to: str, topic_id: str | None = "one") -> None:
+    def __init__(self, resets_to: str, topic_id: str | None = "one", epoch: int = 7) -> None:
         self._held = HeldPartitions(dict, lambda: None)
-        self._held.offsets[PLACE] = EpochOffset(1000, EpochMetadata(3, topic_id=topic_id))
+        self._held.offsets[PLACE] = EpochOffset(1000, EpochMetadata(3, topic_id=topic_id), epoch)
         spec: Any = SimpleNamespace(id="s-0", input=SimpleNamespace(consumer_conf={"auto.offset.reset": resets_to}))
         self._logs = EpochLogs(spec)
 
@@ -46,9 +55,13 @@ class Group:
         assert self._held.offsets == offsets
         return offsets[PLACE].offset, ends[PLACE]
 
+    @property
+    def leader_epoch(self) -> int:
+        return self._held.offsets[PLACE].leader_epoch
 
-def look(admin: Admin, resets_to: str, topic_id: str | None = "one") -> tuple[int, int]:
-    return Group(resets_to, topic_id).look(admin)
+
+def look(admin: Admin, resets_to: str, topic_id: str | None = "one", epoch: int = 7) -> tuple[int, int]:
+    return Group(resets_to, topic_id, epoch).look(admin)
 
 
 @pytest.fixture
@@ -88,7 +101,7 @@ def test_an_offset_of_an_unknown_topic_is_kept_when_the_log_grows_past_it() -> N
 def test_a_short_log_of_a_deposed_leader_is_no_cut_but_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     group, newer = Group("earliest"), Admin("one", 0, 1100, 1100)
     assert group.look(Admin("one", 0, 900, 900)) == (1000, 1000)
-    newer.epochs = {PLACE: 8}
+    newer.epochs, newer._epoch_end = {PLACE: 8}, 1100
     assert group.look(newer) == (1000, 1100)
     (text,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
     assert "offsets 900 to 999 are not read" in text
@@ -113,12 +126,107 @@ def test_auto_offset_reset_decides_when_the_topic_of_an_offset_is_unknown(sure: 
 
 
 def test_an_epoch_is_finished_with_the_topic_ids_with_which_it_was_planned() -> None:
-    plan = planned({PLACE: EpochOffset(5, EpochMetadata(3, topic_id="one"))}, {PLACE: 9}, 100)
-    assert plan is not None
-    committed = {
-        p: EpochOffset(s.offset, EpochMetadata.of_text(s.metadata.to_text())) for p, s in plan.offsets().items()
-    }
-    again = begun(committed)
-    assert again is not None
+    again = begun_of({PLACE: EpochOffset(5, EpochMetadata(3, topic_id="one"), 7)}, 9)
     assert again.topic_ids == {"t": "one"}
     assert again.ended()[PLACE].metadata.topic_id == "one"
+    assert again.ended()[PLACE].leader_epoch == 7
+    assert halved(again) == {PLACE: EpochOffset(5, EpochMetadata(4, topic_id="one"), 7)}
+
+
+def begun_of(offsets: dict[TopicPartition, EpochOffset], end: int) -> OpenEpoch:
+    """Return the epoch up to an end, as a successor finds it in the group."""
+    plan = planned(offsets, {PLACE: end}, 100)
+    assert plan is not None
+    again = begun({p: EpochOffset.of(s.to_commit(p)) for p, s in plan.offsets().items()})
+    assert again is not None
+    return again
+
+
+@pytest.mark.parametrize("resets_to", ["earliest", "latest"])
+def test_reading_continues_where_a_log_was_cut_that_has_grown_since(
+    sure: None, caplog: pytest.LogCaptureFixture, resets_to: str
+) -> None:
+    """The group did not read meanwhile. Only the leader epoch of its offset says that the log is another one."""
+    group = Group(resets_to, epoch=5)
+    assert group.look(Admin("one", 0, 1200, 1300, epoch_end=900)) == (900, 1200)
+    assert group.leader_epoch == 7
+    (text,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert "was cut at 900" in text
+
+
+def test_a_cut_counts_once_it_has_been_reported_for_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Group("earliest", epoch=5)
+    assert group.look(Admin("one", 0, 1200, 1200, epoch_end=900)) == (1000, 1000)
+    assert group.leader_epoch == 5
+    monkeypatch.setattr(logs_module, "SURE_S", 0.0)
+    assert group.look(Admin("one", 0, 1300, 1300, epoch_end=900)) == (900, 1300)
+
+
+def test_a_cut_that_another_leader_denies_was_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Group("earliest", epoch=5)
+    assert group.look(Admin("one", 0, 1200, 1200, epoch_end=900)) == (1000, 1000)
+    monkeypatch.setattr(logs_module, "SURE_S", 0.0)
+    assert group.look(Admin("one", 0, 1200, 1200, epoch_end=1000)) == (1000, 1200)
+
+
+def test_a_cut_log_whose_kept_part_was_deleted_is_read_from_its_beginning(sure: None) -> None:
+    assert look(Admin("one", 950, 1200, 1200, epoch_end=900), "earliest", epoch=5) == (950, 1200)
+
+
+def test_a_cut_fails_the_task_if_auto_offset_reset_is_none(sure: None) -> None:
+    with pytest.raises(FatalError, match="which was cut at 900"):
+        look(Admin("one", 0, 1200, 1200, epoch_end=900), "error", epoch=5)
+
+
+def test_leader_epochs_are_compared_once_for_each_new_leader() -> None:
+    admin, group = Admin("one", 0, 1200, 1200, epoch_end=1100), Group("earliest", epoch=5)
+    for _ in range(3):
+        assert group.look(admin) == (1000, 1200)
+    assert admin.asked == [5]
+
+
+def test_nothing_is_planned_while_brokers_report_only_older_leaders(
+    sure: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    group, newer = Group("earliest", epoch=8), Admin("one", 0, 1200, 1200)
+    assert group.look(Admin("one", 0, 1100, 1100)) == (1000, 1000)
+    assert group.leader_epoch == 8
+    assert "PATCH" in caplog.text
+    newer.epochs = {PLACE: 8}
+    assert group.look(newer) == (1000, 1200)
+
+
+def test_nothing_is_planned_if_the_leader_changes_between_two_questions() -> None:
+    """The end of the log is from another leader than the answer that nothing was cut."""
+    admin, group = Admin("one", 0, 1200, 1200), Group("earliest", epoch=5)
+
+    def ends_of_epochs(epochs: dict[Any, int]) -> dict[Any, int]:
+        admin.epochs = {PLACE: 8}
+        return dict.fromkeys(epochs, 1100)
+
+    admin.ends_of_epochs = ends_of_epochs  # type: ignore[method-assign]
+    assert group.look(admin) == (1000, 1000)
+    assert group.leader_epoch == 5
+
+
+@pytest.mark.parametrize("epoch", [-1, 7])
+def test_an_offset_copied_from_another_cluster_is_kept(sure: None, epoch: int) -> None:
+    """A mirror copies the metadata with the id that the topic has in the other cluster, but no leader epoch."""
+    group = Group("earliest", topic_id="of the other cluster" if epoch < 0 else None, epoch=epoch)
+    assert group.look(Admin("one", 0, 1200, 1200)) == (1000, 1200)
+    assert group._held.offsets[PLACE] == EpochOffset(1000, EpochMetadata(3, topic_id="one"), 7)
+
+
+def test_an_epoch_copied_from_another_cluster_is_not_bound_to_its_topic() -> None:
+    assert begun_of({PLACE: EpochOffset(5, EpochMetadata(3, topic_id="of the other cluster"))}, 9).topic_ids == {}
+
+
+@pytest.mark.parametrize(("epoch_end", "then"), [(1100, 7), (1030, 7), (1000, 7), (990, 5)])
+def test_an_epoch_that_is_read_again_has_the_log_of_the_newest_leader(epoch_end: int, then: int) -> None:
+    """If that was cut below the epoch, it is not the log of the offsets before, and the cut is still to be found."""
+    group = Group("earliest", epoch=5)
+    epoch = begun_of(dict(group._held.offsets), 1050)
+    group._logs._admin = Admin("one", 0, 1200, 1200, epoch_end=epoch_end)  # type: ignore[assignment]
+    again = group._logs.repeated(epoch)
+    assert again.epoch == epoch.epoch
+    assert again.ended()[PLACE].leader_epoch == then

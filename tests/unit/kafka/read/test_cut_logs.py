@@ -1,0 +1,148 @@
+"""Where a member whose client fetches reads on if logs were cut while the group did not read."""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from fencepost.kafka.errors import KafkaRequestError
+from fencepost.kafka.read import cut_logs
+from fencepost.kafka.read.client_fetcher import ClientFetcher
+from fencepost.kafka.read.cut_logs import look_at
+from fencepost.kafka.read.known_positions import KnownPositions
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.record import TopicPartition
+
+PLACE = TopicPartition("t", 0)
+ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+Committed = Callable[..., GroupOffset]
+
+
+class Admin:
+    """Of a cluster with one log, in which earlier epochs end at `ends`, one after the other; the last one stays."""
+
+    topic_id = ID
+    begin = 0
+
+    def __init__(self, *ends: int | None) -> None:
+        self._ends = list(ends)
+        self.asked: list[int] = []  # the epochs
+        self.topics = SimpleNamespace(get_all=lambda names: {name: SimpleNamespace(id=self.topic_id) for name in names})
+        self.offsets = self
+
+    def ends_of_epochs(self, epochs: Mapping[Any, int]) -> dict[Any, int]:
+        self.asked += epochs.values()
+        end = self._ends.pop(0) if len(self._ends) > 1 else self._ends[0]
+        return {} if end is None else dict.fromkeys(epochs, end)
+
+    def starts(self, places: Iterable[Any]) -> dict[Any, int]:
+        return dict.fromkeys(places, self.begin)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cut_logs, "SURE_S", 0.02)
+
+
+def committed(offset: int = 1000, *, read_to: int | None = None, id_: str = ID, epoch: int = 5) -> GroupOffset:
+    past = "" if read_to is None else f',"fencepost.read_to":{read_to}'
+    return GroupOffset(*PLACE, offset, f'{{"fencepost.assigned_topic_id":"{id_}"{past}}}', epoch)
+
+
+def starts(monkeypatch: pytest.MonkeyPatch, admin: Admin, *offsets: GroupOffset) -> dict[TopicPartition, int]:
+    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    return dict(look_at({}, [PLACE], offsets).starts)
+
+
+def test_reading_continues_where_a_log_was_cut_that_has_grown_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = Admin(900)
+    assert starts(monkeypatch, admin, committed()) == {PLACE: 900}
+    assert len(admin.asked) > 3
+
+
+def test_a_cut_log_whose_kept_part_was_deleted_is_read_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = Admin(900)
+    admin.begin = 950
+    assert starts(monkeypatch, admin, committed()) == {PLACE: 950}
+
+
+@pytest.mark.parametrize("end", [1000, 1200, None])
+def test_a_log_is_not_cut_if_the_epoch_ends_past_the_offset(monkeypatch: pytest.MonkeyPatch, end: int | None) -> None:
+    """None: the leader knows no newer epoch."""
+    admin = Admin(end)
+    assert starts(monkeypatch, admin, committed()) == {}
+    assert admin.asked == [5]
+
+
+def test_a_cut_that_another_broker_denies_was_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = Admin(900, 1200)
+    assert starts(monkeypatch, admin, committed()) == {}
+    assert admin.asked == [5, 5]
+
+
+@pytest.mark.parametrize(("end", "begins"), [(1000, {}), (995, {PLACE: 995}), (990, {PLACE: 990})])
+def test_markers_of_a_newer_leader_are_no_cut(
+    monkeypatch: pytest.MonkeyPatch, end: int, begins: dict[TopicPartition, int]
+) -> None:
+    """Nothing but these were between the last record and the offset. To read them again repeats no record."""
+    admin = Admin(end)
+    assert starts(monkeypatch, admin, committed(read_to=990)) == begins
+    assert admin.asked == [5]
+
+
+def test_a_cut_below_the_last_record_is_found_although_markers_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert starts(monkeypatch, Admin(980), committed(read_to=990)) == {PLACE: 980}
+
+
+@pytest.mark.parametrize("offset", [committed(id_=OTHER_ID), committed(epoch=-1), GroupOffset(*PLACE, 1000, "", 5)])
+def test_epochs_are_not_compared_without_the_id_of_the_present_topic(
+    monkeypatch: pytest.MonkeyPatch, offset: GroupOffset
+) -> None:
+    """A topic that was created again has epochs of its own; a mirror copies metadata without epochs."""
+    admin = Admin(900)
+    assert starts(monkeypatch, admin, offset) == {}
+    assert admin.asked == []
+
+
+def test_a_client_with_settings_of_its_own_reads_without_comparing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise KafkaRequestError("no such mechanism", KafkaError._INVALID_ARG)
+
+    monkeypatch.setattr(cut_logs, "Admin", refused)
+    assert look_at({}, [PLACE], [committed()]).starts == {}
+
+
+class Assignment:
+    """Of a member of a group."""
+
+    def __init__(self, resets_to: str = "earliest") -> None:
+        self.client = SimpleNamespace(conf={}, group="g", error=None)
+        self.starts = SimpleNamespace(known=KnownPositions(), resets_of=lambda _: resets_to)
+
+
+def test_a_cut_is_logged_as_an_error(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(900))
+    assignment: Any = Assignment()
+    assert ClientFetcher(assignment).starts([PLACE], [committed()]) == {PLACE: 900}
+    assert [each.levelname for each in caplog.records] == ["ERROR"]
+    assert "offset 1000 of t-0, whose log was cut at 900" in caplog.text
+    assert assignment.starts.known.at(PLACE, 1000) is None
+
+
+def test_a_cut_fails_the_task_if_auto_offset_reset_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(900))
+    assignment: Any = Assignment("error")
+    with pytest.raises(KafkaRequestError, match="was cut at offset 900"):
+        ClientFetcher(assignment).starts([PLACE], [committed()])
+
+
+def test_a_log_that_was_not_cut_keeps_its_leader_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the next commit says it again, also if no record comes."""
+    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(1200))
+    assignment: Any = Assignment()
+    ClientFetcher(assignment).starts([PLACE], [committed(read_to=990)])
+    assert assignment.starts.known.to_commit(PLACE, 1000) == committed(read_to=990)
