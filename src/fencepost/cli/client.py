@@ -1,7 +1,7 @@
 """The worker's file and the settings of a command's Kafka clients: from a file, and from the command line."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fencepost.config.credentials import combined
@@ -33,15 +33,21 @@ DEV = {
 """The settings of the worker of `dev`, without its address and its brokers."""
 
 
-def client_properties(properties: Path | None, bootstrap: str | None, own: str | None = None) -> dict[str, str]:
+def client_properties(
+    properties: Path | None,
+    bootstrap: str | None,
+    own: str | None = None,
+    of_worker: Callable[[], str | None] = lambda: None,
+) -> dict[str, str]:
     """Return a file's settings, such as a worker's, and the brokers: as given, else `own`, else the file's.
 
-    `own` are those of a connector's config. The credentials of the file do not go there, unless they are the file's.
+    Else they are those that `of_worker` returns. `own` are those of a connector's config. The credentials of the file
+    do not go there, unless they are the file's.
     """
     given = {} if properties is None else read_worker_file(properties)
     if own and not bootstrap:
         return combined({BOOTSTRAP: _LOCAL, **given}, {BOOTSTRAP: own})
-    return {**given, BOOTSTRAP: bootstrap or given.get(BOOTSTRAP) or _LOCAL}
+    return {**given, BOOTSTRAP: bootstrap or given.get(BOOTSTRAP) or of_worker() or _LOCAL}
 
 
 def read_worker_file(path: Path) -> dict[str, str]:

@@ -69,6 +69,11 @@ class Connect(AbstractContextManager["Connect"]):
                 return None
             raise
 
+    def brokers(self) -> str | None:
+        """Return the bootstrap servers of the workers' Kafka; None if they do not say them: Kafka Connect's do not."""
+        found = self.find("kafka")
+        return None if found is None else str(found["bootstrap_servers"])
+
     def put(self, *parts: object, body: Json = None) -> Json:
         """Put something to a path."""
         return self.ask("PUT", parts, body=body)

@@ -93,6 +93,14 @@ class ServerInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class KafkaInfo:
+    """Where the worker's Kafka is, without credentials."""
+
+    cluster_id: str
+    bootstrap_servers: str
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     status: HealthStatus
     message: str

@@ -22,6 +22,7 @@ from fencepost.cluster.info import (
     ConnectorStatus,
     Health,
     InitialState,
+    KafkaInfo,
     KeyDefinition,
     Place,
     PluginInfo,
@@ -48,6 +49,8 @@ class LocalOperations(Protocol):
     """
 
     def server_info(self) -> ServerInfo: ...
+
+    def kafka(self) -> KafkaInfo: ...
 
     def connector_names(self) -> Sequence[str]: ...
 

@@ -27,6 +27,7 @@ from fencepost.cluster.info import (
     Health,
     HealthStatus,
     InitialState,
+    KafkaInfo,
     KeyDefinition,
     KeyReport,
     KeyValue,
@@ -306,6 +307,9 @@ class FakeWorker:
 
     def server_info(self) -> ServerInfo:
         return ServerInfo("4.3.1", "abc123", "cluster-1", "0.1.0")
+
+    def kafka(self) -> KafkaInfo:
+        return KafkaInfo("cluster-1", "kafka-1:19092,kafka-2:19092")
 
     def connector_names(self) -> Sequence[str]:
         return list(self.connectors)

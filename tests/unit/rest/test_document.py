@@ -64,7 +64,7 @@ def _closed(schema: Any) -> Any:
 def test_the_document_names_every_operation_and_says_which_are_between_workers(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     operations = {(method, path): one for path, item in document["paths"].items() for method, one in item.items()}
-    assert len(operations) == 43
+    assert len(operations) == 47
     internal = {
         ("post", "/connectors/{name}/tasks"),
         ("put", "/connectors/{name}/fence"),

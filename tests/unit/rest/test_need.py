@@ -24,6 +24,7 @@ from .fake import FakeConnector, FakeWorker
 TABLE = """
 GET    /                                            -
 GET    /health                                      -
+GET    /kafka                                       -
 GET    /metrics                                     view     *
 GET    /openapi.json                                -
 GET    /docs                                        -

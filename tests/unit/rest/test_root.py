@@ -15,6 +15,13 @@ def test_root_tells_versions_commit_and_cluster(client: TestClient) -> None:
     }
 
 
+def test_worker_says_where_its_kafka_is(client: TestClient) -> None:
+    assert client.get("/kafka").json() == {
+        "cluster_id": "cluster-1",
+        "bootstrap_servers": "kafka-1:19092,kafka-2:19092",
+    }
+
+
 @pytest.mark.parametrize(
     ("status", "code"),
     [(HealthStatus.HEALTHY, 200), (HealthStatus.STARTING, 503), (HealthStatus.UNHEALTHY, 500)],

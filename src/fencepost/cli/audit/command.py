@@ -32,7 +32,7 @@ def audit(
     ] = None,
     bootstrap: Annotated[
         str | None,
-        typer.Option(help="Kafka's bootstrap servers. Default: the connector's, the file's, or 127.0.0.1:9092."),
+        typer.Option(help="Kafka's bootstrap servers. Default: the connector's, the file's, or the worker's."),
     ] = None,
     ledger: Annotated[
         str | None, typer.Option(help="The ledger's topic. Default: the config's; with it, no worker is asked.")
@@ -53,7 +53,7 @@ def audit(
     from fencepost.config import ConfigError
 
     try:
-        given = Given(properties, source_properties, bootstrap)
+        given = Given(properties, source_properties, bootstrap, (lambda: None) if ledger else connect.brokers)
         with closing(audit_of(connect, connector, given, ledger, wait_s=wait)) as made:
             report = made.run(topic or (), Progress())
     except ConfigError:

@@ -1,7 +1,7 @@
 """What an audit reads, and how far it is."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,15 +32,16 @@ _EACH = 1_000_000  # records between two lines about the progress
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the command line says about clients: files with their settings, and brokers."""
+    """What the command line says about clients: files with their settings, and brokers; else those of a worker."""
 
     properties: Path | None = None
     source_properties: Path | None = None
     bootstrap: str | None = None
+    of_worker: Callable[[], str | None] = lambda: None
 
     def clients(self, own: str | None = None) -> dict[str, str]:
         """Return the settings of the clients, for the brokers `own` if no others are given. Raises ConfigError."""
-        return client_properties(self.properties, self.bootstrap, own)
+        return client_properties(self.properties, self.bootstrap, own, self.of_worker)
 
     def ends(self) -> GivenEnds:
         """Return the settings of both ends of a mirror. Raises ConfigError."""

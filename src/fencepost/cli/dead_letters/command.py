@@ -22,7 +22,7 @@ def dead_letters(
     ] = None,
     bootstrap: Annotated[
         str | None,
-        typer.Option(help="Kafka's bootstrap servers. Default: the connector's, the file's, or 127.0.0.1:9092."),
+        typer.Option(help="Kafka's bootstrap servers. Default: the connector's, the file's, or the worker's."),
     ] = None,
     topic: Annotated[str | None, typer.Option(help="The dead letter topic. Default: the config's.")] = None,
     limit: Annotated[int, typer.Option(help="How many dead letters to show; 0: all.", min=0)] = 20,
@@ -49,7 +49,10 @@ def dead_letters(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before sending.")] = False,
 ) -> None:
-    """Show the records that a connector could not process, or resend those of a sink, each once."""
+    """Show the records that a connector could not process, or resend those of a sink, each once.
+
+    A worker shows the newest, with the beginnings of long ones. All else, and --properties or --bootstrap, reads Kafka.
+    """
     from fencepost.cli.dead_letters.connector import Where
     from fencepost.cli.dead_letters.send import send_again
     from fencepost.cli.dead_letters.show import show

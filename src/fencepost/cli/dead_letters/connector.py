@@ -33,7 +33,13 @@ class Where:
 
     def client(self, connector: Mapping[str, str]) -> dict[str, str]:
         """Return the client settings for a connector's dead letters, which are where its producers write."""
-        return client_properties(self.properties, self.bootstrap, connector.get(f"producer.override.{BOOTSTRAP}"))
+        own = connector.get(f"producer.override.{BOOTSTRAP}")
+        return client_properties(self.properties, self.bootstrap, own, self.connect.brokers)
+
+    @property
+    def is_given(self) -> bool:
+        """Return whether the user says where Kafka is."""
+        return self.properties is not None or self.bootstrap is not None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import typer
 
 from fencepost.cli.dead_letters.connector import Where, connector_at, reader_conf
 from fencepost.cli.dead_letters.output import lines, summary, to_json
+from fencepost.cli.dead_letters.over_rest import newest_letters
 from fencepost.dead_letter.letter import DeadLetter
 from fencepost.dead_letter.progress import Handled, ResendProgress, is_mark, progress_name
 from fencepost.kafka.read.bookmark import Bookmark
@@ -14,7 +15,16 @@ from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 
 
 def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_beginning: bool, as_json: bool) -> None:
-    """Print dead letters. Raises ConfigError, or Kafka's errors."""
+    """Print dead letters, by REST if nothing asks for more than that shows. Raises ConfigError, or Kafka's errors."""
+    if not (topic or is_from_beginning or as_json or where.is_given):
+        letters = newest_letters(where.connect, name, limit)
+        if letters is not None:
+            for dead_letter, is_handled in letters.found:
+                typer.echo("\n".join([*lines(dead_letter, is_sent_again=is_handled), ""]))
+            typer.echo(summary([each for each, _ in letters.found], letters.topic, name))
+            if letters.unnamed:
+                typer.echo(f"{letters.unnamed} more have no header with their connector: --from-beginning shows them")
+            return
     connector = connector_at(where.connect, name)
     conf = reader_conf(connector, where)
     browser = TopicBrowser(conf, topic or connector.topic)

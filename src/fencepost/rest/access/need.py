@@ -50,6 +50,7 @@ _VIEW_ALL, _EDIT_ALL, _ADMIN_ALL = (Need(Where.EVERYWHERE, role) for role in (Ro
 NEEDS: Mapping[str, Need] = {
     "GET /": _KNOWN,
     "GET /health": _KNOWN,
+    "GET /kafka": _KNOWN,
     "GET /metrics": _VIEW_ALL,
     "GET /openapi.json": _KNOWN,
     "GET /docs": _KNOWN,

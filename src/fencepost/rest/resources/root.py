@@ -1,9 +1,9 @@
-"""`/`, `/health` and `/metrics`: what a load balancer and a dashboard ask."""
+"""`/`, `/health`, `/kafka` and `/metrics`: what a load balancer and a dashboard ask."""
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fencepost.cluster.info import Health, HealthStatus, ServerInfo
+from fencepost.cluster.info import Health, HealthStatus, KafkaInfo, ServerInfo
 from fencepost.rest.describe import also
 from fencepost.rest.gateway import Worker
 from fencepost.rest.response import json_response
@@ -17,6 +17,12 @@ _HEALTH_CODES = {HealthStatus.HEALTHY: 200, HealthStatus.STARTING: 503, HealthSt
 async def get_server_info(worker: Worker) -> Response:
     """Version of the worker and id of its Kafka cluster."""
     return json_response(worker.local.server_info())
+
+
+@router.get("/kafka", response_model=KafkaInfo)
+async def get_kafka(worker: Worker) -> Response:
+    """Says where the worker's Kafka is, for tools that read it; without credentials."""
+    return json_response(worker.local.kafka())
 
 
 @router.get(

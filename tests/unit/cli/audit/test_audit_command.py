@@ -7,6 +7,22 @@ from fencepost.api.errors import ConnectError
 from fencepost.cli.main import app
 from fencepost.kafka.wire.requests import RequestClient
 from fencepost.ledger.audit import Audit
+from support.http_answers import Answer, HttpAnswers
+
+
+def test_audit_asks_the_kafka_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers: list[str] = []
+
+    def run(audit: Audit, *_: object) -> None:
+        brokers.append(str(audit._conf["bootstrap.servers"]))
+        raise ConnectError("enough")
+
+    config = {"connector.class": "FileStreamSource", "ledger.topic": "its-ledger"}
+    answers = {"/connectors/lines/config": config, "/kafka": {"bootstrap_servers": "127.0.0.1:19092"}}
+    monkeypatch.setattr(Audit, "run", run)
+    with HttpAnswers(lambda asked: Answer(answers[asked.path])) as served:
+        CliRunner().invoke(app, ["audit", "lines", "--url", served.url])
+    assert brokers == ["127.0.0.1:19092"]
 
 
 def test_the_connections_of_an_audit_are_closed_when_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:

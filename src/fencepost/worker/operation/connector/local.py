@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from fencepost import KAFKA_CONNECT_VERSION, __version__
-from fencepost.cluster.info import ConnectorInfo, ConnectorStatus, ServerInfo, TaskState
+from fencepost.cluster.info import ConnectorInfo, ConnectorStatus, KafkaInfo, ServerInfo, TaskState
 from fencepost.cluster.lineage import Lineage
 from fencepost.config.worker import WorkerConfig
+from fencepost.redaction import redacted
 from fencepost.worker.operation.connector.answer import info_of, status_of, task_status_of
 from fencepost.worker.operation.connector.lineage import lineage_of
 from fencepost.worker.operation.connector.tasks import ensure_topics_are_tracked
@@ -21,6 +22,9 @@ class LocalAnswers:
 
     def server_info(self) -> ServerInfo:
         return ServerInfo(KAFKA_CONNECT_VERSION, "unknown", self._topics.cluster_id, __version__)
+
+    def kafka(self) -> KafkaInfo:
+        return KafkaInfo(self._topics.cluster_id, redacted(",".join(self._config.bootstrap_servers)))
 
     def connector_names(self) -> Sequence[str]:
         return sorted(self._topics.snapshot.connectors)
