@@ -4,7 +4,9 @@ A config may hold any keys: notes of its authors, or settings that a connector r
 only reported if
 - it stands below an alias that is not in `transforms`, `predicates` or `topic.creation.groups`, or
 - a built-in transform or predicate does not read it, or
-- it is similar to a key, or to the beginning of keys, that is read.
+- it is similar to a key, or to the beginning of keys, that is read; below a key that a Java connector declares, it is
+  left alone, or
+- an older version of the connector read it.
 No value is ever shown (E11).
 """
 
@@ -14,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fencepost.api import Connector, DataFrameStream, SinkConnector, StreamConnector
+from fencepost.api.hosted_task import KnowsSettings
 from fencepost.cluster.info import KeyWarning
 from fencepost.config import Config, ConfigError
 from fencepost.config.connector import (
@@ -31,6 +34,7 @@ from fencepost.config.reference import has_references
 from fencepost.config.topic_creation import DEFAULT_GROUP, GROUP_KEYS, PREFIX
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.plugin import PluginKind, PluginRegistry
+from fencepost.worker.validation import former
 from fencepost.worker.validation.chain import CONVERTERS
 from fencepost.worker.validation.findings import framework_config
 
@@ -80,6 +84,9 @@ class _Reading:
         self._plugins = plugins
         self._outer = outer
         self._read = _OF_OUTPUT if outer else frozenset((*_OF_ALL, *framework_config(connector).settings()))
+        self._is_java = isinstance(connector, KnowsSettings)
+        name = plugins.name_of(PluginKind.CONNECTOR, connector) if self._is_java else ""
+        self._renamed = dict(former.renamed_keys(name, given, connector.settings().keys()))
         self._read |= connector.settings().keys()
         if any(connector is plugins.find(PluginKind.CONNECTOR, name) for name in _MIRRORS):
             for name in _MIRRORS:  # which share the keys of one file
@@ -158,6 +165,10 @@ class _Reading:
         return near and f"it is not a setting of a group{_meant(f'{PREFIX}{group}.{near}')}"
 
     def _of_connector(self, key: str) -> str | None:
+        if key in self._renamed:
+            return former.warning(self._renamed[key])
+        if self._is_java and any(key.startswith(f"{one}.") for one in self._connector.settings()):
+            return None  # such as what Iceberg's sink hands to its catalog
         near = _near(key, self._read) or self._near_family(key)
         if near is None and self._connector.__module__.startswith(_BUILT_IN):
             client = next((one for one in _CLIENTS if key.startswith(one)), None)

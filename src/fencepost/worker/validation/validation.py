@@ -58,6 +58,7 @@ from fencepost.worker.validation.findings import (
     framework_config,
     invalid,
 )
+from fencepost.worker.validation.former import hint, renamed_keys
 from fencepost.worker.validation.ledger import ledger_fault
 from fencepost.worker.validation.loop import check_loop
 from fencepost.worker.validation.masking import shown
@@ -108,7 +109,9 @@ def _validated(
     findings = Findings()
     findings.add(with_choices(framework_config(connector).validate_values(given), given, worker, plugins))  # 1
     findings.add(transform_findings(given, plugins))
-    _add_own(findings, connector, given, asks_systems=asks_systems)  # 2
+    # A reference that is not looked up is no value to log in with.
+    _add_own(findings, connector, given, asks_systems=asks_systems and not known.faults)  # 2
+    _explain_renamed(findings, connector, given, plugins)
     check_converters(findings, given, plugins, given_values(with_converters(given, worker)))
     if issubclass(connector, SinkConnector):
         check_sink(findings, given, worker)
@@ -220,6 +223,16 @@ def _add_own(findings: Findings, connector: type[Connector], given: Mapping[str,
         findings.add(values := connector.validate_values(given))
         for text in error.messages:
             findings.fault(_key_in(text, {value.setting.key for value in values}), text)
+
+
+def _explain_renamed(
+    findings: Findings, connector: type[Connector], given: Mapping[str, str], plugins: PluginRegistry
+) -> None:
+    """Name the old key of the config where the new one is missing."""
+    name = plugins.name_of(PluginKind.CONNECTOR, connector)
+    for old, new in renamed_keys(name, given, findings.by_key.keys()):
+        if new not in given and not findings.is_valid(new):
+            findings.fault(new, hint(old))
 
 
 def _check_topic_creation(findings: Findings, given: Mapping[str, str]) -> None:

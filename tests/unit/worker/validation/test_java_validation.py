@@ -17,6 +17,7 @@ from support.scripted_plugins import PRICES, ScriptedPlugins, plugins_with, used
 from support.settings import SETTINGS
 
 ROUND = "org.example.Round$Value"
+POSTGRES = "io.debezium.connector.postgresql.PostgresConnector"
 GOOD = {"name": "c", "connector.class": PRICES, "url": "jdbc:prices"}
 WORKER = WorkerConfig({**SETTINGS, "bootstrap.servers": "b:9"})
 
@@ -150,3 +151,68 @@ def test_a_host_that_ends_is_an_error_of_the_class(plugins: ScriptedPlugins, mon
     report = validate(plugins)
     assert errors(report) == {"connector.class": ("the host for validation ended: exit code 3",)}
     assert report.warnings == ()
+
+
+def test_key_below_one_that_a_java_connector_declares_is_left_alone(
+    plugins: ScriptedPlugins, machine: ScriptedJava
+) -> None:
+    """Iceberg's sink declares `iceberg.catalog`, and hands all that begins with it to its catalog."""
+    machine.definitions[PRICES].append(definition("iceberg.catalog", "STRING", ""))
+    more = {"iceberg.catalog.uri": "http://catalog", "iceberg.catalogue": "c", "tasks.maxx": "2"}
+    assert {one.name for one in validate(plugins, **more).warnings} == {"iceberg.catalogue", "tasks.maxx"}
+
+
+@pytest.fixture
+def debezium(tmp_path: Path, machine: ScriptedJava) -> ScriptedPlugins:
+    declared = (
+        "topic.prefix",
+        "table.include.list",
+        "schema.history.internal.kafka.topic",
+        "unavailable.value.placeholder",
+    )
+    machine.definitions[POSTGRES] = [definition(key, "STRING", None if "prefix" in key else "") for key in declared]
+    machine.faults = lambda name, value: ["A value is required"] if name == "topic.prefix" and not value else []
+    return plugins_with(tmp_path / "of_debezium", {SOURCE: [POSTGRES]}, machine)
+
+
+OLD = {"database.server.name": "s", "table.whitelist": "a.b", "database.history.kafka.topic": "h"}
+
+
+def of_debezium(plugins: ScriptedPlugins, **more: str) -> ValidationReport:
+    with used(plugins):
+        return validate_connector({"name": "c", "connector.class": POSTGRES, **more}, plugins=plugins, worker=WORKER)
+
+
+def test_keys_of_debezium_1_are_explained_in_warnings(debezium: ScriptedPlugins) -> None:
+    report = of_debezium(debezium, **OLD, **{"topic.prefix": "s"})
+    assert errors(report) == {}
+    assert {one.message for one in report.warnings} == {
+        "database.server.name: nothing reads it since Debezium 2: rename it to topic.prefix",
+        "table.whitelist: nothing reads it since Debezium 2: rename it to table.include.list",
+        "database.history.kafka.topic: nothing reads it since Debezium 2: rename it to "
+        "schema.history.internal.kafka.topic",
+    }
+
+
+def test_missing_key_of_debezium_names_the_old_one_that_the_config_has(debezium: ScriptedPlugins) -> None:
+    missing = errors(of_debezium(debezium, **OLD))["topic.prefix"]
+    assert missing[-1] == "It was database.server.name before Debezium 2, which this config has: rename that"
+    assert len(missing) == 2
+    assert len(errors(of_debezium(debezium))["topic.prefix"]) == 1
+
+
+def test_old_key_that_a_class_still_reads_is_not_explained(debezium: ScriptedPlugins, machine: ScriptedJava) -> None:
+    machine.definitions[POSTGRES] = [definition(key) for key in OLD]
+    assert of_debezium(debezium, **OLD).warnings == ()
+
+
+def test_connector_is_not_asked_with_references_that_are_not_known(
+    plugins: ScriptedPlugins, machine: ScriptedJava
+) -> None:
+    """Debezium logs in to its database when it validates: with the text of the reference, as a role."""
+    found = errors(validate(plugins, password="${secrets:a:b}", url="wrong"))
+    assert found.keys() == {"password"}
+    assert "refers to secrets, which config.providers does not name" in found["password"][0]
+    assert f"validate {PRICES}" not in machine.asked
+    assert errors(validate(plugins, url="wrong")).keys() == {"url"}
+    assert f"validate {PRICES}" in machine.asked
