@@ -274,8 +274,8 @@ class JavaConnector(_Java, Connector):
             log.warning("connector %s starts again in a new host: %s", self._name, how)
             lease.end()
             now = time.monotonic()
-            self._lost = [at for at in self._lost if now - at < _LOST_WITHIN_S] + [now] * (not lease.was_killed)
-            self._is_suspect = self._is_suspect or len(self._lost) == _MOST_LOST - 1
+            self._lost = [at for at in self._lost if now - at < _LOST_WITHIN_S] + [now] * lease.may_have_ended_it
+            self._is_suspect = self._is_suspect or (not lease.was_killed and len(self._lost) == _MOST_LOST - 1)
             try:
                 if len(self._lost) >= _MOST_LOST:
                     raise HostEndedError(f"its host (a JVM) ended {_MOST_LOST} times in a minute: {how}")

@@ -56,6 +56,15 @@ class Lease:
         return self._running.was_killed or self._running.host.is_killed_by_others
 
     @property
+    def may_have_ended_it(self) -> bool:
+        """Say whether this user may be why the host ended.
+
+        A kill by the system, most often for want of memory, says nothing about who used the host, unless it had one
+        user only.
+        """
+        return not (self._running.was_killed or (self._running.host.is_killed_by_others and self.is_shared))
+
+    @property
     def is_shared(self) -> bool:
         """Say whether the host has had another user, who may have left a thread there."""
         return self._running.count > 1

@@ -465,6 +465,22 @@ def test_connectors_share_a_host_again_after_somebody_else_has_killed_it(tmp_pat
         each.stop()
 
 
+def test_connector_alone_in_hosts_that_the_system_kills_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would start again without end: where it needs more memory than there is, the system kills each host."""
+    monkeypatch.setattr(module, "_LOST_WITHIN_S", math.inf)  # a machine may be slow
+    machine = ScriptedJava()
+    made = connector(tmp_path, machine)
+    made.start()
+    for _ in range(3):
+        host = eventually(lambda: host_of(made), within_s=60)
+        host.is_killed_by_others, host.end = True, "signal 9 ended it"
+        eventually(lambda host=host: made.context.errors or host_of(made) not in (None, host), within_s=60)
+    eventually(lambda: made.context.errors, within_s=60)
+    assert "ended 3 times in a minute: signal 9 ended it" in str(made.context.errors[0])
+    assert not made._is_suspect
+    made.stop()
+
+
 def test_connector_whose_host_is_killed_in_its_start_is_not_suspected(tmp_path: Path) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)

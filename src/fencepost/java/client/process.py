@@ -96,6 +96,11 @@ class HostProcess:
         how = self._killed or (f"signal {-code} ended it" if code < 0 else f"its exit code is {code}")
         if crash := self._read_crash():
             printed = f"{printed}\n{crash}" if printed else crash
+        if self.is_killed_by_others:
+            how += (
+                "; Linux does that where memory is short: give this machine or container more of it, or the JVM less "
+                "with java.host.options, such as -Xmx512m"
+            )
         if code == _OUT_OF_MEMORY and "OutOfMemoryError" in printed:
             how += "; give it more memory with java.host.options, such as -Xmx4g"
         return f"the {self.label} (a JVM) has ended: {how}" + (f". It printed:\n{printed}" if printed else "")

@@ -109,3 +109,4 @@ def test_only_a_kill_that_nobody_here_has_sent_is_somebody_elses(
     process.clear()
     assert type(found) is error
     assert f"signal {number:d} ended it" in str(found) or "because it hangs" in str(found)
+    assert ("memory is short" in str(found)) is (error is HostKilledError)
