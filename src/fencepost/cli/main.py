@@ -27,6 +27,7 @@ from fencepost.cli.mirror.command import app as mirror_app
 from fencepost.cli.new.command import app as new_app
 from fencepost.cli.offsets.command import app as offsets_app
 from fencepost.cli.password import hash_password
+from fencepost.cli.plan.command import plan
 from fencepost.cli.plugin.command import app as plugin_app
 from fencepost.cli.topic.command import app as topic_app
 from fencepost.cli.validate.command import validate
@@ -87,6 +88,7 @@ app.command()(stop)
 app.command()(restart)
 app.command()(delete)
 app.command()(validate)
+app.command()(plan)
 app.command()(export)
 app.command()(top)
 app.command()(logs)

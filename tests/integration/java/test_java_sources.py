@@ -3,11 +3,15 @@
 The plug-in is compiled here (`support/java/plugins`): Kafka's own sources are in Python on a worker, which has them.
 """
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -130,6 +134,28 @@ def test_a_java_connector_is_listed_described_validated_and_runs(
         f'fencepost_plugin_connector_value{{connector="{name}",metric="starts",tags=""}} 1.0',
     ]
     eventually(lambda: set(registered) <= set(worker.rest.get("/metrics").text.splitlines()), within_s=WITHIN_S)
+
+
+def test_settings_of_a_java_connector_are_checked_without_a_worker(java_plugins: Path, tmp_path: Path) -> None:
+    """By what it declares, and with the transforms that it names."""
+
+    def validated(**config: str) -> tuple[int, str]:
+        file = tmp_path / "offline.json"
+        file.write_text(
+            json.dumps({"name": "offline", "config": {"connector.class": "tests.LinesSinkConnector", **config}})
+        )
+        command = ["validate", str(file), "--offline", "--plugin-path", str(java_plugins)]
+        done = subprocess.run(
+            [sys.executable, "-m", "fencepost.cli.main", *command], capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    code, output = validated(topics="t", file="/lines")
+    assert (code, "1 valid" in output) == (0, True), output
+    code, output = validated(topics="t", transforms="anew", **{"transforms.anew.type": "tests.NoSuchTransform"})
+    assert code == 2, output
+    assert 'file: Missing required configuration "file"' in output
+    assert "tests.NoSuchTransform" in output
 
 
 def test_javas_transforms_and_converters_are_applied(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:

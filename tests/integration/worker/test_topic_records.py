@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from fencepost.cli.main import app
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from support.worker import Worker
 
@@ -52,3 +54,36 @@ def test_topics_of_the_workers_are_refused(worker: Worker, path: str) -> None:
     assert (answer.status_code, "may not read or write it" in answer.json()["message"]) == (400, True)
     assert config not in printed(worker, "list")
     assert worker.rest.get("/topics/no-such-topic/records").status_code == 404
+
+
+def test_a_plan_shows_a_sinks_records_and_writes_nothing(worker: Worker, name: str, tmp_path: Path) -> None:
+    admin = Admin({"bootstrap.servers": worker.properties["bootstrap.servers"]})
+    admin.topics.create(name, partitions=1, replication=1)
+    producer = Producer({"bootstrap.servers": worker.properties["bootstrap.servers"]})
+    producer.produce(name, b'{"a":1,"b":2}', key=b"k")
+    producer.flush(30)
+    sink = {
+        "connector.class": "FileStreamSink",
+        "topics": name,
+        "file": str(tmp_path / "planned.txt"),
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "transforms": "only",
+        "transforms.only.type": "org.apache.kafka.connect.transforms.ExtractField$Value",
+        "transforms.only.field": "b",
+    }
+    file = tmp_path / "planned.json"
+    file.write_text(json.dumps({"name": name, "config": sink}))
+    done = CliRunner().invoke(app, ["plan", str(file), "--properties", str(worker.file)])
+    assert done.exception is None, done.output
+    assert done.output.splitlines() == [
+        f"1  {name}-0@0",
+        f'  before   topic {name}  key "k"  value {{"a":1,"b":2}}',
+        f'  after    topic {name}  key "k"  value 2',
+        "1 record: 0 would be filtered, 0 would fail",
+        "What is after is what the task would be given.",
+        "No right on these topics is missing. `fencepost acls` lists all rights.",
+    ]
+    assert not (tmp_path / "planned.txt").exists()
+    assert admin.groups.listed(f"connect-{name}") is None

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -77,6 +77,11 @@ def print_acls(
             typer.echo(f"# {flow}\n")
         for line in commands(listed) if as_commands else table(listed):
             typer.echo(line)
+
+
+def connector_rights(worker: WorkerConfig, connector: Mapping[str, str], topics: Iterable[str]) -> Sequence[Acl]:
+    """Return the rights of a worker and one connector that writes to these topics. Raises ConfigError."""
+    return _Asked(Principals(), sorted(topics), is_prefixed=False).rights(worker, [(dict(connector), False)])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,142 @@
+"""`fencepost plan`: what is shown of records, and which sources are not started."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fencepost.api import ConfigError
+from fencepost.cli.main import app
+from fencepost.cli.plan.pipeline import Pipeline
+from fencepost.cli.plan.records import polled
+from fencepost.connector.spool.source import SpoolDirectorySource
+from fencepost.kafka.read.browse import TopicRecord
+from fencepost.mirror.source.connector import MirrorSourceConnector
+from fencepost.plugin import find, registry, use_registry
+
+_PLUGIN = """
+from fencepost.api import SourceConnector, SourceTask, SourceRecord
+
+class TideTask(SourceTask):
+    def start(self):
+        self.n = self.context.offset({"gauge": 1}).get("n", 0)
+
+    def poll(self):
+        self.n += 1
+        return [SourceRecord({"gauge": 1}, {"n": self.n}, "tides", {"height": self.n})]
+
+    def commit(self):
+        raise AssertionError("nothing is committed")
+
+class TideConnector(SourceConnector):
+    task = TideTask
+"""
+_JSON = {
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
+_RENAME = {
+    "transforms": "rename,drop",
+    "transforms.rename.type": "org.apache.kafka.connect.transforms.ReplaceField$Value",
+    "transforms.rename.renames": "height:h",
+    "transforms.drop.type": "org.apache.kafka.connect.transforms.RegexRouter",
+    "transforms.drop.regex": "tides",
+    "transforms.drop.replacement": "levels",
+}
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    before = registry()
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins/tide_plugin.py").write_text(_PLUGIN)
+    monkeypatch.setattr("fencepost.cli.plan.planning._ASK_S", 0.1)
+    yield tmp_path / "plugins"
+    use_registry(before)
+
+
+def test_a_source_is_polled_and_its_records_are_shown_before_and_after(plugins: Path) -> None:
+    file = plugins.parent / "tide.json"
+    file.write_text(json.dumps({"name": "tide", "config": {"connector.class": "Tide", **_JSON, **_RENAME}}))
+    words = ["plan", str(file), "--plugin-path", str(plugins), "--bootstrap", "127.0.0.1:1", "-n", "2"]
+    done = CliRunner().invoke(app, words)
+    assert done.exception is None, done.output
+    *lines, rights = done.output.splitlines()
+    assert lines == [
+        "1  {'gauge': 1} at {'n': 1}",
+        '  before   topic tides  key null  value {"height":1}',
+        '  after    topic levels  key null  value {"h":1}',
+        '  written  key null  value {"h":1}',
+        "2  {'gauge': 1} at {'n': 2}",
+        '  before   topic tides  key null  value {"height":2}',
+        '  after    topic levels  key null  value {"h":2}',
+        '  written  key null  value {"h":2}',
+        "2 records: 0 would be filtered, 0 would fail",
+    ]
+    assert rights.startswith("Rights are not checked: ")
+
+
+def test_a_sinks_record_is_shown_as_its_task_would_get_it() -> None:
+    pipeline = Pipeline({**_JSON, **_RENAME, "header.converter": "SimpleHeaderConverter"}, find)
+    record = TopicRecord(0, 7, 1_000, b"k", b'{"height":3}', (("h", b"x"),))
+    assert list(pipeline.of_sink(("tides", record)).lines(1)) == [
+        "1  tides-0@7",
+        '  before   topic tides  key "k"  value {"height":3}',
+        '           header h "x"',
+        '  after    topic levels  key "k"  value {"h":3}',
+        '           header h "x"',
+    ]
+
+
+def test_a_record_that_would_fail_is_shown_with_the_reason() -> None:
+    pipeline = Pipeline({**_JSON, "header.converter": "SimpleHeaderConverter"}, find)
+    place, fault = pipeline.of_sink(("t", TopicRecord(0, 7, 1_000, None, b"no json"))).lines(1)
+    assert (place, fault[:11]) == ("1  t-0@7", "  fails    ")
+
+
+class Java(type):
+    """As the class of a Java connector: its settings have to be asked for."""
+
+    def known_settings(cls, *, asks: bool = True) -> None: ...
+
+
+class DebeziumLike(metaclass=Java):
+    @staticmethod
+    def task() -> None:
+        raise AssertionError("it is started")
+
+
+@pytest.mark.parametrize(
+    ("connector", "reason"),
+    [
+        (DebeziumLike, "DebeziumLike is a Java class, and is not started for a plan"),
+        (SpoolDirectorySource, "SpoolDirectorySource is read by Spark, in a worker"),
+        (MirrorSourceConnector, "is not started for a plan"),
+    ],
+)
+def test_sources_that_may_change_something_are_not_started(connector: Any, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        polled(connector, {}, 1)
+
+
+def test_a_source_that_waits_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    from fencepost.api import FatalError, SourceConnector, SourceTask
+
+    gate = threading.Event()
+
+    class Stuck(SourceTask):
+        def poll(self) -> None:
+            gate.wait(60)
+
+    class StuckConnector(SourceConnector):
+        task = Stuck
+
+    monkeypatch.setattr("fencepost.cli.plan.records._LONGEST_S", 0.05)
+    with pytest.raises(FatalError, match="StuckConnector has not polled 1 records within"):
+        polled(StuckConnector, {}, 1)
+    gate.set()
