@@ -35,6 +35,7 @@ from fencepost.cluster.info import (
 )
 from fencepost.cluster.lineage import Lineage
 from fencepost.cluster.log_events import LogEvents, LogQuery, WorkersEvents
+from fencepost.cluster.past_figures import PastFigures
 from fencepost.cluster.topic_records import TopicOperations
 from fencepost.config.raw import RawConfig
 
@@ -85,6 +86,12 @@ class ProbeOperations(Protocol):
 
     def figures_here(self, connector: str | None = None) -> Sequence[ReportedTask]:
         """Return it for the tasks on this worker, of one connector or of all: another worker asks."""
+
+    def past(self) -> Sequence[PastFigures]:
+        """Return what all workers have kept of the last hour, each of its own tasks."""
+
+    def past_here(self) -> Sequence[PastFigures]:
+        """Return what this worker has kept: another worker asks."""
 
     def logs(self, connector: str, query: LogQuery) -> LogEvents:
         """Return log events of all workers. NotFoundError if there is neither a connector nor an event of it."""

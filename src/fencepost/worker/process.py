@@ -75,24 +75,15 @@ class WorkerProcess:
         cleaner = StatusCleaner(topics, supervision.totals, membership.leader, lifeline)
         restarts = Restarts(settings.incarnation, topics.status.table, supervision)
         changes = ConfigChanges(life.progress, departures, supervision, membership.leader, cleaner, restarts)
-        housekeeping = Housekeeping(
-            [
-                lifeline.judge,  # first: after a pause of this process and its slots, the tasks may be others'
-                hosts.slots.check_leases,
-                hosts.spark.count_cores,
-                membership.keep_announced,
-                cleaner.look,
-                lambda: event_ring.ring.forget_all_but(topics.snapshot.connectors),
-            ]
-        )
+        questions = Questions(membership.peers, config.signature_algorithm, http)
+        promise = partial(delivery_of, worker=config)
+        figures = Figures(url, lambda: topics.snapshot, supervision.totals, hosts.slots.figures, questions, promise)
+        housekeeping = _housekeeping(config, topics, membership, lifeline, hosts, cleaner, figures)
         self._start_up = StartUp(
             settings.worker_id, life, topics, membership, supervision, changes, lifeline, housekeeping
         )
         self._retention = _retention(settings, topics, membership, classes)
         metrics = _metrics(settings, topics, membership, supervision, hosts, self._retention)
-        questions = Questions(membership.peers, config.signature_algorithm, http)
-        promise = partial(delivery_of, worker=config)
-        figures = Figures(url, lambda: topics.snapshot, supervision.totals, hosts.slots.figures, questions, promise)
         logs = Logs(url, lambda: topics.snapshot, event_ring.ring, questions, life.stopping)
         health = HealthCheck(topics.config, life.progress, hosts.spark, membership.leader)
         probes = Probes(health, metrics.text, figures, logs)
@@ -139,6 +130,26 @@ class WorkerProcess:
         self._topics.close()
         self._hosts.stop()
         self._membership.log_farewell()
+
+
+def _housekeeping(
+    config: WorkerConfig,
+    topics: WorkerTopics,
+    membership: Membership,
+    lifeline: Lifeline,
+    hosts: Hosts,
+    cleaner: StatusCleaner,
+    figures: Figures,
+) -> Housekeeping:
+    chores = [
+        lifeline.judge,  # first: after a pause of this process and its slots, the tasks may be others'
+        hosts.slots.check_leases,
+        hosts.spark.count_cores,
+        membership.keep_announced,
+        cleaner.look,
+        lambda: event_ring.ring.forget_all_but(topics.snapshot.connectors),
+    ]
+    return Housekeeping([*chores, figures.past.look] if config.ui_enabled else chores)
 
 
 def _metrics(

@@ -46,6 +46,7 @@ from fencepost.cluster.info import (
 from fencepost.cluster.lineage import Lineage, LineageEnd
 from fencepost.cluster.log_events import LogEvent, LogEvents, LogQuery, WorkersEvents
 from fencepost.cluster.operations import ConnectOperations
+from fencepost.cluster.past_figures import PastFigures
 from fencepost.cluster.topic_records import RecordPage, RecordQuery, ShownRecord, TopicEntry
 from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TaskId
@@ -287,6 +288,7 @@ class FakeWorker:
         self.offsets: dict[str, list[ConnectorOffset]] = {}
         self.health_answer = Health(HealthStatus.HEALTHY, "Worker has completed startup.")
         self.is_tracking_topics = True
+        self.kept: list[PastFigures] = []
         self.located: list[str | None] = []
         self.calls: list[tuple[object, ...]] = []
         self.before_wait: Callable[[], None] = lambda: None
@@ -367,6 +369,12 @@ class FakeWorker:
     def figures_here(self, connector: str | None = None) -> Sequence[ReportedTask]:
         names = [name for name in self.connectors if connector in (None, name)]
         return [ReportedTask(name, task) for name, found in self.figures(names).items() for task in found.tasks]
+
+    def past(self) -> Sequence[PastFigures]:
+        return self.kept
+
+    def past_here(self) -> Sequence[PastFigures]:
+        return self.kept
 
     def logs(self, connector: str, query: LogQuery) -> LogEvents:
         if connector not in self.connectors:

@@ -64,11 +64,12 @@ def _closed(schema: Any) -> Any:
 def test_the_document_names_every_operation_and_says_which_are_between_workers(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     operations = {(method, path): one for path, item in document["paths"].items() for method, one in item.items()}
-    assert len(operations) == 47
+    assert len(operations) == 48
     internal = {
         ("post", "/connectors/{name}/tasks"),
         ("put", "/connectors/{name}/fence"),
         ("get", "/internal/figures"),
+        ("get", "/internal/past"),
         ("get", "/internal/logs"),
     }
     assert {key for key, one in operations.items() if one["tags"] == ["between workers"]} == internal

@@ -64,6 +64,7 @@ DELETE /connectors/{name}/offsets                   edit     file
 POST   /connectors/{name}/tasks                     signed
 PUT    /connectors/{name}/fence                     signed
 GET    /internal/figures                            signed
+GET    /internal/past                               signed
 GET    /internal/logs                               signed
 GET    /connector-plugins                           -
 GET    /connector-plugins/{plugin}/config           view     some

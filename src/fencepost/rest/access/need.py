@@ -88,6 +88,7 @@ NEEDS: Mapping[str, Need] = {
     "GET /topics": _EDIT_ALL,
     "GET /topics/{topic}/records": _EDIT_ALL,
     "GET /internal/figures": _SIGNED,
+    "GET /internal/past": _SIGNED,
     "GET /internal/logs": _SIGNED,
     "POST /connectors/{name}/tasks": _SIGNED,
     "PUT /connectors/{name}/fence": _SIGNED,

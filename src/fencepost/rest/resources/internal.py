@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from fencepost.cluster.figures import ReportedTask
 from fencepost.cluster.log_events import LogQuery, WorkersEvents
+from fencepost.cluster.past_figures import PastFigures
 from fencepost.rest.body import parse_json, string_maps
 from fencepost.rest.describe import TASK_CONFIGS_SCHEMA, takes
 from fencepost.rest.gateway import Gateway, Worker
@@ -45,6 +46,13 @@ async def get_figures(
     """Gives another worker what the tasks on this one do; refused unless signed by a worker (KIP-507)."""
     await _verified_body(request, worker)
     return json_response(await worker.answer_peer(worker.operations.probes.figures_here, connector))
+
+
+@router.get("/internal/past", response_model=list[PastFigures])
+async def get_past_figures(request: Request, worker: Worker) -> Response:
+    """Gives another worker what tasks here moved in the last hour; refused unless signed by a worker (KIP-507)."""
+    await _verified_body(request, worker)
+    return json_response(await worker.answer_peer(worker.operations.probes.past_here))
 
 
 @router.get("/internal/logs", response_model=WorkersEvents)

@@ -4,42 +4,12 @@ import math
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-MOST_POINTS = 360
+from fencepost.cluster.past_figures import MOST_POINTS, FigureColumns, PastFigures, Sample, merged
+
 _RATE_POINTS = 3
 _LATE_S = 45.0
 """A longer pause between two samples is a gap."""
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """What a task has read and written since it started."""
-
-    started_ms: int
-    read: int
-    written: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """The totals of a connector's tasks by number, and the largest lag; None if no task has one."""
-
-    tasks: Mapping[int, Totals]
-    lag_max: float | None
-
-    @classmethod
-    def of(cls, tasks: Iterable[Mapping[str, Any]]) -> "Sample | None":
-        """Return the sample of tasks' figures; None if there are none."""
-        known = {task["id"]: task for task in tasks}
-        lags = [task["lag_max"] for task in known.values() if task.get("lag_max") is not None]
-        totals = {
-            number: Totals(
-                task.get("started_ms") or 0, task.get("records_read_total") or 0, task.get("records_written_total") or 0
-            )
-            for number, task in known.items()
-        }
-        return cls(totals, max(lags, default=None)) if totals else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,34 +22,20 @@ class Point:
     lag: float | None
 
 
-class _Columns:
-    """A connector's columns: times, records read and written since the first sample, lags."""
-
-    def __init__(self) -> None:
-        self.columns = tuple(array("d") for _ in range(4))
-        self._seen: dict[int, Totals] = {}
-        self._read = self._written = 0
-
-    def add(self, at_s: float, sample: Sample) -> None:
-        for number, now in sample.tasks.items():
-            before = self._seen.get(number, now)
-            if before.started_ms != now.started_ms:
-                before = Totals(now.started_ms, 0, 0)
-            self._read += max(0, now.read - before.read)
-            self._written += max(0, now.written - before.written)
-            self._seen[number] = now
-        lag = math.nan if sample.lag_max is None else sample.lag_max
-        for column, value in zip(self.columns, (at_s, self._read, self._written, lag), strict=True):
-            column.append(value)
-            if len(column) > MOST_POINTS:
-                del column[0]
-
-
 class Series:
     """Samples of connectors by name, `MOST_POINTS` of each. On the event loop only."""
 
     def __init__(self) -> None:
-        self._of: dict[str, _Columns] = {}
+        self._of: dict[str, FigureColumns] = {}
+
+    def begin(self, found: Iterable[PastFigures]) -> None:
+        """Forget everything, and begin with what workers have kept; each has its own of a connector."""
+        parts: dict[str, list[PastFigures]] = {}
+        for one in found:
+            if one.at_s:
+                parts.setdefault(one.connector, []).append(one)
+        past = (each[0] if len(each) == 1 else merged(each) for each in parts.values())
+        self._of = {one.connector: FigureColumns.of(one) for one in past if one.at_s}
 
     def add(self, at_s: float, samples: Mapping[str, Sample | None]) -> None:
         """Keep a sample of each connector of which something is known; those that are not named are forgotten."""
@@ -87,7 +43,7 @@ class Series:
             del self._of[name]
         for name, sample in samples.items():
             if sample is not None:
-                self._of.setdefault(name, _Columns()).add(at_s, sample)
+                self._of.setdefault(name, FigureColumns()).add(at_s, sample)
 
     def points(self, name: str, last: int = MOST_POINTS) -> list[Point]:
         """Return the rates of a connector, the oldest first."""
@@ -113,6 +69,5 @@ class Series:
 
 def _rate(at_s: "array[float]", totals: "array[float]", n: int) -> float | None:
     passed_s = at_s[n] - at_s[n - 1]
-    if not 0 < passed_s <= _LATE_S:
-        return None
-    return (totals[n] - totals[n - 1]) / passed_s
+    moved = totals[n] - totals[n - 1]
+    return moved / passed_s if 0 < passed_s <= _LATE_S and not math.isnan(moved) else None

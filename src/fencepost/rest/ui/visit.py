@@ -104,7 +104,7 @@ class Visit:
 
 async def _visit(request: Request, caller: Asking) -> Visit:
     watch: Watch = request.app.state.watch
-    watch.look(request)
+    await watch.look(request)
     return Visit(request, caller, watch)
 
 

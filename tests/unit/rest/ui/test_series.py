@@ -1,7 +1,14 @@
+import time
+from dataclasses import replace
 from typing import Any
 
+from starlette.testclient import TestClient
+
+from fencepost.cluster.past_figures import MOST_POINTS, PastFigures, Sample
+from fencepost.rest import create_app
 from fencepost.rest.ui import plot
-from fencepost.rest.ui.series import MOST_POINTS, Sample, Series
+from fencepost.rest.ui.series import Series
+from rest.fake import FakeWorker
 
 
 def figures(written: int, started_ms: int = 1, lag: int | None = None, task: int = 0) -> dict[str, Any]:
@@ -65,3 +72,30 @@ def test_a_plot_says_in_words_what_it_shows() -> None:
     assert drawn.label == "Lag of the last 50 s: lag 30 now; at most 30"
     assert [text for _, text in drawn.ticks] == ["0", "25", "50"]
     assert plot.lag(filled((0, [figures(0)]), (10, [figures(1)])).points("c")) is None
+
+
+def past(*written: float, since_s: float = 0.0) -> PastFigures:
+    at_s = [since_s + 10.0 * n for n in range(len(written))]
+    return PastFigures("c", at_s, written, written, [None] * len(written))
+
+
+def test_series_begins_with_what_a_worker_has_kept_and_continues_after_a_gap() -> None:
+    series = Series()
+    series.begin([past(0, 50, 100)])
+    assert rates(series) == [5, 5, None]
+    assert series.rate("c") == 5
+    series.add(25, {"c": Sample.of([figures(1_000)])})
+    series.add(35, {"c": Sample.of([figures(1_020)])})
+    assert rates(series) == [5, 5, None, None, 2]
+
+
+def test_what_several_workers_have_kept_of_a_connector_is_added_up() -> None:
+    series = Series()
+    series.begin([past(*(30.0 * n for n in range(7))), past(*(60.0 * n for n in range(7)), since_s=4)])
+    assert rates(series) == [9, None]
+
+
+def test_page_shows_what_was_moved_before_the_first_look(worker: FakeWorker) -> None:
+    worker.kept = [replace(past(0, 50, 100, since_s=time.time() - 20), connector="file")]
+    page = TestClient(create_app(worker.operations), base_url="http://localhost:8083").get("/ui/connectors/file").text
+    assert ": written 5 /s now" in page

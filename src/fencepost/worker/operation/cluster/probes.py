@@ -38,6 +38,7 @@ class Probes:
         self.health = health
         self.metrics = metrics
         self.figures, self.figures_here = figures.read, figures.here
+        self.past, self.past_here = figures.past.read, figures.past.here
         self.logs, self.logs_here = logs.read, logs.here
 
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
 from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
@@ -21,6 +20,8 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import RETRYING, STANDS_STILL, TaskReport
 from fencepost.worker.connector_classes import kind_of_config
 from fencepost.worker.operation.metric.counters import SINKS_COUNTER, STREAMS_COUNTER
+from fencepost.worker.operation.observation.asking import Asking
+from fencepost.worker.operation.observation.past import Past
 from fencepost.worker.settings import worker_id
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
@@ -28,12 +29,6 @@ log = logging.getLogger(__name__)
 
 PATH = "/internal/figures"
 _REPORTED = TypeAdapter(list[ReportedTask])
-
-
-class Asking(Protocol):
-    """The part of `Questions` that is needed here."""
-
-    def ask(self, urls: Collection[str], path: str, within_s: float) -> Mapping[str, bytes]: ...
 
 
 class Figures:
@@ -59,6 +54,7 @@ class Figures:
         self._questions = questions
         self._promise = promise
         self._described: dict[str, tuple[RawConfig, str | None, Delivery | None]] = {}
+        self.past = Past(url, snapshot, self.here, questions)
 
     def read(self, connectors: Collection[str]) -> Mapping[str, ConnectorFigures]:
         snapshot = self._snapshot()
