@@ -114,6 +114,4 @@ class Connect(AbstractContextManager["Connect"]):
             return self._client.request(method, path, json=body, params=dict(parameters))  # type: ignore[arg-type]
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             text = str(error) or type(error).__name__
-            raise ConfigError(
-                f"{self.access.named}: no worker answers ({text}); set it to a worker's REST address"
-            ) from None
+            raise ConfigError(f"{self.access.named}: no worker answers ({text}); {self.access.next_step}") from None

@@ -1,8 +1,10 @@
 """The `fencepost` command."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from fencepost import __version__
 from fencepost.api.errors import ConnectError
@@ -19,6 +21,7 @@ from fencepost.cli.connector.status import status
 from fencepost.cli.context.command import app as context_app
 from fencepost.cli.dead_letters.command import dead_letters
 from fencepost.cli.docs import docs
+from fencepost.cli.edit.command import edit
 from fencepost.cli.ending import end_process
 from fencepost.cli.export.command import export
 from fencepost.cli.live.logs import logs
@@ -26,6 +29,7 @@ from fencepost.cli.live.top import top
 from fencepost.cli.mirror.command import app as mirror_app
 from fencepost.cli.new.command import app as new_app
 from fencepost.cli.offsets.command import app as offsets_app
+from fencepost.cli.output import AlsoJson
 from fencepost.cli.password import hash_password
 from fencepost.cli.plan.command import plan
 from fencepost.cli.plugin.command import app as plugin_app
@@ -36,20 +40,33 @@ from fencepost.config import ConfigError
 from fencepost.embedded.cli import app as kafka_app
 from fencepost.telemetry.plain_line import printable
 
+_START, _CONNECTORS, _CLUSTER, _TOOLS = "Start here", "Connectors", "Cluster", "Tools"
+_PANELS = {
+    _START: ("dev", "docs", "new", "apply", "status"),
+    _CONNECTORS: ("get", "describe", "edit", "validate", "plan", "export", "pause", "resume", "stop", "restart",
+                  "delete", "top", "logs", "offsets", "dead-letters", "audit"),
+    _CLUSTER: ("worker", "topic", "mirror", "context", "acls", "adopt"),
+    _TOOLS: ("plugin", "kafka", "hash-password", "version"),
+}  # fmt: skip
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
+
+
+class _InPanels(TyperGroup):
+    """Lists commands as `_PANELS` does."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        order = list(_PANEL_OF)
+        return sorted(self.commands, key=lambda name: order.index(name) if name in order else len(order))
+
+
 app = typer.Typer(
     name="fencepost",
     help="Exactly-once Kafka pipelines on Spark, with the surface of Kafka Connect.",
+    cls=_InPanels,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(context_app, name="context")
-app.add_typer(kafka_app, name="kafka", help="A real Kafka for development and tests.")
-app.add_typer(mirror_app, name="mirror")
-app.add_typer(new_app, name="new")
-app.add_typer(offsets_app, name="offsets")
-app.add_typer(plugin_app, name="plugin")
-app.add_typer(topic_app, name="topic")
 
 
 def _print_version(is_given: bool) -> None:
@@ -67,34 +84,35 @@ def options(
     """Take the options that stand before a command."""
 
 
-@app.command()
 def version() -> None:
     """Print the version."""
     typer.echo(__version__)
 
 
-app.command()(worker)
-app.command()(acls)
-app.command()(adopt)
-app.command()(audit)
-app.command("dead-letters")(dead_letters)
-app.command()(apply)
-app.command()(get)
-app.command()(status)
-app.command()(describe)
-app.command()(pause)
-app.command()(resume)
-app.command()(stop)
-app.command()(restart)
-app.command()(delete)
-app.command()(validate)
-app.command()(plan)
-app.command()(export)
-app.command()(top)
-app.command()(logs)
-app.command()(dev)
-app.command()(docs)
-app.command("hash-password")(hash_password)
+def _add(command: Callable[..., None], name: str = "", cls: type[TyperCommand] | None = None) -> None:
+    name = name or command.__name__
+    app.command(name, cls=cls, rich_help_panel=_PANEL_OF.get(name))(command)
+
+
+for _name, _group in {
+    "context": context_app,
+    "kafka": kafka_app,
+    "mirror": mirror_app,
+    "new": new_app,
+    "offsets": offsets_app,
+    "plugin": plugin_app,
+    "topic": topic_app,
+}.items():
+    app.add_typer(_group, name=_name, rich_help_panel=_PANEL_OF[_name])
+for _command in (
+    acls, apply, audit, delete, describe, dev, docs, edit, export, get, pause, plan, restart, resume, status, stop, top,
+    validate, version, worker,
+):  # fmt: skip
+    _add(_command)
+_add(adopt, cls=AlsoJson)
+_add(logs, cls=AlsoJson)
+_add(dead_letters, "dead-letters", AlsoJson)
+_add(hash_password, "hash-password")
 
 
 def main() -> None:

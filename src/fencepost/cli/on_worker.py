@@ -46,8 +46,8 @@ def on_worker(command: "Callable[Concatenate[Connect, P], None]") -> Callable[..
 
 
 def confirm(connect: "Connect", question: str) -> None:
-    """Ask, with the cluster as the user has named it: a prompt is the last place to see that it is the wrong one.
+    """Ask, with the cluster's address: a prompt is the last place to see that it is the wrong one.
 
     Without a yes the command ends.
     """
-    typer.confirm(f"{connect.access.named}: {question}", abort=True, err=True)
+    typer.confirm(f"{connect.access.place}: {question}", abort=True, err=True)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from fencepost.cli.columns import aligned
 from fencepost.telemetry.plain_line import printable
@@ -28,6 +29,24 @@ class Output(StrEnum):
     TABLE = "table"
     JSON = "json"
     YAML = "yaml"
+
+
+class TextOrJson(StrEnum):
+    """The form of what is no table: text for people, or JSON for programs."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+JsonForm = Annotated[TextOrJson, typer.Option("--output", "-o", help="text, or json for programs.")]
+"""The option of commands that print in both."""
+
+
+class AlsoJson(TyperCommand):
+    """A command that takes `--json`, too, for `--output json`: its former name."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        return super().parse_args(ctx, ["--output=json" if each == "--json" else each for each in args])
 
 
 Form = Annotated[Output, typer.Option("--output", "-o", help="The form.")]

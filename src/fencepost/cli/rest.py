@@ -58,6 +58,7 @@ class Access:
         named: What the user has given, without a password, for messages: `--url http://…`, `context prod (http://…)`.
         user: For basic authentication; without `password` it is asked for.
         token: A bearer token.
+        is_default: Whether nobody has named workers.
     """
 
     url: str
@@ -67,6 +68,19 @@ class Access:
     token: str | None = field(default=None, repr=False)
     cacert: File | None = None
     cert: File | None = None
+    is_default: bool = False
+
+    @property
+    def place(self) -> str:
+        """Return where the workers are, for people: the address, with the context's name if it has one."""
+        return self.named if self.named.startswith("context ") else _shown(self.url)
+
+    @property
+    def next_step(self) -> str:
+        """Return what to do if no worker answers there."""
+        if self.is_default:
+            return f"start one with `fencepost dev`, or name one with --url, {URL} or `fencepost context add`"
+        return "start it, or set this to a worker's REST address"
 
     @property
     def asks(self) -> bool:
@@ -85,7 +99,7 @@ def access(url: str | None = None, context: str | None = None, environment: Mapp
     contexts = Contexts.load()
     name = context or environment.get(CONTEXT) or contexts.current
     if name is None:
-        return _of_environment(DEFAULT_URL, f"--url {DEFAULT_URL}", environment)
+        return replace(_of_environment(DEFAULT_URL, DEFAULT_URL, environment), is_default=True)
     return _of_context(name, contexts.named(name), environment)
 
 

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from fencepost.cli.output import JsonForm, TextOrJson
+
 
 def adopt(
     group: Annotated[
@@ -38,7 +40,7 @@ def adopt(
         ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the state, and change nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    output: JsonForm = TextOrJson.TEXT,
     timeout: Annotated[
         float, typer.Option(help="Seconds to wait for transactions that cannot be ended.", min=1)
     ] = 60.0,
@@ -58,7 +60,7 @@ def adopt(
         tuple(foreign or ()),
         removes_members=remove_members,
         is_dry=dry_run,
-        as_json=as_json,
+        as_json=output is TextOrJson.JSON,
         is_confirmed=yes,
         timeout_s=timeout,
     )

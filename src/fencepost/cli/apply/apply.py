@@ -9,6 +9,7 @@ from fencepost.cli.apply.carry_out import Result, carry_out
 from fencepost.cli.apply.files import Fault, WantedConnector, read_files
 from fencepost.cli.apply.plan import Action, KeyChange, Plan, Step, plan
 from fencepost.cli.apply.validation import Validation
+from fencepost.cli.columns import counted
 from fencepost.cli.connect import Connect
 from fencepost.cli.connector.view import ConnectorView, all_connectors
 from fencepost.cli.connector.waiting import await_running
@@ -28,12 +29,14 @@ class Options:
 
     Attributes:
         is_dry: Whether differences are shown, and nothing is changed.
+        only: The one connector that the files may have; None: any.
         owned: Patterns of the names of connectors that are deleted if no file has them.
         wait_s: How long to wait until everything runs; None: not at all.
     """
 
     is_dry: bool = False
     sends_secrets: bool = False
+    only: str | None = None
     owned: Sequence[str] = ()
     wait_s: float | None = None
     output: Output = Output.TABLE
@@ -56,6 +59,10 @@ class Applying:
             typer.echo(f"skipped: {printable(text)}", err=True)
         made, invalid = self._planned(content.wanted) if content.wanted else (Plan(()), [])
         faults = [*content.faults, *made.faults, *invalid]
+        only = self._options.only
+        faults += [
+            each.fault("name", f"it must stay {only}") for each in content.wanted if only not in (None, each.name)
+        ]
         if not content.wanted and not faults:
             faults = [Fault(", ".join(files), "", "", "there is no connector")]
         if faults:
@@ -88,7 +95,7 @@ class Applying:
             self._printer.data({"faults": [vars(fault) for fault in faults]})
         for fault in faults:
             typer.echo(printable(str(fault.masked(self._masking.text))), err=True)
-        typer.echo(f"Nothing was changed: {len(faults)} {'fault' if len(faults) == 1 else 'faults'}", err=True)
+        typer.echo(f"Nothing was changed: {counted(len(faults), 'fault')}", err=True)
 
     def _mention_uncompared(self, made: Plan) -> None:
         for step in made.of(Action.NONE):
@@ -114,11 +121,11 @@ class Applying:
         gone = made.of(Action.DELETE)
         if not gone:
             return
-        typer.echo("These connectors are in no file:", err=True)
+        typer.echo("In no file:", err=True)
         for step in gone:
             typer.echo(f"- {printable(step.name)}", err=True)
         if not self._options.is_confirmed:
-            confirm(self._connect, f"delete {len(gone)} of them in the end?")
+            confirm(self._connect, f"delete {'it' if len(gone) == 1 else 'them'}, after all other changes?")
 
     def _carried_out(self, made: Plan) -> int:
         results: list[Result] = []

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from fencepost.cli.columns import counted
 from fencepost.cli.completion import ConnectorNames
 from fencepost.cli.connector.each import for_each
 from fencepost.cli.on_worker import Yes, confirm, on_worker
@@ -19,7 +20,7 @@ def delete(connect: "Connect", names: ConnectorNames, yes: Yes = False) -> None:
     from fencepost.cli.connector.view import existing_connector
 
     for view in [existing_connector(connect, name) for name in dict.fromkeys(names)]:
-        typer.echo(printable(f"{view.name}: a {view.kind}, {view.word}, {len(view.tasks)} tasks"), err=True)
+        typer.echo(printable(f"{view.name}: a {view.kind}, {view.word}, {counted(len(view.tasks), 'task')}"), err=True)
     if not yes:
-        confirm(connect, "delete them?")
+        confirm(connect, f"delete {'it' if len(set(names)) == 1 else 'them'}?")
     for_each(names, "deleted", lambda name: connect.delete("connectors", name))

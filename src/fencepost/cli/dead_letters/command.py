@@ -7,6 +7,7 @@ import typer
 
 from fencepost.cli.completion import ConnectorName
 from fencepost.cli.on_worker import on_worker
+from fencepost.cli.output import JsonForm, TextOrJson
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
@@ -29,7 +30,7 @@ def dead_letters(
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Show the oldest dead letters instead of the newest.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a complete JSON object for each dead letter.")] = False,
+    output: JsonForm = TextOrJson.TEXT,
     resend: Annotated[
         bool,
         typer.Option(
@@ -61,4 +62,11 @@ def dead_letters(
     if resend:
         send_again(connector, where, topic=topic, is_confirmed=yes, skipped=tuple(skip or ()))
     else:
-        show(connector, where, topic=topic, limit=limit, is_from_beginning=from_beginning, as_json=as_json)
+        show(
+            connector,
+            where,
+            topic=topic,
+            limit=limit,
+            is_from_beginning=from_beginning,
+            as_json=output is TextOrJson.JSON,
+        )

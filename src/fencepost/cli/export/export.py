@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import typer
 
+from fencepost.cli.columns import counted
 from fencepost.cli.connect import Connect
 from fencepost.cli.connector.view import ConnectorView, all_connectors
 from fencepost.cli.masking import Masking
@@ -31,22 +32,25 @@ def export_connectors(
     unknown: list[str] = []
     for view in views:
         masking.learn(connect, view.config)
-        document, keys = _document(view, masking, with_secrets=with_secrets)
+        document, keys = document_of(view, masking, with_secrets=with_secrets)
         documents.append(document)
         unknown.extend(f"{view.name}: {key}" for key in keys)
     if directory is None:
-        typer.echo(_text(documents[0] if len(documents) == 1 else documents), nl=False)
+        typer.echo(text_of(documents[0] if len(documents) == 1 else documents), nl=False)
     else:
         for document in documents:
-            _write(directory / f"{_file_name(document['name'])}.json", _text(document))
-        typer.echo(f"Wrote {len(documents)} files to {directory}", err=True)
+            _write(directory / f"{_file_name(document['name'])}.json", text_of(document))
+        typer.echo(f"Wrote {counted(len(documents), 'file')} to {directory}", err=True)
     if unknown:
         typer.echo("These secrets are not exported; for another cluster, fill them in first:", err=True)
         for text in unknown:
             typer.echo(printable(f"  {text}"), err=True)
 
 
-def _document(view: ConnectorView, masking: Masking, *, with_secrets: bool) -> tuple[dict[str, Any], list[str]]:
+def document_of(
+    view: ConnectorView, masking: Masking, *, with_secrets: bool = False
+) -> tuple[dict[str, Any], list[str]]:
+    """Return a connector as `apply` takes it, and the keys of the secrets that it lacks."""
     config = {key: value for key, value in view.config.items() if key != "name"}
     secret = masking.secret_keys(config)
     missing = sorted(key for key, value in config.items() if HIDDEN in value or (key in secret and not with_secrets))
@@ -55,7 +59,8 @@ def _document(view: ConnectorView, masking: Masking, *, with_secrets: bool) -> t
     return {"name": view.name, "config": shown, **resting}, missing
 
 
-def _text(document: Any) -> str:
+def text_of(document: Any) -> str:
+    """Return documents as a file has them."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -8,6 +8,7 @@ import typer
 
 from fencepost.cli.completion import connector_names
 from fencepost.cli.on_worker import on_worker
+from fencepost.cli.output import JsonForm, TextOrJson
 from fencepost.telemetry.plain_line import printable
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def logs(
     task: Annotated[int | None, typer.Option(help="Only events of this task.", metavar="NUMBER")] = None,
     level: Annotated[str, typer.Option(help="Only events of this level or a higher one.")] = "INFO",
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="How many events at first.")] = 100,
-    as_json: Annotated[bool, typer.Option("--json", help="Print an object of JSON in each line.")] = False,
+    output: JsonForm = TextOrJson.TEXT,
 ) -> None:
     """Show what a connector and its tasks have logged lately, on whichever worker, the oldest first.
 
@@ -62,7 +63,7 @@ def logs(
         is_answered = True
         away = _print_missed(found["missed"], away)
         for event in found["events"]:
-            typer.echo(json.dumps(event, ensure_ascii=False) if as_json else line_of(event))
+            typer.echo(json.dumps(event, ensure_ascii=False) if output is TextOrJson.JSON else line_of(event))
         if not follow:
             return
         asked |= {"after": found["cursor"], "wait_ms": _WAIT_MS, "limit": 1000}

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from fencepost.cli.output import AlsoJson, JsonForm, TextOrJson
+
 _FILE = typer.Argument(help="A MirrorMaker 2 file.", metavar="FILE")
 
 
@@ -63,15 +65,15 @@ def migrate(
     migrate_flow(file, flow, to, (connector, into), is_dry=dry_run, is_confirmed=yes)
 
 
-@app.command()
+@app.command(cls=AlsoJson)
 def status(
     where: Annotated[str, typer.Argument(help="A MirrorMaker 2 file, or a worker's REST API.", metavar="FILE|URL")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with times in milliseconds.")] = False,
+    output: JsonForm = TextOrJson.TEXT,
 ) -> None:
     """Show the progress of flows: lag in records and in time, gaps, and the state of their tasks."""
     from fencepost.cli.mirror.status import status as show_status
 
-    show_status(where, as_json=as_json)
+    show_status(where, as_json=output is TextOrJson.JSON)
 
 
 @app.callback()

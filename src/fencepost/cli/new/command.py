@@ -1,5 +1,6 @@
 """`fencepost new`, with its options."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +30,18 @@ def connector(
 ) -> None:
     """Write a small project with a connector that runs, its tests, and the entry point that workers find it by."""
     _write(Project(name, kind), directory)
+
+
+def _of_kind(kind: ConnectorKind) -> Callable[..., None]:
+    def command(name: _Name, directory: _Directory = None) -> None:
+        _write(Project(name, kind), directory)
+
+    command.__doc__ = f"The same as `new connector --kind {kind}`."
+    return command
+
+
+for _kind in ConnectorKind:
+    app.command(_kind.value, hidden=True)(_of_kind(_kind))
 
 
 @app.command()

@@ -1,14 +1,12 @@
 """`fencepost plugin`: its commands, with their options."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
 
-from fencepost.cli.output import Form, Printer
-from fencepost.cli.output import Output as TableOutput
+from fencepost.cli.output import Form, JsonForm, Output, Printer, TextOrJson
 from fencepost.cli.places import plugin_directory
 from fencepost.cli.plugin.reference import find_any, reference, text
 from fencepost.plugin import PluginKind, PluginRegistry
@@ -37,13 +35,6 @@ _WholeFile = Annotated[
     Path | None,
     typer.Option("--properties", help="A worker's file: all that is in its plugin.path.", metavar="FILE"),
 ]
-
-
-class Output(StrEnum):
-    """The form of what is printed."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 @app.command()
@@ -88,7 +79,7 @@ def install(
 @app.command()
 def search(
     word: Annotated[str, typer.Argument(help="Part of a name, such as postgres or s3.", metavar="WORD")],
-    output: Form = TableOutput.TABLE,
+    output: Form = Output.TABLE,
 ) -> None:
     """Find Java connectors among those that configs name most, and print what installs each. Asks no network."""
     from fencepost.java.install.known import search as known
@@ -127,11 +118,11 @@ def describe(
     plugin_path: _Directories = None,
     properties: _WholeFile = None,
     kind: Annotated[PluginKind | None, typer.Option(help="What it is, if several kinds have the name.")] = None,
-    output: Annotated[Output, typer.Option(help="text, or json for programs.")] = Output.TEXT,
+    output: JsonForm = TextOrJson.TEXT,
 ) -> None:
     """Print the reference of a plug-in: its settings with types, defaults and meanings."""
     found = find_any(_registry(plugin_path, properties), name, kind)
-    if output is Output.JSON:
+    if output is TextOrJson.JSON:
         typer.echo(orjson.dumps(reference(found), option=orjson.OPT_INDENT_2).decode())
         return
     for line in text(found):
@@ -147,13 +138,13 @@ def list_all(
     context: Annotated[
         str | None, typer.Option(metavar="NAME", help="List those of this cluster's workers instead.")
     ] = None,
-    output: Form = TableOutput.TABLE,
+    output: Form = Output.TABLE,
 ) -> None:
     """List the plug-ins of this environment and of directories, and what could not be loaded; or those of a worker.
 
-    For a Java plug-in, the last column says from where it was installed, or in which directory it is.
+    The last column says which package a plug-in is from, from where it was installed, or in which directory it is.
     """
-    from fencepost.cli.plugin.listing import of_worker
+    from fencepost.cli.plugin.listing import in_short, of_worker
     from fencepost.plugin.origins import Origins
 
     printer = Printer(output)
@@ -168,14 +159,15 @@ def list_all(
     origins = Origins(registry)
     kinds = PluginKind if kind is None else (kind,)
     rows = [
-        (each.value, name, origins.of(each, name))
+        (each.value, name, origins.version(each, name), origins.of(each, name))
         for each in kinds
         for name in sorted({n for view in registry.views() for n in view.names(each)})
     ]
     if printer.is_table:
-        printer.table(("KIND", "CLASS", "FROM"), rows)
+        printer.table(("KIND", "CLASS", "VERSION", "FROM"), [(*row[:3], in_short(row[3])) for row in rows])
     else:
-        printer.data([{"type": one, "class": name, "from": origin} for one, name, origin in rows])
+        keys = ("type", "class", "version", "from")
+        printer.data([dict(zip(keys, (*row[:3], ", ".join(row[3])), strict=True)) for row in rows])
     for failure in (*registry.failures(), *origins.changes()):
         typer.echo(failure, err=True)
 

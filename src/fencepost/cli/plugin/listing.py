@@ -1,11 +1,14 @@
 """The plug-ins of a worker."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fencepost.plugin import PluginKind
 
 # What REST calls kinds, where that is something else.
 _TYPES = {PluginKind.CONNECTOR: ("source", "sink"), PluginKind.TRANSFORM: ("transformation",)}
+
+_MOST_CHARACTERS = 56
 
 
 def of_worker(url: str | None, context: str | None, kind: PluginKind | None) -> list[dict[str, Any]]:
@@ -21,3 +24,9 @@ def of_worker(url: str | None, context: str | None, kind: PluginKind | None) -> 
         for one in found
         if types is None or one["type"] in types
     ]
+
+
+def in_short(origins: Sequence[str]) -> str:
+    """Return where a class is from, in a cell of a table: of several places the first, of a path its end."""
+    first = origins[0] if len(origins[0]) <= _MOST_CHARACTERS else f"…{origins[0][1 - _MOST_CHARACTERS :]}"
+    return first if len(origins) == 1 else f"{first} and {len(origins) - 1} more"

@@ -1,10 +1,11 @@
-"""The connectors that can be created, each a tile with what it does."""
+"""The connectors that can be created, each a tile with what it does, and those that can be installed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fencepost.config import ConfigError
+from fencepost.java.install.known import search
 from fencepost.plugin import PluginKind
 from fencepost.plugin.about import summary
 from fencepost.plugin.process import registry
@@ -39,6 +40,12 @@ def tiles(plugins: Iterable[Mapping[str, Any]], about: Mapping[str, str]) -> lis
     """Return a tile for each entry of `GET /connector-plugins`, sorted by name."""
     found = [Tile(one["class"], one["type"], one.get("version"), about.get(one["class"], "")) for one in plugins]
     return sorted(found, key=lambda tile: tile.name.casefold())
+
+
+def installable(text: str, installed: Iterable[Tile]) -> list[tuple[str, str]]:
+    """Return known connectors that are not installed and have the text in their names, with what installs each."""
+    there = {tile.plugin for tile in installed}
+    return [(name, plugin.command.replace("`", "")) for name, plugin in search(text) if name not in there]
 
 
 def chosen(found: Iterable[Tile], text: str) -> list[Tile]:

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fencepost import __version__
 from fencepost.cli.main import app
+from fencepost.cli.plugin.listing import in_short
 from fencepost.config import ConfigError
 from fencepost.java.install.error import InstallError
 from fencepost.java.install.manifest import InstallManifest
@@ -127,9 +129,10 @@ def java_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_java_plug_ins_of_the_default_directory_are_listed_with_their_origin(java_plugins: Path) -> None:
     lines = [line.split() for line in run("list").splitlines()]
-    assert ["connector", "org.example.PriceSource", "org.example:prices:1"] in lines
-    assert ["connector", "org.example.OwnSink", str(java_plugins / "own")] in lines
-    assert ["connector", "org.apache.kafka.connect.file.FileStreamSourceConnector"] in lines
+    assert ["connector", "org.example.PriceSource", "1", "org.example:prices:1"] in lines
+    (own,) = (line for line in lines if "org.example.OwnSink" in line)
+    assert own[2].endswith("/fencepost/plugins/own")
+    assert ["connector", "org.apache.kafka.connect.file.FileStreamSourceConnector", __version__, "built", "in"] in lines
 
 
 def test_a_jar_that_was_changed_since_is_reported(java_plugins: Path) -> None:
@@ -180,3 +183,20 @@ def test_known_connectors_are_found_with_the_command_that_installs_them() -> Non
     assert json.loads(run("search", "redis", "--output", "json")) == [
         {"class": "com.redis.kafka.connect.RedisSinkConnector", "plugin": "redis/redis-kafka-connect"}
     ]
+
+
+def test_plug_ins_in_python_are_listed_with_version_and_origin(directory: Path) -> None:
+    lines = run("list", "--plugin-path", str(directory), "--kind", "connector").splitlines()
+    assert lines[0].split() == ["KIND", "CLASS", "VERSION", "FROM"]
+    own = next(line for line in lines if "fp_feed" in line).split()
+    assert own[1:3] == ["fp_feed.FeedConnector", "7.1"]
+    assert own[3].endswith("fp_feed.py")
+    assert next(line for line in lines if "DatagenConnector" in line).endswith("built in")
+
+
+def test_origins_fit_a_cell_of_a_table() -> None:
+    assert in_short(["a:b:1"]) == "a:b:1"
+    assert in_short(["a:b:1", "c:d:2", "e:f:3"]) == "a:b:1 and 2 more"
+    long = "/opt/" + "x" * 80 + "/end"
+    assert in_short([long]).startswith("…x")
+    assert in_short([long]).endswith("/end")

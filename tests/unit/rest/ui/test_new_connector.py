@@ -5,7 +5,7 @@ from starlette.testclient import TestClient
 
 from fencepost import __version__
 from fencepost.rest.ui.show import words
-from fencepost.rest.ui.tile import Tile, chosen, summaries, tiles
+from fencepost.rest.ui.tile import Tile, chosen, installable, summaries, tiles
 
 FILE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 
@@ -72,3 +72,14 @@ def test_tile_has_the_name_of_its_class() -> None:
 
 def test_page_of_the_api_names_the_version_of_the_product(client: TestClient) -> None:
     assert client.get("/openapi.json").json()["info"]["version"] == __version__
+
+
+def test_page_names_what_installs_a_known_class_that_is_not_installed() -> None:
+    postgres = "io.debezium.connector.postgresql.PostgresConnector"
+    command = "fencepost plugin install io.debezium:debezium-connector-postgres"
+    assert (postgres, command) in installable("postgres", [])
+    assert postgres not in dict(installable("postgres", [Tile(postgres, "source", None, "")]))
+
+
+def test_command_that_installs_a_class_is_on_the_page(client: TestClient) -> None:
+    assert "plugin install io.debezium:debezium-connector-postgres" in client.get("/ui/new?q=postgres").text

@@ -21,7 +21,7 @@ from fencepost.rest.ui.field import (
 )
 from fencepost.rest.ui.hiding import hidden_keys, shown
 from fencepost.rest.ui.inside import path_of
-from fencepost.rest.ui.tile import chosen, summaries, tiles
+from fencepost.rest.ui.tile import chosen, installable, summaries, tiles
 from fencepost.rest.ui.visit import Visit, Visiting
 
 router = APIRouter(prefix="/ui", include_in_schema=False)
@@ -75,7 +75,8 @@ async def choose_plugin(visit: Visiting, worker: Worker) -> Response:
         ]
         found = tiles(plugins, await worker.run(summaries))
         text = query.get("q", "").strip()
-        return visit.page("choose.html", title="New connector", tiles=chosen(found, text), text=text)
+        content = {"tiles": chosen(found, text), "text": text, "others": installable(text, found)}
+        return visit.page("choose.html", title="New connector", **content)
     return await _form_page(visit, worker, Sent({CLASS: plugin}, is_begun=True), {})
 
 

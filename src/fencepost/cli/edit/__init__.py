@@ -1,0 +1,1 @@
+"""`fencepost edit`: a connector's config in an editor."""
