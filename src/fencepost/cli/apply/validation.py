@@ -90,8 +90,14 @@ class Validation:
     ) -> list[Fault]:
         """Return the worker's own warnings; for Kafka Connect, which has none, keys that resemble declared ones."""
         if "warnings" in report:
-            return [wanted.fault(one["name"], self._masking.text(one["message"])) for one in report["warnings"]]
-        unknown = [key for key in wanted.config if key not in definitions and len(key) >= _SHORTEST]
+            said = ((one["name"], str(one["message"]).removeprefix(f"{one['name']}: ")) for one in report["warnings"])
+            return [wanted.fault(key, self._masking.text(text)) for key, text in said]
+        declared = tuple(f"{key}." for key in definitions)  # what is below a key is often handed on as it is
+        unknown = [
+            key
+            for key in wanted.config
+            if key not in definitions and len(key) >= _SHORTEST and not key.startswith(declared)
+        ]
         near = {key: _near(key, definitions, _SIMILAR) for key in unknown}
         return [
             wanted.fault(key, f"nothing reads this key: {other} is similar") for key, other in near.items() if other

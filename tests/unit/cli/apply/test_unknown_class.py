@@ -1,4 +1,4 @@
-"""What the command line says of a class that workers do not have: what REST says, and no guess."""
+"""What the command line says of classes and keys that workers do not know: what REST says, and no guess."""
 
 from fencepost.cli.apply.files import WantedConnector
 from fencepost.cli.apply.validation import Validation
@@ -10,6 +10,7 @@ from support.http_answers import Answer, Asked, HttpAnswers
 POSTGRES = "io.debezium.connector.postgresql.PostgresConnector"
 ELASTIC = "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector"
 FILE = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+DECLARED = ("connector.class", "iceberg.catalog", "iceberg.tables")
 OURS = f"Failed to find any class that implements Connector and which name matches {POSTGRES}. Do this"
 
 
@@ -46,3 +47,18 @@ def test_workers_of_kafka_connect_name_the_plugin_that_has_the_class() -> None:
 def test_class_of_low_similarity_is_not_proposed() -> None:
     assert of_kafka("com.example.OtherSinkConnector").endswith("OtherSinkConnector is not installed on these workers")
     assert of_kafka(FILE.replace("Sink", "Sinc")).endswith(f"did you mean {FILE}?")
+
+
+def test_key_below_a_declared_one_is_no_typo_and_others_are() -> None:
+    def worker(asked: Asked) -> Answer:
+        found = [
+            {"definition": {"name": key, "type": "STRING"}, "value": {"name": key, "errors": []}} for key in DECLARED
+        ]
+        return Answer({"name": FILE, "error_count": 0, "groups": [], "configs": found})
+
+    config = {"connector.class": FILE, "iceberg.catalog.uri": "u", "iceberg.tabels": "t"}
+    with HttpAnswers(worker) as served, Connect(Access(served.url)) as connect:
+        verdict = Validation(connect, Masking()).validate([WantedConnector("f", "c", config)])
+    assert [(one.key, one.text) for one in verdict.warnings] == [
+        ("iceberg.tabels", "nothing reads this key: iceberg.tables is similar")
+    ]

@@ -33,6 +33,11 @@ REFUSED = {
     "mongo sink": "a SinkConnector of your own, whose put() writes batches",
     "datagen": "the connector Datagen",
     "iceberg sink": "a DataFrameSink of your own, whose write() has Spark write an epoch",
+    "iceberg sink of a REST catalog": "a DataFrameSink of your own, whose write() has Spark write an epoch",
+    "debezium postgres outbox": "a SourceConnector of your own over the database's change stream",
+    "debezium postgres 1": "a SourceConnector of your own over the database's change stream",
+    "debezium mysql 1": "a SourceConnector of your own over the database's change stream",
+    "debezium jdbc sink": "a SinkConnector of your own, whose put() writes batches to the database",
 }
 """Configs whose connector is somebody else's, and what is said to use instead."""
 
