@@ -27,6 +27,7 @@ from bench.postgres import NoPostgresError, Postgres, running_postgres
 from page import ROOT, Block, blocks
 
 from fencepost.testing import CommittedReader, eventually
+from support.installation import build, install_as_typed
 from support.long_form import IS_LONG
 from support.quick import spark_properties
 from support.worker import free_port
@@ -44,24 +45,25 @@ _WITHIN_S = 240  # for a Spark and a Kafka to start, beside other tests
 class Reader:
     """Somebody who types what pages show."""
 
-    def __init__(self, directory: Path, postgres: Postgres | None) -> None:
+    def __init__(self, directory: Path, postgres: Postgres | None, python: Path) -> None:
         self.directory = directory
         self.postgres = postgres
+        self.python = python
         self.port, self.kafka_port = free_port(), free_port()
         self.rest = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=100)
         self._typed = {
             "/tmp/": f"{directory}/",
             ".venv/bin/fencepost dev": str(directory / "dev"),
-            ".venv/bin/fencepost": f"{sys.executable} -m fencepost.cli.main",
-            ".venv/bin/python": sys.executable,
-            "python3": sys.executable,
+            ".venv/bin/fencepost": f"{python} -m fencepost.cli.main",
+            ".venv/bin/python": str(python),
+            "python3": str(python),
             ":8083": f":{self.port}",
             ":9092": f":{self.kafka_port}",
             **({"5432": str(postgres.port)} if postgres else {}),
         }
         self._pattern = re.compile("|".join(map(re.escape, self._typed)))
         settings = [f"--set={key}={value}" for key, value in {**spark_properties(), **_SETTINGS}.items()]
-        command = [sys.executable, "-m", "fencepost.cli.main", "dev", f"--port={self.port}"]
+        command = [str(python), "-m", "fencepost.cli.main", "dev", f"--port={self.port}"]
         words = shlex.join([*command, f"--kafka-port={self.kafka_port}", *settings])
         (directory / "dev").write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         (directory / "dev").chmod(0o755)
@@ -127,7 +129,7 @@ class Reader:
         """Run the script of the README; yields what it has printed so far, by topic."""
         seen: dict[str, list[str]] = {topic: [] for topic in topics}
         process = subprocess.Popen(
-            [sys.executable, self.directory / "look.py", *topics], stdout=subprocess.PIPE, text=True
+            [self.python, self.directory / "look.py", *topics], stdout=subprocess.PIPE, text=True
         )
 
         def follow() -> None:
@@ -174,10 +176,25 @@ def postgres() -> Iterator[Postgres | None]:
 
 
 @pytest.fixture
-def reader(tmp_path: Path, postgres: Postgres | None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+def python(tmp_path: Path) -> Path:
+    """The reader's Python: in `make chaos` one that has the wheel and nothing else, else that of the tests."""
+    if not IS_LONG:
+        return Path(sys.executable)
+    _, wheel = build(tmp_path / "dist")
+    [text] = [block.text for block in blocks("bash") if block.page == README and "make dist" in block.text]
+    install_as_typed(text, wheel.parent, tmp_path)
+    return tmp_path / "pipelines/.venv/bin/python"
+
+
+@pytest.fixture
+def reader(
+    tmp_path: Path, postgres: Postgres | None, python: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Reader]:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # where plug-ins are installed
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
-    made = Reader(tmp_path, postgres)
+    made = Reader(tmp_path, postgres, python)
+    if IS_LONG:
+        monkeypatch.delenv("PYTHONPATH", raising=False)  # the reader has what is installed, and no source tree
     monkeypatch.setenv("FENCEPOST_URL", str(made.rest.base_url))
     yield made
     made.rest.close()
