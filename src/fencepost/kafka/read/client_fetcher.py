@@ -49,7 +49,9 @@ class ClientFetcher(Fetcher):
     def _recorded(self, messages: list[Any]) -> Fetched:
         """Return what `sorted` does, and record up to where logs were read, with their leader epochs."""
         fetched = self.sorted(messages)
-        epochs = last_epochs(fetched.places, [each for each in messages if not each.error()]) if len(fetched) else {}
+        if len(fetched) < len(messages):
+            messages = [each for each in messages if not each.error()]
+        epochs = last_epochs(fetched.places, messages) if messages else {}
         known = self._assignment.starts.known if epochs or fetched.ends else None
         if known is not None:
             ids = self._topic_ids

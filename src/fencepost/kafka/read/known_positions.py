@@ -87,25 +87,30 @@ class KnownPositions:
         if known is None:
             return GroupOffset(*place, offset)
         fields: dict[str, object] = {_ASSIGNED_TOPIC_ID if self.is_by_client else _TOPIC_ID: known.topic_id}
-        if known.offset < offset:
-            fields[_READ_TO] = known.offset
-        return GroupOffset(*place, offset, orjson.dumps(fields).decode(), known.epoch)
+        if known.offset == offset:
+            return GroupOffset(*place, offset, orjson.dumps(fields).decode(), known.epoch)
+        fields[_READ_TO] = known.offset, known.epoch  # markers may have a newer epoch: other programs would see a cut
+        return GroupOffset(*place, offset, orjson.dumps(fields).decode())
 
 
 def committed_position(committed: GroupOffset) -> LogPosition:
     """Return the position that a committed offset names."""
-    topic_id = _topic_id(committed, _fields(committed), _TOPIC_ID)
-    return LogPosition(committed.offset, topic_id, committed.leader_epoch if topic_id else NO_EPOCH)
+    topic_id = _topic_id(_fields(committed), _TOPIC_ID)
+    if not topic_id or committed.leader_epoch == NO_EPOCH:
+        return LogPosition(committed.offset)
+    return LogPosition(committed.offset, topic_id, committed.leader_epoch)
 
 
 def assigned_log(committed: GroupOffset) -> ReadLog | None:
     """Return what a committed offset says of the log that was read, whichever way; None if it says nothing."""
     fields = _fields(committed)
-    topic_id = _topic_id(committed, fields, _ASSIGNED_TOPIC_ID) or _topic_id(committed, fields, _TOPIC_ID)
-    read_to = fields.get(_READ_TO)
-    if not isinstance(read_to, int) or not 0 <= read_to <= committed.offset:
-        read_to = committed.offset
-    return ReadLog(committed.offset, topic_id, committed.leader_epoch, read_to) if topic_id else None
+    topic_id = _topic_id(fields, _ASSIGNED_TOPIC_ID) or _topic_id(fields, _TOPIC_ID)
+    match fields.get(_READ_TO):
+        case [int(read_to), int(epoch)] if 0 <= read_to <= committed.offset:
+            pass
+        case _:
+            read_to, epoch = committed.offset, committed.leader_epoch
+    return ReadLog(committed.offset, topic_id, epoch, read_to) if topic_id and epoch >= 0 else None
 
 
 def _fields(committed: GroupOffset) -> dict[str, Any]:
@@ -116,8 +121,7 @@ def _fields(committed: GroupOffset) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _topic_id(committed: GroupOffset, fields: Mapping[str, Any], key: str) -> str:
-    """Return a topic's id that counts; empty if there is none."""
+def _topic_id(fields: Mapping[str, Any], key: str) -> str:
+    """Return a topic's id; empty if there is none."""
     topic_id = fields.get(key)
-    is_valid = isinstance(topic_id, str) and _ID.fullmatch(topic_id) and committed.leader_epoch != NO_EPOCH
-    return str(topic_id) if is_valid else ""
+    return topic_id if isinstance(topic_id, str) and _ID.fullmatch(topic_id) else ""

@@ -49,8 +49,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def committed(offset: int = 1000, *, read_to: int | None = None, id_: str = ID, epoch: int = 5) -> GroupOffset:
-    past = "" if read_to is None else f',"fencepost.read_to":{read_to}'
-    return GroupOffset(*PLACE, offset, f'{{"fencepost.assigned_topic_id":"{id_}"{past}}}', epoch)
+    past = "" if read_to is None else f',"fencepost.read_to":[{read_to},{epoch}]'
+    note = f'{{"fencepost.assigned_topic_id":"{id_}"{past}}}'
+    return GroupOffset(*PLACE, offset, note, epoch if read_to is None else -1)
 
 
 def starts(monkeypatch: pytest.MonkeyPatch, admin: Admin, *offsets: GroupOffset) -> dict[TopicPartition, int]:
