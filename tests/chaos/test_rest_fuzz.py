@@ -42,7 +42,7 @@ def test_the_api_does_what_its_document_says(kafka: EmbeddedKafka, tmp_path: Pat
         for name in ("0", "a"):  # names that the fuzzer likes
             assert worker.create(name, config).status_code == 201
         _fuzz(worker, seed, tmp_path, 600)
-        assert worker.rest.get("/health").json()["status"] == "healthy"
+        eventually(lambda: worker.rest.get("/health").json()["status"] == "healthy", within_s=240)
         assert worker.create("after", {**config, "topic": "after"}).status_code == 201
 
 

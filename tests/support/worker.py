@@ -125,9 +125,9 @@ class Worker:
             )
 
     def start(self, within_s: float = 240) -> None:
-        """Start the process and wait until it is healthy."""
+        """Start the process and wait until it handles requests; its Spark may still be starting."""
         self.launch()
-        eventually(lambda: self.rest.get("/health").status_code == 200, within_s=within_s)
+        eventually(lambda: handles_requests(self.rest.get("/health")), within_s=within_s)
 
     def stop(self, within_s: float = 120) -> int | None:
         """Stop gracefully (SIGTERM); a process that does not end is killed. Returns its exit code."""
@@ -230,6 +230,11 @@ class Worker:
             return (tasks,)
 
         return eventually(found, within_s=within_s)[0]
+
+
+def handles_requests(health: httpx.Response) -> bool:
+    """Say whether this answer of `/health` is that of a worker that lacks Spark's slots at most."""
+    return health.status_code == 200 or health.json()["message"].endswith("Spark is starting.")
 
 
 def _is_zombie(pid: int) -> bool:

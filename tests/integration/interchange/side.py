@@ -51,7 +51,7 @@ def drive(bootstrap_servers: str, recorded: list[Exchange], directory: Path) -> 
     with contextlib.chdir(directory):  # where the scenario's relative file names start
         worker.launch()
     try:
-        eventually(lambda: worker.rest.get("/health").status_code == 200, within_s=60)
+        eventually(lambda: worker.rest.get("/health").status_code == 200, within_s=240)
         offsets = Offsets(bootstrap_servers, TOPICS["offset"])
         rest = Replay(f"http://127.0.0.1:{worker.port}", recorded, difference, offsets, worker.log_text)
         run(rest, directory, bootstrap_servers)

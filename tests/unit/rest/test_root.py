@@ -34,6 +34,14 @@ def test_health_has_a_code_for_each_status(
     assert (answer.status_code, answer.json()) == (code, {"status": status.value, "message": "why"})
 
 
+@pytest.mark.parametrize("status", [HealthStatus.STARTING, HealthStatus.UNHEALTHY])
+def test_liveness_does_not_wait_for_readiness(client: TestClient, worker: FakeWorker, status: HealthStatus) -> None:
+    worker.health_answer = Health(status, "why")
+    assert client.get("/health").status_code != 200
+    answer = client.get("/health?live")
+    assert (answer.status_code, answer.json()) == (200, {"status": "healthy", "message": "Worker answers."})
+
+
 def test_metrics_are_in_the_format_of_prometheus(client: TestClient) -> None:
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")

@@ -67,7 +67,7 @@ capabilities:
 {{- if .Values.https.secret -}} https {{- else -}} http {{- end -}}
 {{- end -}}
 
-{{/* Any answer will do: 503 says that Kafka or Spark is away. */}}
+{{/* Any answer will do, whatever Kafka and Spark do. */}}
 {{- define "fencepost.answers" -}}
 exec:
   command:
@@ -77,7 +77,7 @@ exec:
       import ssl, urllib.error, urllib.request
       trusting = ssl._create_unverified_context()  # it asks itself
       try:
-          urllib.request.urlopen("{{ include "fencepost.scheme" . }}://127.0.0.1:{{ .Values.port }}/health", timeout=8, context=trusting)
+          urllib.request.urlopen("{{ include "fencepost.scheme" . }}://127.0.0.1:{{ .Values.port }}/health?live", timeout=8, context=trusting)
       except urllib.error.HTTPError:
           pass
 {{- end -}}

@@ -1,6 +1,8 @@
 """`/`, `/health`, `/kafka` and `/metrics`: what a load balancer and a dashboard ask."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from fencepost.cluster.info import Health, HealthStatus, KafkaInfo, ServerInfo
@@ -10,6 +12,9 @@ from fencepost.rest.response import json_response
 
 router = APIRouter(tags=["worker"])
 
+_Live = Annotated[
+    str | None, Query(description="`/health?live` answers 200 whatever Kafka and Spark do: for probes of liveness.")
+]
 _HEALTH_CODES = {HealthStatus.HEALTHY: 200, HealthStatus.STARTING: 503, HealthStatus.UNHEALTHY: 500}
 
 
@@ -30,8 +35,10 @@ async def get_kafka(worker: Worker) -> Response:
     response_model=Health,
     responses=also(503, Health, "Still starting") | also(500, Health, "Does not answer"),
 )
-async def get_health(worker: Worker) -> Response:
-    """Says whether the worker is ready to handle requests (KIP-1017)."""
+async def get_health(worker: Worker, live: _Live = None) -> Response:
+    """Says whether the worker is ready: it handles requests (KIP-1017), and Spark can run tasks."""
+    if live is not None:
+        return json_response(Health(HealthStatus.HEALTHY, "Worker answers."))
     health = await worker.probe(worker.operations.probes.health)
     return json_response(health, _HEALTH_CODES[health.status])
 

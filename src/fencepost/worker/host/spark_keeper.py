@@ -106,11 +106,12 @@ class Forecast(Protocol):
 
 
 class _Kept:
-    """The Spark that is in use, or was last; and why there is none."""
+    """The Spark that is in use, or was last; why there is none; and whether its slots have been there."""
 
     def __init__(self) -> None:
         self.runtime: KeptRuntime | None = None
         self.absence: str | None = None
+        self.is_ready = False
         self._lock = threading.Lock()
 
     def began(self, gone: threading.Event) -> None:
@@ -119,10 +120,15 @@ class _Kept:
             if not gone.is_set():
                 self.absence = None
 
+    def ready(self, gone: threading.Event) -> None:
+        """Note that its slots are there, unless it has ended."""
+        with self._lock:
+            self.is_ready = not gone.is_set()
+
     def ended(self, gone: threading.Event, reason: str) -> None:
         log.error("%s", reason)
         with self._lock:
-            self.absence = reason
+            self.absence, self.is_ready = reason, False
             gone.set()
 
 
@@ -161,6 +167,11 @@ class SparkKeeper:
     def absence(self) -> str | None:
         """Return why Spark is gone or could not be started; None while it runs, or starts for the first time."""
         return self._kept.absence
+
+    @property
+    def is_ready(self) -> bool:
+        """Say whether tasks can run: Spark runs, and a slot has been there, or none came in a minute."""
+        return self._kept.is_ready
 
     def jvm_pid(self) -> int | None:
         """Return the process id of Spark's JVM; None if there is no JVM."""
@@ -228,6 +239,7 @@ class SparkKeeper:
                 is_there = self._slots.wait_until_there(tick_s) and self._forecast.wait_for_offsets(tick_s)
                 if is_there or now_s > began_s + self._times.slots:
                     ready_s = now_s
+                    self._kept.ready(gone)
                     self._forecast.be_ready()
             elif not has_session and self._is_session_due(ready_s, now_s):
                 has_session = True

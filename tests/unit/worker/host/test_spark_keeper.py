@@ -224,6 +224,24 @@ def test_a_worker_is_said_to_be_ready_once_when_its_slots_are_there_or_have_had_
     assert scene.ready == ready
 
 
+def test_tasks_can_run_from_when_slots_are_there_until_spark_goes() -> None:
+    scene, seen = Idle(awaits_frames=False), list[bool]()
+
+    def wait(timeout_s: float) -> bool:
+        seen.append(scene.keeper.is_ready)
+        return True
+
+    def be_ready() -> None:
+        seen.append(scene.keeper.is_ready)
+        scene.go("Spark has gone")
+        seen.append(scene.keeper.is_ready)
+        scene.stopping.looks = 0
+
+    scene.wait_until_there, scene.be_ready = wait, be_ready  # type: ignore[method-assign]
+    scene.keeper.run()
+    assert seen == [False, True, False]
+
+
 class Failing(SparkKeeperStage):
     """A Spark that cannot be started at first, then runs, and ends."""
 

@@ -15,17 +15,26 @@ from fencepost.worker.progress import Progress
 from support.settings import SETTINGS
 
 
-def probes(absence: str | None, *, topic: Any = None, refusal: str | None = None) -> Probes:
+def probes(absence: str | None, *, topic: Any = None, refusal: str | None = None, is_ready: bool = True) -> Probes:
     progress = Progress()
     progress.is_started = True
     readable = SimpleNamespace(read_to_end=lambda timeout_s: None)
     other: Any = SimpleNamespace(read=None, here=None)
-    spark, leader = SimpleNamespace(absence=absence), SimpleNamespace(is_leading=True, refusal=refusal)
+    spark, leader = (
+        SimpleNamespace(absence=absence, is_ready=is_ready),
+        SimpleNamespace(is_leading=True, refusal=refusal),
+    )
     return Probes(HealthCheck(topic or readable, progress, spark, leader), lambda: b"", other, other)
 
 
 def test_a_worker_whose_spark_runs_is_healthy() -> None:
     assert probes(None).health().status is HealthStatus.HEALTHY
+
+
+def test_worker_is_not_ready_before_spark_can_run_a_task() -> None:
+    health = probes(None, is_ready=False).health()
+    assert health.status is HealthStatus.STARTING
+    assert health.message == "Worker answers requests, but cannot run tasks yet: Spark is starting."
 
 
 def test_a_leader_that_cannot_write_an_assignment_says_why() -> None:

@@ -16,6 +16,7 @@ _READ_S = 10.0
 _HEALTHY = "Worker has completed startup and is ready to handle requests."
 _STARTING = "Worker is still starting up."
 _WITHOUT_SPARK = "Worker answers requests, but cannot run tasks: Spark is not running, and is started again."
+_BEFORE_SPARK = "Worker answers requests, but cannot run tasks yet: Spark is starting."
 _REFUSED = "It leads, and fails to write what it decides:"
 _STALE = "What these files said before they were changed is still in use (the log says why):"
 _UNHEALTHY = "Worker was unable to handle this request and may be unable to handle other requests."
@@ -27,6 +28,10 @@ class KeptSpark(Protocol):
     @property
     def absence(self) -> str | None:
         """Say why Spark is gone or could not be started; None while it runs, or starts for the first time."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Say whether tasks can run."""
 
 
 class Probes:
@@ -61,6 +66,8 @@ class HealthCheck:
         absence = self._spark.absence
         if absence is not None:
             return Health(HealthStatus.STARTING, f"{_WITHOUT_SPARK} {hide(absence)}")
+        if not self._spark.is_ready:
+            return Health(HealthStatus.STARTING, _BEFORE_SPARK)
         return Health(HealthStatus.HEALTHY, " ".join([_HEALTHY, *self._troubles()]))
 
     def _troubles(self) -> Iterator[str]:
