@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from fencepost.api.errors import ConnectError
-from fencepost.cli.rest import Access, ensure_allowed, rest_client
+from fencepost.cli.rest import Access, ensure_allowed, no_answer, rest_client
 from fencepost.cluster.error_message import error_message
-from fencepost.config import ConfigError
 
 if TYPE_CHECKING:
     import httpx
@@ -113,5 +112,4 @@ class Connect(AbstractContextManager["Connect"]):
         try:
             return self._client.request(method, path, json=body, params=dict(parameters))  # type: ignore[arg-type]
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            text = str(error) or type(error).__name__
-            raise ConfigError(f"{self.access.named}: no worker answers ({text}); {self.access.next_step}") from None
+            raise no_answer(self.access, error) from None

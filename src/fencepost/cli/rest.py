@@ -8,7 +8,8 @@ A command's workers are the first of these that is given:
     `fencepost context use`  the current context
     http://127.0.0.1:8083
 
-A context has its own credentials. Where there is none, or none in it, they come from the environment:
+A context has its own credentials. Where there is none, or none in it, they come from the environment; to an address of
+`--url` or FENCEPOST_URL go those of the environment, else those of the context that has this address:
 
     FENCEPOST_REST_USER      NAME:PASSWORD, or only NAME: the password is asked for
     FENCEPOST_REST_TOKEN     a bearer token
@@ -38,6 +39,8 @@ USER, TOKEN = "FENCEPOST_REST_USER", "FENCEPOST_REST_TOKEN"
 CACERT, CERT = "FENCEPOST_REST_CACERT", "FENCEPOST_REST_CERT"
 URL, CONTEXT = "FENCEPOST_URL", "FENCEPOST_CONTEXT"
 DEFAULT_URL = "http://127.0.0.1:8083"
+_UNTRUSTED = (18, 19, 20, 21)
+"""OpenSSL's codes for a certificate whose authority is not known, or that is its own."""
 _USERINFO = re.compile(r"^(\w+://)?[^/\s]*@")
 
 
@@ -93,13 +96,13 @@ def access(url: str | None = None, context: str | None = None, environment: Mapp
     if url and context:
         raise ConfigError("--url and --context: give one of them")
     if url:
-        return _of_environment(url, f"--url {_shown(url)}", environment)
+        return _of_url(url, f"--url {_shown(url)}", environment)
     if not context and environment.get(URL):
-        return _of_environment(environment[URL], f"{URL}={_shown(environment[URL])}", environment)
+        return _of_url(environment[URL], f"{URL}={_shown(environment[URL])}", environment)
     contexts = Contexts.load()
     name = context or environment.get(CONTEXT) or contexts.current
     if name is None:
-        return replace(_of_environment(DEFAULT_URL, DEFAULT_URL, environment), is_default=True)
+        return replace(_of_url(DEFAULT_URL, DEFAULT_URL, environment), is_default=True)
     return _of_context(name, contexts.named(name), environment)
 
 
@@ -126,6 +129,53 @@ def ensure_allowed(access: Access, answer: "httpx.Response") -> None:
         )
     if answer.status_code == 403:
         raise ConfigError(f"{access.named}: {error_message(answer)}")
+
+
+def no_answer(access: Access, error: Exception) -> ConfigError:
+    """Return what to say when a request could not be sent: a worker may be there, with another certificate."""
+    refused = _refused_certificate(error)
+    if refused is None:
+        text = str(error) or type(error).__name__
+        return ConfigError(f"{access.named}: no worker answers ({text}); {access.next_step}")
+    why = refused.verify_message
+    if refused.verify_code not in _UNTRUSTED:
+        return ConfigError(f"{access.named}: its certificate is refused: {why}")
+    by = f" by {access.cacert.named}" if access.cacert else ""
+    return ConfigError(
+        f"{access.named}: its certificate is not trusted{by} ({why}): name its authority with {CACERT}, or use "
+        "--context"
+    )
+
+
+def _refused_certificate(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _of_url(url: str, named: str, environment: Mapping[str, str]) -> Access:
+    """Return the access to an address: with the credentials of the environment, else of the context that has it."""
+    given, found = _of_environment(url, named, environment), _context_at(url)
+    if found is None:
+        return given
+    if given.user or given.token or given.cert:
+        return replace(given, cacert=given.cacert or _authority(*found))
+    return replace(_of_context(*found, environment), url=url, named=named)
+
+
+def _context_at(url: str) -> tuple[str, Context] | None:
+    """Return the context with this address, the current one rather than another; None if that is not clear."""
+    try:
+        contexts = Contexts.load()
+    except ConfigError:  # nobody has asked for a context
+        return None
+    found = {name: each for name, each in contexts.by_name.items() if each.url.rstrip("/") == url.rstrip("/")}
+    name = contexts.current if contexts.current in found else next(iter(found)) if len(found) == 1 else None
+    return None if name is None else (name, found[name])
+
+
+def _authority(name: str, context: Context) -> File | None:
+    return File(context.cacert, f"context {name}: cacert {context.cacert}") if context.cacert else None
 
 
 def _of_environment(url: str, named: str, environment: Mapping[str, str]) -> Access:
@@ -156,8 +206,7 @@ def _of_context(name: str, context: Context, environment: Mapping[str, str]) -> 
             None,
             File(context.cert, f"context {name}: cert {context.cert}") if context.cert else None,
         )
-    authority = File(context.cacert, f"context {name}: cacert {context.cacert}") if context.cacert else None
-    return replace(given, cacert=authority or _file(CACERT, environment))
+    return replace(given, cacert=_authority(name, context) or _file(CACERT, environment))
 
 
 def _shown(url: str) -> str:

@@ -1,11 +1,13 @@
 import base64
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
 from fencepost.cli.connect import Connect
+from fencepost.cli.context.store import Context, Contexts
 from fencepost.cli.dead_letters.connector import connector_at
 from fencepost.cli.mirror.status import of_workers
 from fencepost.cli.rest import CACERT, CERT, TOKEN, URL, USER, Access, access, ensure_allowed, rest_client
@@ -13,6 +15,7 @@ from fencepost.config import ConfigError
 from support.certificate import server_certificate
 from support.http_answers import Answer, Asked, HttpAnswers
 
+SECRETS = {"SECRET": "s3cret"}
 FOUND = {"name": "c", "config": {"a": "b"}, "tasks": [], "type": "sink"}
 
 
@@ -74,3 +77,61 @@ def test_a_file_that_cannot_be_used_is_named_with_its_variable(tmp_path: Path, v
     for path in (tmp_path / "x.pem", tmp_path / "absent"):
         with pytest.raises(ConfigError, match=variable):
             rest_client(access("https://w", environment={variable: str(path)}), 1)
+
+
+@pytest.fixture
+def contexts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Returns what stores contexts by name, none of which is the current one."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    def store(current: str | None = None, **by_name: Context) -> None:
+        Contexts(by_name, current).save()
+
+    return store
+
+
+PROD = Context("https://w:8443", user="alice", password_from="env:SECRET", cacert="/ca.pem")
+
+
+@pytest.mark.parametrize(
+    "of", [lambda url: access(url, environment=SECRETS), lambda url: access(None, None, {**SECRETS, URL: url})]
+)
+def test_address_of_a_context_is_asked_with_its_authority_and_user(
+    contexts: Callable[..., None], of: Callable[[str], Access]
+) -> None:
+    contexts(prod=PROD, other=Context("https://v:8443"))
+    found = of("https://w:8443/")
+    assert (found.url, found.user, found.password) == ("https://w:8443/", "alice", "s3cret")
+    assert found.cacert is not None
+    assert found.cacert.path == "/ca.pem"
+    assert "context" not in found.named
+    assert of("https://elsewhere").cacert is None
+
+
+def test_user_of_the_environment_asks_an_address_rather_than_that_of_a_context(contexts: Callable[..., None]) -> None:
+    contexts(prod=PROD)
+    found = access("https://w:8443", environment={USER: "bob:x"})
+    assert (found.user, found.password, found.cacert and found.cacert.path) == ("bob", "x", "/ca.pem")
+
+
+def test_address_of_two_contexts_is_that_of_the_current_one_or_of_none(contexts: Callable[..., None]) -> None:
+    other = replace(PROD, user="carol")
+    contexts(prod=PROD, other=other)
+    assert access("https://w:8443", environment=SECRETS).user is None
+    contexts(prod=PROD, other=other, current="other")
+    assert access("https://w:8443", environment=SECRETS).user == "carol"
+
+
+def test_worker_with_a_certificate_that_is_not_trusted_is_there(tmp_path: Path) -> None:
+    authority, context = server_certificate(tmp_path, "127.0.0.1")
+    with HttpAnswers(lambda _: Answer({}), context) as served:
+        with Connect(access(served.url, environment={})) as connect, pytest.raises(ConfigError) as caught:
+            connect.get("connectors")
+        text = str(caught.value)
+        assert "its certificate is not trusted (" in text
+        assert text.endswith("name its authority with FENCEPOST_REST_CACERT, or use --context")
+        assert "no worker answers" not in text
+        elsewhere = served.url.replace("127.0.0.1", "localhost")
+        with Connect(access(elsewhere, environment={CACERT: str(authority)})) as connect:
+            with pytest.raises(ConfigError, match=r"its certificate is refused: .*localhost"):
+                connect.get("connectors")
