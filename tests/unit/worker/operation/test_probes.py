@@ -19,7 +19,8 @@ def probes(absence: str | None, *, topic: Any = None, refusal: str | None = None
     progress = Progress()
     progress.is_started = True
     readable = SimpleNamespace(read_to_end=lambda timeout_s: None)
-    other: Any = SimpleNamespace(read=None, here=None)
+    past = SimpleNamespace(read=None, here=None)
+    other: Any = SimpleNamespace(read=None, here=None, past=past)
     spark, leader = (
         SimpleNamespace(absence=absence, is_ready=is_ready),
         SimpleNamespace(is_leading=True, refusal=refusal),
