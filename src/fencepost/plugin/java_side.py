@@ -12,6 +12,7 @@ from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.java.connector import class_for, java_class_of
 from fencepost.java.error import HostEndedError, HostKilledError, JavaError, JavaPluginError
 from fencepost.java.index import Found, JavaIndex, JavaKind
+from fencepost.java.install.known import plugin_of
 from fencepost.java.plugins import Divided, JavaHosts, JavaPlugins
 from fencepost.java.port import Classes, HostOptions, JavaClass, JavaHost, Location
 from fencepost.plugin.builtin import BUILT_IN
@@ -249,7 +250,6 @@ class JavaRegistry(PluginRegistry):
         return {**self._side.installed(kind), **own}  # a plug-in may bring copies of Kafka's classes along
 
     def _advice(self, kind: PluginKind, name: str) -> str | None:
-        return (
-            f"Install the plug-in of {name} in plugin.path (`fencepost plugin install`, if it is a Java class), and "
-            "restart the worker"
-        )
+        known = plugin_of(name)
+        command = "`fencepost plugin install`, if it is a Java class" if known is None else known.command
+        return f"Install the plug-in of {name} in plugin.path ({command}), and restart the worker"

@@ -8,7 +8,7 @@ from fencepost.java.install.contents import offered
 from fencepost.java.install.directory import InstalledPlugin, PluginDirectory
 from fencepost.java.install.error import InstallError
 from fencepost.java.install.newest import with_version
-from fencepost.java.install.origin import Coordinates, HubPlugin, Origin
+from fencepost.java.install.origin import Archive, Coordinates, HubPlugin, Origin
 
 
 class Installation(NamedTuple):
@@ -32,7 +32,7 @@ def install(
     origin = with_version(origin, repository)
     with directory.staged() as scratch:
         if not isinstance(origin, Coordinates):
-            own_name, fresh = archive.fetch(origin.archive if isinstance(origin, HubPlugin) else origin, scratch)
+            own_name, fresh = _fetched(origin, scratch)
             name = name or own_name
             identity = name
         else:
@@ -45,6 +45,16 @@ def install(
                 f"{_counted(fresh)}: it is a library, or something else"
             )
         return Installation(directory.path / name, directory.put(fresh, name, str(origin), identity))
+
+
+def _fetched(origin: HubPlugin | Archive, scratch: Path) -> tuple[str, Path]:
+    if isinstance(origin, Archive):
+        return archive.fetch(origin, scratch)
+    try:
+        return archive.fetch(origin.archive, scratch)
+    except InstallError as error:
+        page = f"https://www.confluent.io/hub/{origin.owner}/{origin.name}"
+        raise InstallError(f"{error}. All versions are on {page}") from error
 
 
 def _counted(directory: Path) -> str:

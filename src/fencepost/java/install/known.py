@@ -1,4 +1,4 @@
-"""Where the connectors are that public configs name most: in a Maven repository, on Confluent's Hub, or on a page.
+"""Where the plug-ins are that public configs name most: in a Maven repository, on Confluent's Hub, or on a page.
 
 Nothing here asks a network. Versions are not listed: the newest is looked up when a plug-in is installed.
 """
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class KnownPlugin(NamedTuple):
-    """A plug-in: GROUP:ARTIFACT, OWNER/NAME of the Hub, or the URL of a page with archives; and its connectors."""
+    """A plug-in: GROUP:ARTIFACT, OWNER/NAME of the Hub, or the URL of a page with archives; and its classes."""
 
     place: str
     classes: tuple[str, ...]
@@ -104,6 +104,10 @@ _PLUGINS = (
         ("io.aiven.kafka.connect.opensearch.OpensearchSinkConnector",),
     ),
     KnownPlugin(
+        "https://github.com/Aiven-Open/http-connector-for-apache-kafka/releases",
+        ("io.aiven.kafka.connect.http.HttpSinkConnector",),
+    ),
+    KnownPlugin(
         "https://github.com/lensesio/stream-reactor/releases",
         (
             "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector",
@@ -113,6 +117,21 @@ _PLUGINS = (
     KnownPlugin(
         "https://github.com/databricks/iceberg-kafka-connect/releases",
         ("io.tabular.iceberg.connect.IcebergSinkConnector",),
+    ),
+    KnownPlugin(
+        "io.debezium:debezium-scripting",
+        ("io.debezium.transforms.ContentBasedRouter", "io.debezium.transforms.Filter"),
+    ),
+    KnownPlugin(
+        "confluentinc/connect-transforms",
+        tuple(
+            f"io.confluent.connect.transforms.{name}"
+            for name in (
+                *(f"{name}${part}" for name in ("Drop", "ExtractTopic", "Filter") for part in ("Key", "Value")),
+                "MessageTimestampRouter",
+                "TombstoneHandler",
+            )
+        ),
     ),
 )
 _BY_CLASS = {name: plugin for plugin in _PLUGINS for name in plugin.classes}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.java.index import JavaIndex, JavaKind
-from fencepost.java.install import maven
+from fencepost.java.install import maven, origin
 from fencepost.java.install.archive import _ensure_safe
 from fencepost.java.install.directory import PluginDirectory
 from fencepost.java.install.error import InstallError
@@ -284,6 +284,19 @@ def test_a_url_that_does_not_answer_is_an_error(place: PluginDirectory, server: 
         install(origin_of(f"{server}/gone.zip"), place)
     with pytest.raises(InstallError, match=r"could not be fetched: ConnectError. Where there is no network"):
         install(origin_of("http://127.0.0.1:1/prices.zip"), place)
+
+
+def test_plugin_of_the_hub_that_cannot_be_fetched_names_its_archive_and_its_page(
+    place: PluginDirectory, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(origin, "_HUB", f"{server}/api")
+    with pytest.raises(InstallError) as caught:
+        install(origin_of("acme/prices:9"), place)
+    url = server.replace("me:hunter2@", "")
+    assert str(caught.value) == (
+        f"{url}/api/acme/prices/versions/9/acme-prices-9.zip could not be fetched: the server answered 404. "
+        "All versions are on https://www.confluent.io/hub/acme/prices"
+    )
 
 
 def test_archive_is_installed_only_with_the_checksum_that_was_given(place: PluginDirectory, server: str) -> None:
