@@ -32,7 +32,7 @@ def docs(
 def _hint(name: str, names: list[str]) -> str:
     """Return pages in whose names the word is, or else those with similar names."""
     known = [each for each in names if name in each][:_MOST_SIMILAR]
-    similar = known or difflib.get_close_matches(name, names, _MOST_SIMILAR)
+    similar = known or difflib.get_close_matches(name, names, _MOST_SIMILAR, cutoff=0.8)
     return f"; there is {', '.join(similar)}" if similar else "; `fencepost docs` opens the first one, with a search"
 
 
