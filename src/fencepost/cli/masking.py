@@ -23,7 +23,10 @@ class Masking:
     def __init__(self) -> None:
         self._declared: dict[str, frozenset[str]] = {}
         self._secrets = Secrets()
-        self._shown: list[str] = []
+        self._configs: list[Mapping[str, str]] = []
+        self._names: list[str] = []
+        self._changes = 0
+        self._shown = 0, ""
 
     def learn(self, connect: "Connect", config: Mapping[str, str]) -> None:
         """Ask what a config's class declares as passwords, and hide a config's secrets in all texts from now on.
@@ -44,17 +47,20 @@ class Masking:
     def declare(self, name: str, keys: Iterable[str]) -> None:
         """Note which keys the class of that name has for passwords."""
         self._declared[name] = self._declared.get(name, frozenset()) | frozenset(keys)
+        self._changes += 1
 
     def remember(self, config: Mapping[str, str]) -> None:
         """Hide a config's secrets in all texts from now on."""
-        secrets, shown = secrets_and_shown(config, self.secret_keys(config))
-        self.show(shown)
-        for secret in secrets:
+        for secret in secrets_and_shown(config, self.secret_keys(config))[0]:
             self._secrets.remember(secret)
+        if config not in self._configs:
+            self._configs.append(config)
+            self._changes += 1
 
-    def show(self, *texts: str) -> None:
-        """Note texts that are shown as they are, such as names."""
-        self._shown += [text for text in texts if text not in self._shown]
+    def show(self, name: str) -> None:
+        """Note a name that is shown as it is."""
+        self._names.append(name)
+        self._changes += 1
 
     def secret_keys(self, config: Mapping[str, str]) -> set[str]:
         """Return the keys whose values must not be shown. References are no secrets."""
@@ -72,4 +78,14 @@ class Masking:
 
     def text(self, text: str) -> str:
         """Return a text to be shown, such as a trace."""
-        return redacted(self._secrets.hide(text, unless_in="\n".join(self._shown)))
+        return redacted(self._secrets.hide(text, unless_in=self._shown_texts()))
+
+    def _shown_texts(self) -> str:
+        """Return what names and configs show. Threads declare classes: what was no secret before may be one now."""
+        changes, shown = self._shown
+        if changes != self._changes:
+            changes = self._changes
+            texts = [secrets_and_shown(each, self.secret_keys(each))[1] for each in list(self._configs)]
+            shown = "\n".join([*self._names, *texts])
+            self._shown = changes, shown
+        return shown

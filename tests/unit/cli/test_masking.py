@@ -56,3 +56,11 @@ def test_faults_show_keys_classes_files_and_names_as_they_are(tmp_path: Path) ->
         ran = fencepost("validate", file, "--url", served.url)
     assert f"{file}: orders: connector.class: no {CLASS}, login [hidden]" in ran.err
     assert f"{file}: other: connector.class: no {CLASS}, login [hidden]" in ran.err
+
+
+def test_declared_password_is_hidden_although_it_was_no_secret_before() -> None:
+    config = {"connector.class": OTHER, "license": "hunter22"}
+    found = masking(config)  # nothing is known of the class yet
+    found.declare(OTHER, ["license"])
+    found.remember(config)
+    assert found.text("no server takes hunter22") == "no server takes [hidden]"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,10 +14,12 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.browse import Range, TopicBrowser, TopicRecord
 from fencepost.worker.operation.connector.browsing import ASK_S
 
-_PLACES = re.compile(r"\d+:\d+(,\d+:\d+)*")
+_OFFSET = re.compile(r"[0-9]{1,18}")
+_PLACES = re.compile(r"[0-9]{1,9}:[0-9]{1,18}(,[0-9]{1,9}:[0-9]{1,18})*")
 _MOST_RECORDS = 20_000
 _MOST_BYTES = 16 << 20
-_WIDEST = 8  # times as many offsets as records, if offsets are without records
+_LEAST_PART = 16  # of many partitions, some are read well rather than all for a record or two
+_WIDER = 4  # times as many offsets, where they have fewer records
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ def read_page(browser: TopicBrowser, conf: Mapping[str, Any], query: RecordQuery
     ranges = _ranges(browser, query.partition)
     effort = Effort(_MOST_RECORDS, _MOST_BYTES)
     if query.start == LATEST:
-        found = {p: _newest(browser, p, range_, query.limit, effort) for p, range_ in ranges.items()}
+        each = effort.part(min(max(1, len(ranges)), _LEAST_PART))
+        found = {p: _newest(browser, p, range_, query.limit, replace(each)) for p, range_ in ranges.items()}
         newest = sorted((row for rows in found.values() for row in _in_time(rows)), key=_order)[-query.limit :]
         return ReadPage([row[3] for row in newest], {p: end for p, (_, end) in ranges.items()})
     starts = _starts(browser, conf, query.start, ranges)
@@ -56,15 +59,23 @@ def _end(range_: Range, records: list[TopicRecord], limit: int, effort: Effort) 
 
 
 def _newest(browser: TopicBrowser, partition: int, range_: Range, limit: int, effort: Effort) -> list[TopicRecord]:
-    """Return the newest records: a log cannot be read backwards, so ends of it are read, each larger than the last."""
+    """Return the newest records: a log cannot be read backwards, so windows of it are read, the last one first.
+
+    A window that turns out to be too large is given up for a smaller one: its first records are not the newest.
+    """
     first, end = range_
     records: list[TopicRecord] = []
     size = limit
-    while len(records) < min(limit, end - first) and size <= _WIDEST * limit and not effort.is_spent:
-        records = list(_read(browser, partition, (max(first, end - size), end), size, effort))
-        if end - size <= first:
-            break
-        size *= 2
+    while first < end and len(records) < limit and not effort.is_spent:
+        start = max(first, end - size)
+        left = replace(effort, size_bytes=(effort.size_bytes + 1) // 2)
+        window = list(_read(browser, partition, (start, end), size, left))
+        effort.spend(len(window), sum(map(size_of, window)))
+        if left.is_spent and end - start > 1:
+            size = max(1, len(window) // 2)
+            continue
+        records = window + records
+        end, size = start, min(size * _WIDER, _MOST_RECORDS)
     return records[-limit:]
 
 
@@ -92,7 +103,7 @@ def _starts(
     """Return the offset at which each partition begins; one that is missing begins with its first record."""
     if text == EARLIEST:
         return {}
-    if text.isdecimal():
+    if _OFFSET.fullmatch(text):
         return dict.fromkeys(ranges, int(text))
     if _PLACES.fullmatch(text):
         return places(text)
@@ -110,7 +121,7 @@ def _time_ms(text: str) -> int:
             f"from={text}: write {EARLIEST}, {LATEST}, an offset such as 17, a time such as 2026-11-21T10:00:00Z, or "
             "the `next` of an earlier answer"
         ) from None
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    return max(0, int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000))  # others mean places in a log
 
 
 def _in_time(records: list[TopicRecord]) -> Iterator[tuple[int, int, int, TopicRecord]]:

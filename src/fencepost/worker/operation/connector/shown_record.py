@@ -1,9 +1,11 @@
 """Records as callers of REST get them: converted, cut, and without secrets (E11)."""
 
+import time
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
-from fencepost.api import Converter, RecordError, RetriableError
+from fencepost.api import Converter, RecordError, UnavailableError
 from fencepost.cluster.topic_records import ShownRecord
 from fencepost.config import ConfigError
 from fencepost.converter.json import JsonConverter
@@ -15,6 +17,7 @@ from fencepost.telemetry.secret import hide
 
 _OF_TEXT = ("JsonConverter", "StringConverter", "ByteArrayConverter")  # their bytes can be read as they are
 _REGISTRY_MS = "3000"
+_LONGEST_S = 10.0  # for a page: each of its records may be of a schema that a slow registry is asked for
 _BUILT_IN = "fencepost.converter."
 
 
@@ -24,12 +27,14 @@ class RecordView:
     def __init__(self, topic: str, config: Mapping[str, str | None]) -> None:
         self._topic = topic
         self._faults: dict[str, str] = {}
+        self._until_s = inf
         self._as_json = JsonConverter({"schemas.enable": "false", "converter.type": "value"})
         self._converters = {role: self._converter(role, config) for role in ("key", "value")}
 
     def shown(self, record: TopicRecord) -> ShownRecord:
         """Return a record. Never raises for what cannot be converted."""
         faults: list[str] = []
+        self._until_s = min(self._until_s, time.monotonic() + _LONGEST_S)
         key, value = (
             self._text(role, data, record, faults) for role, data in (("key", record.key), ("value", record.value))
         )
@@ -49,13 +54,15 @@ class RecordView:
             faults += [self._faults[role]] if role in self._faults else []
             return data
         try:
+            if time.monotonic() > self._until_s:
+                raise UnavailableError("converting the records before took too long; ask for fewer")
             schema, value = converter.to_connect_record(self._topic, record.headers, data)
             return self._as_json.from_connect_data(self._topic, schema, value)
-        except RetriableError as error:  # a registry that is away is not asked for each record
-            self._faults[role] = f"{role}: {hide(str(error))}"
-            faults.append(self._faults[role])
         except RecordError as error:
             faults.append(f"{role}: {hide(str(error))}")
+        except Exception as error:  # a registry that is away, or that refuses, is not asked for each record
+            self._faults[role] = f"{role}: {hide(str(error))}"
+            faults.append(self._faults[role])
         return data
 
     def _converter(self, role: str, config: Mapping[str, str | None]) -> Converter | None:

@@ -21,7 +21,7 @@ from fencepost.worker.operation.connector.lineage import lineage_of
 from fencepost.worker.operation.connector.record_page import read_page
 from fencepost.worker.operation.connector.shown_record import RecordView
 from fencepost.worker.operation.request import Requests
-from fencepost.worker.settings import WorkerSettings, known, logged
+from fencepost.worker.settings import WorkerSettings, known, logged, with_converters
 
 _READER = "fencepost-look"  # a group without commits
 _COMMITTED = {"isolation.level": "read_committed"}
@@ -79,7 +79,7 @@ class TopicRecords:
     def _page(self, topic: str, query: RecordQuery, conf: Mapping[str, Any], config: RawConfig) -> RecordPage:
         if self._is_closed(topic):
             raise BadRequestError(f"{topic}: {CLOSED}")
-        view = RecordView(topic, self._settings.effective_config(config))
+        view = RecordView(topic, with_converters(config, self._settings.config))
         with self._room.held():
             try:
                 browser = TopicBrowser(conf, topic, timeout_s=ASK_S)

@@ -17,9 +17,9 @@ class FakeBrowser:
 
     topic = "t"
 
-    def __init__(self, *partitions: list[int | None]) -> None:
+    def __init__(self, *partitions: list[int | None], size_bytes: int = 1) -> None:
         self._records = {
-            p: [TopicRecord(p, at, time, None, b"x") for at, time in enumerate(times) if time is not None]
+            p: [TopicRecord(p, at, time, None, b"x" * size_bytes) for at, time in enumerate(times) if time is not None]
             for p, times in enumerate(partitions)
         }
         self.ranges: dict[int, Range] = {p: (0, len(times)) for p, times in enumerate(partitions)}
@@ -63,13 +63,30 @@ def test_the_last_records_are_found_before_offsets_without_records() -> None:
     assert [one.offset for one in read_page(browser, {}, RecordQuery(LATEST, 2)).records] == [1, 2]  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("gap", [60, 100_000])
+def test_the_last_records_are_found_before_a_long_gap(gap: int) -> None:
+    browser = FakeBrowser([1, 2, 3, *[None] * gap])
+    assert [one.offset for one in read_page(browser, {}, RecordQuery(LATEST, 2)).records] == [1, 2]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_the_last_records_are_the_newest_when_they_are_large(partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.worker.operation.connector.record_page._MOST_BYTES", 160 * partitions)
+    browser = FakeBrowser(*[list(range(100))] * partitions, size_bytes=10)
+    found = [(one.partition, one.offset) for one in read_page(browser, {}, RecordQuery(LATEST, 50)).records]  # type: ignore[arg-type]
+    for partition in range(partitions):
+        own = [offset for of, offset in found if of == partition]
+        assert own
+        assert own == list(range(100 - len(own), 100))
+
+
 def test_an_offset_begins_there_and_a_partition_leaves_the_others_out() -> None:
     browser = FakeBrowser([10, 30, 20], [15, 40])
     page = read_page(browser, {}, RecordQuery("1", 10, 1))  # type: ignore[arg-type]
     assert ([(one.partition, one.offset) for one in page.records], page.next) == ([(1, 1)], {1: 2})
 
 
-def test_a_page_reads_no_more_than_it_has_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_reads_no_more_than_it_has_to() -> None:
     browser = FakeBrowser(list(range(1000)))
     read_page(browser, {}, RecordQuery(EARLIEST, 5))  # type: ignore[arg-type]
     read_page(browser, {}, RecordQuery(LATEST, 5))  # type: ignore[arg-type]
@@ -87,6 +104,8 @@ def test_pages_of_large_records_are_short_and_lose_none(monkeypatch: pytest.Monk
     ("query", "message"),
     [
         (RecordQuery("soon"), "from=soon: write earliest, latest, an offset such as 17, a time such as"),
+        (RecordQuery("9" * 5000), "write earliest, latest, an offset such as 17"),
+        (RecordQuery("0:" + "9" * 5000), "write earliest, latest, an offset such as 17"),
         (RecordQuery(EARLIEST, 1, 7), "partition=7: t has the partitions 0 to 0"),
     ],
 )

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.errors import BadRequestError
+from fencepost.api import FatalError, RecordError, RetriableError
+from fencepost.cluster.errors import BadRequestError, NotFoundError
 from fencepost.cluster.topic_records import RecordQuery
 from fencepost.config.worker import WorkerConfig
+from fencepost.converter.number import LongConverter
+from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.worker.operation.connector.shown_record import RecordView
 from fencepost.worker.operation.connector.topic_records import TopicRecords
@@ -19,10 +22,10 @@ from support.settings import SETTINGS
 _LONG = "org.apache.kafka.connect.converters.LongConverter"
 
 
-def records_of(config: dict[str, str], used: list[str]) -> TopicRecords:
+def records_of(config: dict[str, str], used: list[str], worker: dict[str, str] = SETTINGS) -> TopicRecords:
     snapshot = SimpleNamespace(connectors={"c": config}, task_configs=lambda name: [])
     requests: Any = SimpleNamespace(known=lambda name: snapshot, asking=lambda stage: nullcontext())
-    settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
+    settings = WorkerSettings(WorkerConfig(worker), "http://w:1", "me")
     return TopicRecords(requests, settings, lambda name: used)
 
 
@@ -56,17 +59,50 @@ def test_bytes_that_a_converter_cannot_read_are_shown_with_the_reason() -> None:
     assert shown.fault.startswith("value: ")
 
 
-def test_a_registry_that_is_away_is_asked_once_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fencepost.api import RetriableError
-    from fencepost.converter.number import LongConverter
-
-    asked: list[bytes | None] = []
-
-    def away(self: object, topic: str, headers: object, data: bytes | None) -> None:
-        asked.append(data)
-        raise RetriableError("the registry is away")
-
-    monkeypatch.setattr(LongConverter, "to_connect_record", away)
+@pytest.mark.parametrize(
+    "error", [RetriableError("the registry is away"), FatalError("no certificate"), KeyError("id")]
+)
+def test_converter_that_fails_is_asked_once_for_a_page(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    asked = converting(monkeypatch, error)
     view = RecordView("t", {"value.converter": _LONG})
     shown = [view.shown(TopicRecord(0, at, 2, None, b"%d" % at)) for at in range(3)]
-    assert (len(asked), {one.fault for one in shown}) == (1, {"value: the registry is away"})
+    assert (len(asked), {one.fault for one in shown}) == (1, {f"value: {error}"})
+    assert [one.value and one.value.text for one in shown] == ["0", "1", "2"]
+
+
+def test_slow_registry_is_not_asked_once_a_page_has_taken_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, now_s = converting(monkeypatch, RecordError("no such schema")), iter(range(0, 100, 4))
+    monkeypatch.setattr("fencepost.worker.operation.connector.shown_record.time.monotonic", lambda: next(now_s))
+    view = RecordView("t", {"value.converter": _LONG})
+    shown = [view.shown(TopicRecord(0, at, 2, None, b"%d" % at)) for at in range(9)]
+    assert len(asked) == 1
+    assert [one.value and one.value.text for one in shown] == [str(at) for at in range(9)]
+    assert shown[-1].fault == "value: converting the records before took too long; ask for fewer"
+
+
+def test_reading_a_topic_logs_no_warning_about_the_config(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def browser(*_: object, **__: object) -> None:
+        raise MissingTopicError("there is no such topic", 3)
+
+    monkeypatch.setattr("fencepost.worker.operation.connector.topic_records.TopicBrowser", browser)
+    settings = SETTINGS | {"value.converter": _LONG, "value.converter.x": "1", "bootstrap.servers": "127.0.0.1:1"}
+    config = SINK | {"value.converter.schemas.enable": "false"}
+    records = records_of(config, [], settings)
+    for _ in range(2):
+        with pytest.raises(NotFoundError, match="there is no such topic"):
+            records.records_of("c", "orders", RecordQuery())
+    assert "no effect" not in caplog.text
+
+
+def converting(monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[bytes | None]:
+    """Let a converter raise an error, and return what it is asked for."""
+    asked: list[bytes | None] = []
+
+    def convert(self: object, topic: str, headers: object, data: bytes | None) -> None:
+        asked.append(data)
+        raise error
+
+    monkeypatch.setattr(LongConverter, "to_connect_record", convert)
+    return asked
