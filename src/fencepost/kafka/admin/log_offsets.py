@@ -1,6 +1,7 @@
 """The offsets at which the logs of partitions start and end, and the deletion of records from their start."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -49,7 +50,7 @@ class LogOffsets:
         """Return the offset after the last record of a leader epoch or of earlier ones in each log (KIP-320).
 
         What a leader of that epoch had at lower offsets is still in the log; what it had at others is not. Partitions
-        whose leader knows no epoch that is as new are left out.
+        whose leader knows no epoch that is as new are left out, as are those of brokers without such a request.
         """
         if not epochs:
             return {}
@@ -59,7 +60,8 @@ class LogOffsets:
             found: dict[TopicPartition, int] = {}
             for node, places in self._by_leader(epochs, doing).items():
                 asked = {place: (epochs[TopicPartition(*place)], led) for place, led in places.items()}
-                found |= self._ended(node, asked, doing)
+                with suppress(UnsupportedError):
+                    found |= self._ended(node, asked, doing)
             return found
 
         return self._requests.ask_repeatedly(doing, ask)

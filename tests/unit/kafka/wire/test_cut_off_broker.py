@@ -1,6 +1,7 @@
 """Three brokers, of which the first is cut off from the others: it still believes that it leads, and serves clients."""
 
 import time
+from contextlib import closing
 from functools import partial
 from itertools import permutations
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 from confluent_kafka import KafkaError
+from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
@@ -22,12 +24,12 @@ from fencepost.kafka.wire import any_broker, cluster, experience, patience
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import Cluster, text_of_id
 from fencepost.kafka.wire.coordinators import TRANSACTION
-from fencepost.kafka.wire.errors import AnswerError, LostError
+from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError
 from fencepost.kafka.wire.lockout import lock_out_by_request
 from fencepost.kafka.wire.planned_leaders import planned_by_topic
 from fencepost.kafka.wire.requests import RequestClient
 from fencepost.record import TopicPartition
-from support.faked_brokers import TOPIC, TOPIC_ID, FakedBroker, FakedBrokers
+from support.faked_brokers import TOPIC, TOPIC_ID, FakedBroker, FakedBrokers, FakedConnection
 
 PLACE = TopicPartition(TOPIC, 0)
 ORDERS = list(permutations((1, 2, 3)))
@@ -71,6 +73,19 @@ def test_end_of_leader_epochs_is_that_of_the_newest_leaders_log(
     assert admin.offsets.ends_of_epochs({PLACE: epoch}) == ({} if end is None else {PLACE: end})
     assert admin.offsets.epochs == {PLACE: 6}
     admin.close()
+
+
+def test_leader_epochs_of_brokers_that_do_not_support_the_question_are_left_out(
+    brokers: FakedBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(_: Any, request: Any, oldest: int, newest: int) -> int:
+        if isinstance(request, OffsetForLeaderEpochRequest):
+            raise UnsupportedError("the broker has no such request")
+        return newest
+
+    monkeypatch.setattr(FakedConnection, "version", version)
+    with closing(Admin({"bootstrap.servers": brokers.servers()}, timeout_s=5)) as admin:
+        assert admin.offsets.ends_of_epochs({PLACE: 5}) == {}
 
 
 def test_end_is_unavailable_while_only_the_cut_off_broker_answers(brokers: FakedBrokers) -> None:

@@ -98,10 +98,20 @@ class EpochLogs:
         """Return an epoch that was planned earlier, before its ranges are read again as the logs are now.
 
         If a log was cut within the range, this reads what it has there since then. It would be read twice if the cut
-        was found later. If it was cut below the range, that is still to be found.
+        was found later. If it was cut below the range, or does not reach its end yet, that is still to be found.
         """
-        found, now = self.admin.offsets.ends_of_epochs(epoch.leader_epochs), self.admin.offsets.epochs
-        newer = {each.place: now[each.place] for each in epoch.epoch.ranges if found.get(each.place, -1) >= each.start}
+        ids = {name: topic.id for name, topic in self.admin.topics.get_all(epoch.topic_ids).items()}
+        asked = {p: led for p, led in epoch.leader_epochs.items() if epoch.topic_ids.get(p.topic) == ids.get(p.topic)}
+        ends = self.admin.offsets.ends(asked, read_committed=False)
+        led = {place: self.admin.offsets.epochs[place] for place in asked}
+        found, now = self.admin.offsets.ends_of_epochs(asked), self.admin.offsets.epochs
+        newer = {
+            each.place: led[each.place]
+            for each in epoch.epoch.ranges
+            if found.get(each.place, -1) >= each.start
+            and ends[each.place] >= each.end
+            and now[each.place] == led[each.place]
+        }
         return replace(epoch, leader_epochs={**epoch.leader_epochs, **newer})
 
     def _compared(

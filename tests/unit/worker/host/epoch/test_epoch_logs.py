@@ -230,3 +230,24 @@ def test_an_epoch_that_is_read_again_has_the_log_of_the_newest_leader(epoch_end:
     again = group._logs.repeated(epoch)
     assert again.epoch == epoch.epoch
     assert again.ended()[PLACE].leader_epoch == then
+
+
+def test_a_cut_in_an_epoch_is_found_after_it_was_read_again_from_a_log_that_was_shorter(sure: None) -> None:
+    """The newest leader did not have all of the epoch yet, so its leader epoch says nothing of the epoch's end."""
+    group = Group("earliest", epoch=5)
+    epoch = begun_of(dict(group._held.offsets), 1050)
+    group._logs._admin = Admin("one", 0, 1020, 1020, epoch_end=1010)  # type: ignore[assignment]
+    group._held.committed(group._logs.repeated(epoch).ended())
+    assert group.look(Admin("one", 0, 1200, 1200, epoch_end=1010)) == (1010, 1200)
+
+
+@pytest.mark.parametrize("topic_id", [None, "two"])
+def test_an_epoch_is_finished_although_its_topic_was_deleted(topic_id: str | None) -> None:
+    """It may have been created again. Nobody is asked about the log of a topic that is gone: the answer is an error."""
+    group, admin = Group("earliest", epoch=5), Admin("two", 0, 1200, 1200, epoch_end=1100)
+    epoch = begun_of(dict(group._held.offsets), 1050)
+    if topic_id is None:
+        admin.topics = SimpleNamespace(get_all=lambda _: {})
+    group._logs._admin = admin  # type: ignore[assignment]
+    assert group._logs.repeated(epoch) == epoch
+    assert admin.asked == []
