@@ -107,6 +107,10 @@ class ConnectorFigures:
         Field(description="null: its class is not installed on the worker that was asked."),
     ] = None
     delivery: Delivery | None = None
+    warnings: Annotated[
+        Sequence[str] | None,
+        Field(description="Keys of its config that nothing reads, or that look like typos; null: not known here."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from fencepost.worker.membership.questions import Questions
 from fencepost.worker.operation.cluster.probes import HealthCheck, Probes
 from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
 from fencepost.worker.operation.metric.exporter_names import ExporterFigures
-from fencepost.worker.operation.observation.delivery import delivery_of
+from fencepost.worker.operation.observation.description import described
 from fencepost.worker.operation.observation.figures import Figures
 from fencepost.worker.operation.observation.logs import Logs
 from fencepost.worker.operation.operations import worker_operations
@@ -76,8 +76,8 @@ class WorkerProcess:
         restarts = Restarts(settings.incarnation, topics.status.table, supervision)
         changes = ConfigChanges(life.progress, departures, supervision, membership.leader, cleaner, restarts)
         questions = Questions(membership.peers, config.signature_algorithm, http)
-        promise = partial(delivery_of, worker=config)
-        figures = Figures(url, lambda: topics.snapshot, supervision.totals, hosts.slots.figures, questions, promise)
+        describe = partial(described, worker=config)
+        figures = Figures(url, lambda: topics.snapshot, supervision.totals, hosts.slots.figures, questions, describe)
         housekeeping = _housekeeping(config, topics, membership, lifeline, hosts, cleaner, figures)
         self._start_up = StartUp(
             settings.worker_id, life, topics, membership, supervision, changes, lifeline, housekeeping

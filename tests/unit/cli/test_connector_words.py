@@ -5,6 +5,8 @@ from typing import Any
 
 from fencepost.cli.connect import Connect
 from fencepost.cli.connector.view import all_connectors
+from fencepost.cli.connector.waiting import await_running
+from fencepost.cli.masking import Masking
 from fencepost.cli.rest import Access
 from support.command_line import fencepost
 from support.http_answers import Answer, Asked, HttpAnswers
@@ -89,6 +91,19 @@ def test_describe_begins_with_kind_state_and_delivery() -> None:
     assert "0  RETRYING  w:1" in retried
 
 
+def test_describe_validates_nothing_and_shows_the_warnings_that_workers_know() -> None:
+    """A validation of a Java connector takes seconds, and may ask a database."""
+    figures = CONNECTORS["lines"]["figures"] | {"warnings": ["toppic: nothing reads it"]}
+
+    def warned(asked: Asked) -> Answer:
+        return Answer(figures) if asked.path.endswith("/figures") else answer(asked)
+
+    with HttpAnswers(warned) as served:
+        text = fencepost("describe", "lines", "--url", served.url).out
+        assert {asked.method for asked in served.asked} == {"GET"}
+    assert text.endswith("Warnings:\n  toppic: nothing reads it\n")
+
+
 def test_workers_of_kafka_connect_have_states_and_types_only() -> None:
     bare = {name: {key: one[key] for key in ("info", "status")} for name, one in CONNECTORS.items()}
     with HttpAnswers(lambda asked: Answer(bare if "?" in asked.path else list(bare))) as served:
@@ -97,3 +112,32 @@ def test_workers_of_kafka_connect_have_states_and_types_only() -> None:
     assert [(view.kind, view.word, view.delivery[0]) for view in views] == [
         ("sink", "FAILED", "-"), ("sink", "RUNNING", "-"), ("sink", "RUNNING", "-")
     ]  # fmt: skip
+
+
+def test_apply_says_in_which_call_a_task_is_that_does_not_start() -> None:
+    starting = "Starting since 2026-11-29T08:00:00Z, inside MySink.start (/plugins/sink.py, line 12)"
+    tasks = [{"id": 0, "state": "UNASSIGNED", "trace": starting}]
+    status = {"connector": {"state": "RUNNING"}, "tasks": tasks}
+    with HttpAnswers(lambda _: Answer(status)) as served, Connect(Access(served.url)) as connect:
+        late = await_running(connect, {"c": None}, 0, Masking(), pause=lambda _: None)
+    assert late == {"c": f"RUNNING, UNASSIGNED after 0 s: {starting}"}
+
+
+def test_apply_waits_for_a_task_that_retries() -> None:
+    with HttpAnswers(answer) as served, Connect(Access(served.url)) as connect:
+        late = await_running(connect, {"query": None, "lines": None}, 0, Masking(), pause=lambda _: None)
+    assert late == {"query": "RUNNING, RETRYING after 0 s: the store is away"}
+
+
+def test_delete_says_what_keeps_the_log_of_a_database() -> None:
+    one = connector("cdc", "source", {"exactly_once": True}, {})
+    one["info"]["config"] = {"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "slot.name": "s1"}
+
+    def served_one(asked: Asked) -> Answer:
+        last = asked.path.rpartition("/")[2]
+        return Answer(one.get(last, one["info"]))
+
+    with HttpAnswers(served_one) as served:
+        done = fencepost("delete", "cdc", "--url", served.url, typed="n\n")
+        assert {asked.method for asked in served.asked} == {"GET"}
+    assert "pg_drop_replication_slot('s1')" in done.err

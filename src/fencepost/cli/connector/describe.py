@@ -14,7 +14,6 @@ from fencepost.telemetry.plain_line import printable
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
-    from fencepost.cli.connector.view import ConnectorView
 
 
 @on_worker
@@ -40,7 +39,7 @@ def describe(
         **dict(zip(("delivery", "not_exactly_once_because"), view.delivery, strict=True)),
         "topics": _topics(connect, name),
         **_offsets(connect, name),
-        "warnings": [masking.text(text) for text in _warnings(connect, view)],
+        "warnings": [masking.text(text) for text in (view.figures or {}).get("warnings") or ()],
     }
     printer = Printer(output)
     if not printer.is_table:
@@ -68,19 +67,6 @@ def _offsets(connect: "Connect", name: str) -> dict[str, Any]:
         return {"offsets": (connect.find("connectors", name, "offsets") or {}).get("offsets", [])}
     except RefusedError as error:
         return {"offsets": None, "offsets_unknown_because": str(error)}
-
-
-def _warnings(connect: "Connect", view: "ConnectorView") -> list[str]:
-    """Return what validation warns about; Kafka Connect warns about nothing, and not everyone may validate."""
-    from fencepost.cli.connect import RefusedError
-    from fencepost.config import ConfigError
-
-    try:
-        cls = view.config.get("connector.class", "")
-        report = connect.put("connector-plugins", cls, "config", "validate", body=view.config)
-    except (RefusedError, ConfigError):
-        return []
-    return [str(one["message"]) for one in report.get("warnings", ())]
 
 
 def _text(found: Mapping[str, Any]) -> Iterator[str]:

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 _OURS = "fencepost."
 _KAFKA = ("fencepost.kafka.", "fencepost.transaction.")
 _ANSWER_S = 1.0
+_SLOW_START_S = 5.0
 _WATCHED = frozenset({RunState.STARTING, RunState.RUNNING})
 
 
@@ -63,16 +64,27 @@ class Remark:
         self._elsewhere = elsewhere
         self._timeout_s = progress_timeout_s(spec)
         self._found: _Stillness | None = None
+        self._slow: tuple[float, str] | None = None  # since when it has not moved, and what is said of that
         self.trace: str | None = None  # said with the last change of state
 
     def of(self, state: RunState, retried: str | None = None) -> tuple[str | None, dict[str, float]]:
         """Return the trace, with what is `retried`, and since when the task stands still; and the counters for both."""
         stillness = self._stillness(state)
-        retried = retried if state in _WATCHED else None
         stands_still = stillness is not None
+        retried = retried if state in _WATCHED else None
         counters = {STANDS_STILL: float(stands_still), HANGS: float(stands_still and not self._was_in_kafka)}
         counters[RETRYING] = float(retried is not None)
-        return "\n\n".join(filter(None, (retried, self.trace, stillness))) or None, counters
+        return "\n\n".join(filter(None, (retried, self.trace, stillness or self._slow_start(state)))) or None, counters
+
+    def _slow_start(self, state: RunState) -> str | None:
+        """Return in which call a task is that has been starting for a while; the text is the same while it is there."""
+        moved_at, frame = self._control.moved_at, self._frame()
+        if state is not RunState.STARTING or frame is None or time.monotonic() - moved_at < _SLOW_START_S:
+            return None
+        if self._slow is None or self._slow[0] != moved_at:
+            where = "a call of another process" if self._elsewhere() is not None else call_of(frame)
+            self._slow = moved_at, f"Starting since {utc_of(moved_at)}, inside {where}"
+        return self._slow[1]
 
     def _stillness(self, state: RunState) -> str | None:
         """Return since when the task has stood still, and where its code was then; None if it moves.
@@ -182,6 +194,16 @@ def stack_of(thread: threading.Thread) -> str:
     helpers = [each.ident for each in threading.enumerate() if each.name == look_up_name(thread.ident)]
     found = [frames[ident] for ident in (thread.ident, *helpers) if ident in frames]
     return "\nThis waits for:\n".join("".join(traceback.format_stack(frame)).rstrip() for frame in found)
+
+
+def call_of(frame: FrameType) -> str:
+    """Return the author's call that a thread with this innermost frame is in; that frame if it is in none."""
+    chosen = frame
+    for each, _ in traceback.walk_stack(frame):
+        if str(each.f_globals.get("__name__")).startswith(_OURS):
+            break
+        chosen = each
+    return f"{chosen.f_code.co_qualname} ({chosen.f_code.co_filename}, line {chosen.f_lineno})"
 
 
 def progress_timeout_s(spec: TaskSpec) -> float | None:

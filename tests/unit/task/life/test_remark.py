@@ -1,5 +1,6 @@
 """What is said of a task whose code stands still in another process."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -134,3 +135,32 @@ def test_a_task_that_waits_for_kafka_in_another_process_does_not_hang(
     control.moved_at -= 61
     host.is_in_kafka = True
     assert said()[1:] == (True, False)
+
+
+def test_start_that_takes_long_says_in_which_call_it_is(control: Control) -> None:
+    over, inside = threading.Event(), threading.Event()
+    ours: dict[str, object] = {"__name__": "fencepost.task.life.task_life"}
+    exec("def run(start):\n    start()", ours)
+
+    def start() -> None:
+        inside.set()
+        over.wait(60)
+
+    thread = threading.Thread(target=ours["run"], args=(start,))  # type: ignore[arg-type]
+    thread.start()
+    try:
+        assert inside.wait(60)
+        remark = Remark(TaskSpec("c", 0, 1, "i", {"progress.timeout.ms": "60000"}, {}), control, lambda: thread)
+        assert remark.of(RunState.STARTING)[0] is None
+        control.moved_at -= 6
+        assert remark.of(RunState.RUNNING)[0] is None
+        text, counters = remark.of(RunState.STARTING)
+        assert re.fullmatch(
+            r"Starting since \S+Z, inside \S+<locals>\.start \(\S+test_remark\.py, line \d+\)", text or ""
+        )
+        assert counters[STANDS_STILL] == 0
+        assert remark.of(RunState.STARTING)[0] == text
+        control.moved_at -= 60
+        assert (remark.of(RunState.STARTING)[0] or "").startswith("The task has been starting since ")
+    finally:
+        over.set()

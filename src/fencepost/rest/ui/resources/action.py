@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from fencepost.cluster.remains import remains_of
 from fencepost.rest.path import ConnectorName, TaskNumber
 from fencepost.rest.ui.inside import path_of
 from fencepost.rest.ui.visit import Visit, Visiting
@@ -38,8 +39,10 @@ async def restart_task(name: ConnectorName, task: TaskNumber, visit: Visiting) -
 @router.get("/delete")
 async def ask_to_delete(name: ConnectorName, visit: Visiting) -> Response:
     """Ask whether it is meant."""
-    await visit.get(path_of("connectors", name))
-    return visit.page("delete.html", title=f"Delete {name}", name=name, tab="config")
+    info = await visit.get(path_of("connectors", name))
+    return visit.page(
+        "delete.html", title=f"Delete {name}", name=name, tab="config", remains=remains_of(info["config"])
+    )
 
 
 @router.post("/delete")

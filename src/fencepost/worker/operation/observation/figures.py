@@ -9,7 +9,6 @@ from pydantic import TypeAdapter, ValidationError
 from fencepost.cluster.figures import (
     ANSWER_S,
     ConnectorFigures,
-    Delivery,
     ReportedTask,
     SlotFigures,
     TaskFigures,
@@ -18,9 +17,9 @@ from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import RETRYING, STANDS_STILL, TaskReport
-from fencepost.worker.connector_classes import kind_of_config
 from fencepost.worker.operation.metric.counters import SINKS_COUNTER, STREAMS_COUNTER
 from fencepost.worker.operation.observation.asking import Asking
+from fencepost.worker.operation.observation.description import Description
 from fencepost.worker.operation.observation.past import Past
 from fencepost.worker.settings import worker_id
 from fencepost.worker.supervision.task_metrics import TaskTotals
@@ -41,19 +40,19 @@ class Figures:
         totals: TaskTotals,
         slots: Callable[[], Mapping[str, SlotFigures]],
         questions: Asking,
-        promise: Callable[[RawConfig], Delivery | None] = lambda _: None,
+        describe: Callable[[RawConfig], Description] = lambda _: Description(),
     ) -> None:
         """`url` is this worker's; `slots` returns the slots of starts, by incarnation.
 
-        `promise` returns how often what a connector with a config moves arrives.
+        `describe` returns what is known of a connector with a config, and must not wait.
         """
         self._url = url
         self._snapshot = snapshot
         self._totals = totals
         self._slots = slots
         self._questions = questions
-        self._promise = promise
-        self._described: dict[str, tuple[RawConfig, str | None, Delivery | None]] = {}
+        self._describe = describe
+        self._described: dict[str, tuple[RawConfig, Description]] = {}
         self.past = Past(url, snapshot, self.here, questions)
 
     def read(self, connectors: Collection[str]) -> Mapping[str, ConnectorFigures]:
@@ -75,15 +74,16 @@ class Figures:
             for name, found in tasks.items()
         }
 
-    def _description(self, name: str, snapshot: ClusterSnapshot) -> tuple[str | None, Delivery | None]:
-        """Return the kind and the delivery of a connector; they are found out once for each config."""
+    def _description(self, name: str, snapshot: ClusterSnapshot) -> Description:
+        """Return what is known of a connector; what is known is found out once for each config."""
         config = snapshot.connectors[name]
-        known = self._described.get(name)
-        if known is None or known[0] is not config:
-            known = self._described[name] = config, kind_of_config(config), self._promise(config)
+        before, known = self._described.get(name, (None, Description()))
+        if before is not config or known.warnings is None:
+            known = self._describe(config)
+            self._described[name] = config, known
             for gone in self._described.keys() - snapshot.connectors.keys():
                 self._described.pop(gone, None)
-        return known[1:]
+        return known
 
     def here(self, connector: str | None = None) -> Sequence[ReportedTask]:
         slots, own = self._slots(), worker_id(self._url)

@@ -6,17 +6,26 @@ from dataclasses import replace
 
 import pytest
 
-from fencepost.cluster.figures import ANSWER_S, Delivery, ReportedTask, SlotFigures, TaskFigures
+from fencepost.api import SourceConnector
+from fencepost.cluster.figures import ANSWER_S, ReportedTask, SlotFigures, TaskFigures
 from fencepost.config.raw import RawConfig
+from fencepost.config.worker import WorkerConfig
 from fencepost.rest.response import to_json
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import RETRYING, RunState, TaskReport
 from fencepost.task.life.counters import Counters, SinkCounters, StreamCounters
+from fencepost.worker.operation.observation import description
+from fencepost.worker.operation.observation.delivery import delivery_of
+from fencepost.worker.operation.observation.description import Description, described
 from fencepost.worker.operation.observation.figures import Figures, figures_of
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
+NEEDED = ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic")
+WORKER = WorkerConfig(
+    {**dict.fromkeys(NEEDED, "x"), "key.converter": "JsonConverter", "value.converter": "JsonConverter"}
+)
 HERE, THERE = "http://here:8083", "http://there:8083"
 SLOT = SlotFigures("s", 7, 1 << 20)
 
@@ -124,25 +133,39 @@ def test_only_the_workers_that_run_tasks_are_asked_and_only_for_the_connector() 
 def test_kind_and_delivery_are_found_out_once_for_each_config() -> None:
     cluster, asked = Cluster(), []
 
-    def promise(config: RawConfig) -> Delivery:
+    def describe(config: RawConfig) -> Description:
         asked.append(config["connector.class"])
-        return Delivery(True)
+        return described(config, WORKER)
 
-    cluster.figures = Figures(HERE, lambda: cluster.snapshot, cluster.totals, dict, cluster, promise)
+    cluster.figures = Figures(HERE, lambda: cluster.snapshot, cluster.totals, dict, cluster, describe)
 
     def kind(of: str) -> str | None:
         connectors = {"c": {"connector.class": of}}
         if dict(cluster.snapshot.connectors["c"]) != connectors["c"]:
             cluster.snapshot = replace(cluster.snapshot, connectors=connectors)
         found = cluster.figures.read(["c"])["c"]
-        assert found.delivery == Delivery(True)
+        assert found.delivery == delivery_of(connectors["c"], WORKER)
         return found.kind
 
     classes = ("TopicSql", "MirrorSinkConnector", "MirrorHeartbeatConnector", "FilesSink", "Datagen", "NotInstalled")
     assert [kind(each) for each in classes for _ in range(2)] == [
         "stream", "stream", *["mirror"] * 4, "sink", "sink", "source", "source", None, None
     ]  # fmt: skip
-    assert asked == list(classes)
+    assert asked == [*classes, "NotInstalled"]  # it may be installed in the meantime, and ask a JVM for its keys
+
+
+def test_keys_that_nothing_reads_are_known_without_a_validation() -> None:
+    odd = {"connector.class": "FileStreamSource", "topic": "t", "tasks.maxx": "geheim"}
+    (warning,) = described(odd, WORKER).warnings or ()
+    assert "tasks.maxx" in warning
+    assert "geheim" not in warning
+
+
+def test_jvm_is_not_started_for_the_keys_of_a_java_connector(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = type("Java", (SourceConnector,), {"java": 1, "known_settings": classmethod(lambda _, *, asks=True: None)})
+    monkeypatch.setattr(description, "typical_class_of", lambda _: own)
+    monkeypatch.setattr(description, "config_warnings", lambda *_, **__: pytest.fail("it asks a JVM"))
+    assert described({"connector.class": "Java"}, WORKER).warnings is None
 
 
 def test_a_connector_that_does_not_exist_is_left_out() -> None:
