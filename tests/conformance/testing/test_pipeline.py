@@ -162,3 +162,4 @@ def test_the_test_on_kafka_of_a_new_project_passes(kafka: EmbeddedKafka, tmp_pat
     code, said = run_tests(project, ["tests/test_on_kafka.py"], kafka.bootstrap_servers)
     assert code == 0, said
     assert "1 passed" in said
+    assert "warning" not in said

@@ -58,7 +58,7 @@ def test_a_new_source_sends_lines_once_and_a_new_transform_changes_them(
         more.write("three\n")
     worker.rest.put(f"/connectors/{topic_name}/resume")
     found = [json.loads(value) for value in values(topic_name, 3)]
-    assert found == [{"number": n, "text": text} for n, text in enumerate(("ONE", "TWO", "THREE"), start=1)]
+    assert found == [{"position": end, "text": text} for end, text in ((4, "ONE"), (8, "TWO"), (14, "THREE"))]
 
 
 def test_a_new_sink_stores_records_once(

@@ -32,8 +32,14 @@ def dev(
     setting: Annotated[
         list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="A worker setting; repeatable.")
     ] = None,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Start the worker again when a file of a plug-in changes; Kafka stays.")
+    ] = False,
+    at: Annotated[str | None, typer.Option("--at", hidden=True, help="The Kafka of the process that reloads.")] = None,
 ) -> None:
     """Run a worker with a Kafka of its own and exactly-once on; needs no configuration."""
     from fencepost.cli.worker.run import run_dev
 
-    raise typer.Exit(run_dev(port, kafka_port, directory, setting or [], plugin_path or []))
+    raise typer.Exit(
+        run_dev(port, kafka_port, directory, setting or [], plugin_path or [], is_reloading=reload, brokers=at)
+    )

@@ -2,6 +2,8 @@
 
 import contextlib
 import logging
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
@@ -49,19 +51,39 @@ def run_worker(path: Path) -> int:
 
 
 def run_dev(
-    port: int, kafka_port: int, directory: Path | None, settings: list[str], plugin_path: Sequence[Path] = ()
+    port: int,
+    kafka_port: int,
+    directory: Path | None,
+    settings: list[str],
+    plugin_path: Sequence[Path] = (),
+    *,
+    is_reloading: bool = False,
+    brokers: str | None = None,
 ) -> int:
-    """Run an embedded Kafka and a worker until SIGTERM or Ctrl-C. Returns the exit code."""
+    """Run an embedded Kafka and a worker until SIGTERM or Ctrl-C. Returns the exit code.
+
+    Args:
+        is_reloading: Whether the worker is started again, in a process of its own, when a plug-in changes.
+        brokers: The Kafka of a process that reloads, which starts this one: the worker uses it, and ends with that.
+    """
     try:
         given = dict(_pair(s) for s in settings)
-        _refuse_taken_ports(kafka_port, 0 if WorkerConfig.key_of("listeners") in given else port)
+        if brokers is None:
+            _refuse_taken_ports(kafka_port, 0 if WorkerConfig.key_of("listeners") in given else port)
         properties = {
             **DEV,
             "listeners": f"http://127.0.0.1:{port}",
             **given,
             **_plugin_path(given.get(_PLUGIN_PATH, ""), plugin_path),
         }
-        return _serve_dev(EmbeddedKafka(port=kafka_port, dir=directory), with_values(properties))
+        if brokers is not None:
+            parent = os.getppid()
+            driver = Driver(_worker_config({_BOOTSTRAP: brokers, **with_values(properties)}))
+            return serve_worker(driver, should_end=lambda: os.getppid() != parent)
+        kafka = EmbeddedKafka(port=kafka_port, dir=directory)
+        if is_reloading:
+            return _reload_dev(kafka, port, settings, properties.get(_PLUGIN_PATH, ""))
+        return _serve_dev(kafka, with_values(properties))
     except ConfigError as error:
         return refused("The worker cannot start with these settings:", error)
     except EmbeddedKafkaError as error:
@@ -98,6 +120,18 @@ def _serve_dev(kafka: EmbeddedKafka, properties: dict[str, str]) -> int:
             announce("Kafka", kafka.bootstrap_servers)
             driver.config = WorkerConfig({_BOOTSTRAP: kafka.bootstrap_servers, **properties})
             return _serve(driver)
+
+
+def _reload_dev(kafka: EmbeddedKafka, port: int, settings: Sequence[str], plugin_path: str) -> int:
+    """Run a Kafka, and a worker in a process of its own that is started again when a plug-in changes."""
+    from fencepost.cli.worker.reload import run_reloading
+
+    command = [sys.executable, "-m", "fencepost.cli.main", "dev", "--port", str(port)]
+    for setting in (*settings, f"{_PLUGIN_PATH}={plugin_path}"):
+        command += ["--set", setting]
+    with kafka:
+        announce("Kafka", kafka.bootstrap_servers)
+        return run_reloading([*command, "--at", kafka.bootstrap_servers], plugin_path)
 
 
 def _plugin_path(given: str, directories: Sequence[Path]) -> dict[str, str]:
