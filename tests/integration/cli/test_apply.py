@@ -121,7 +121,7 @@ def test_secrets_are_never_shown_and_not_taken_for_a_difference(run: Run, side: 
         seen.append(run("apply", files, "--diff"))
         assert seen[-1].code == 3
         assert "    + producer.override.sasl.jaas.config=[hidden]" in seen[-1].out.splitlines()
-    write(tmp_path, {name: {**lines(tmp_path, name, **secret), "batch.size": CANARY}})
+    write(tmp_path, {name: {**lines(tmp_path, name, **secret), "batch.size": f"db://me:{CANARY}@host"}})
     seen.append(run("apply", files, "-o", "json"))
     assert seen[-1].code == 2
     assert not [each for each in seen if CANARY in each.text]
