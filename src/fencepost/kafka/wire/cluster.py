@@ -296,6 +296,6 @@ def add_newer(first: Any, others: Sequence[Any]) -> None:
 def text_of_id(id_: UUID | None) -> str:
     """Return a topic's id as librdkafka writes it: stored positions contain it. Kafka has - and _ for + and /.
 
-    Brokers before 2.8 have no ids: then it is empty.
+    Brokers before 2.8 have no ids: then it is empty. Newer ones of a cluster that has none yet report zeros.
     """
-    return "" if id_ is None else b64encode(id_.bytes).decode().rstrip("=")
+    return b64encode(id_.bytes).decode().rstrip("=") if id_ is not None and id_.int else ""

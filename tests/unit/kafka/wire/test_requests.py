@@ -17,7 +17,7 @@ from kafka.protocol.metadata import MetadataResponse
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group import group_admin
 from fencepost.kafka.group.group_admin import Group, GroupAdmin
-from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.cluster import Cluster, text_of_id
 from fencepost.kafka.wire.errors import AnswerError
 from fencepost.kafka.wire.requests import RequestClient
 from support.secured import key_store
@@ -187,3 +187,9 @@ def test_a_server_that_refuses_the_credentials_is_not_the_first_to_be_asked_agai
         with pytest.raises(KafkaUnavailableError):
             client.run("asking", client.brokers)
     assert sorted(asked) == [1, 2]
+
+
+@pytest.mark.parametrize(("id_", "text"), [(None, ""), (UUID(int=0), ""), (UUID(int=1), "AAAAAAAAAAAAAAAAAAAAAQ")])
+def test_topics_of_a_cluster_without_ids_have_none(id_: UUID | None, text: str) -> None:
+    """Else all topics would have the same, and one that was created again would not be known."""
+    assert text_of_id(id_) == text
