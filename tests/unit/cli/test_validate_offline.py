@@ -8,7 +8,9 @@ from typer.testing import CliRunner
 
 from fencepost.cli.main import app
 from fencepost.plugin import registry, use_registry
+from fencepost.provider.environment import EnvVarConfigProvider
 
+_ENV = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 _PLUGIN = """
 from fencepost.api import SourceConnector, SourceTask, at_least, setting
 
@@ -74,3 +76,15 @@ def test_the_workers_file_says_where_plug_ins_are(plugins: Path) -> None:
     config.write_text(json.dumps({"name": "river", "config": {"connector.class": "River", "river.depth": "2"}}))
     done = CliRunner().invoke(app, ["validate", str(config), "--offline", "--properties", str(file)])
     assert (done.exit_code, done.output) == (0, "1 valid\n")
+
+
+def test_no_provider_of_the_workers_file_is_asked(plugins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIVER_DEPTH", "0")
+    file = plugins.parent / "asking-worker.properties"
+    lines = {"bootstrap.servers": "k:9", "group.id": "g", "config.providers": "env", "config.providers.env.class": _ENV}
+    lines |= {f"{topic}.storage.topic": topic for topic in ("config", "offset", "status")}
+    lines |= {f"{part}.converter": "org.apache.kafka.connect.json.JsonConverter" for part in ("key", "value")}
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    monkeypatch.setattr(EnvVarConfigProvider, "get", lambda *_: pytest.fail("it is asked"))
+    config = {"connector.class": "River", "river.depth": "${env:RIVER_DEPTH}"}
+    assert validated(plugins, config, "--properties", str(file)) == (0, "1 valid\n")

@@ -17,6 +17,8 @@ from fencepost.plugin import PluginKind, PluginRegistry, use_plugin_path
 from fencepost.rest.response import to_json
 from fencepost.worker.validation.validation import validate_connector
 
+_PROVIDERS = WorkerConfig.key_of("config_providers")
+
 
 class OfflineWorkers:
     """Answers what `Validation` asks workers.
@@ -51,7 +53,7 @@ def offline_workers(plugin_path: Sequence[Path], properties: Path | None) -> Off
     Raises ConfigError.
     """
     given = {BOOTSTRAP: "localhost:9092", **DEV} if properties is None else read_worker_file(properties)
-    worker = WorkerConfig(given)
+    worker = WorkerConfig({key: value for key, value in given.items() if not key.startswith(_PROVIDERS)})
     directories = [str(one) for one in plugin_path] or names_in(given.get(WorkerConfig.key_of("plugin_path")))
     plugins = use_plugin_path(directories, worker.java_options, worker.plugin_disabled)
     for failure in plugins.failures() if directories else ():

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.api import ConnectRecord, Header, RecordError, Schema, SinkRecord, SourceRecord
+from fencepost.api import ConnectError, ConnectRecord, Converter, Header, RecordError, Schema, SinkRecord, SourceRecord
 from fencepost.converter.json import JsonConverter
+from fencepost.converter.registry.converter import RegistryConverter
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.task.life.plugins import ChainConfig, converter_of
 from fencepost.transform.chain import Chain, Find
@@ -15,13 +16,17 @@ _MOST = 400
 
 @dataclass(frozen=True)
 class Seen:
-    """A record before and after; `written` is what a source's converters make of it. `fault` says why it would fail."""
+    """A record before and after; `written` is what a source's converters make of it. `fault` says why it would fail.
+
+    `unwritten` says why the converters were not asked.
+    """
 
     place: str
     before: ConnectRecord | None = None
     after: ConnectRecord | None = None
     written: tuple[bytes | None, bytes | None] | None = None
     fault: str = ""
+    unwritten: str = ""
 
     @property
     def is_filtered(self) -> bool:
@@ -45,6 +50,8 @@ class Seen:
         if self.written is not None:
             key, value = map(_bytes, self.written)
             yield f"  written  key {key}  value {value}"
+        elif self.unwritten:
+            yield f"  written  (not shown: {self.unwritten})"
 
 
 class Pipeline:
@@ -63,10 +70,12 @@ class Pipeline:
             after = self._chain.apply(record)
             if after is None:
                 return Seen(place, record)
+            if registering := _registering(key=self._key, value=self._value):
+                return Seen(place, record, after, unwritten=registering)
             key = self._key.from_connect_record(after.topic, [], after.key_schema, after.key)
             value = self._value.from_connect_record(after.topic, [], after.value_schema, after.value)
-        except RecordError as error:
-            return Seen(place, record, fault=str(error))
+        except Exception as error:
+            return Seen(place, record, fault=reason(error))
         return Seen(place, record, after, (key, value))
 
     def of_sink(self, found: tuple[str, TopicRecord]) -> Seen:
@@ -77,8 +86,8 @@ class Pipeline:
         try:
             record = self._read(topic, read)
             return Seen(place, record, self._chain.apply(record))
-        except RecordError as error:
-            return Seen(place, record, fault=str(error))
+        except Exception as error:
+            return Seen(place, record, fault=reason(error))
 
     def _read(self, topic: str, read: TopicRecord) -> SinkRecord:
         key_schema, key = self._key.to_connect_record(topic, read.headers, read.key)
@@ -91,6 +100,21 @@ class Pipeline:
     def _read_header(self, topic: str, name: str, data: bytes | None) -> Header:
         schema, value = self._header.to_connect_header(topic, name, data)
         return Header(name, value, schema)
+
+
+def reason(error: BaseException) -> str:
+    """Return what an error says, after the name of its class if that is not one of ours."""
+    return str(error) if isinstance(error, ConnectError) else f"{type(error).__name__}: {error}"
+
+
+def _registering(**converters: Converter) -> str:
+    """Return which converter would write to a schema registry; empty if none would."""
+    registering = (
+        f"{type(one).__name__} would register a schema of the {role}"
+        for role, one in converters.items()
+        if isinstance(one, RegistryConverter) and one.auto_register_schemas
+    )
+    return next(registering, "")
 
 
 def _shown(what: str, record: ConnectRecord) -> Iterator[str]:

@@ -6,10 +6,12 @@ from typing import Any
 
 from fencepost.api import FatalError, SourceRecord
 from fencepost.api.hosted_task import KnowsSettings
+from fencepost.cli.plan.pipeline import reason
 from fencepost.cluster.topic_records import RecordQuery
 from fencepost.config import ConfigError
 from fencepost.config.raw import names_in
 from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
+from fencepost.telemetry.secret import hide
 from fencepost.testing.source_run import SourceRun
 from fencepost.worker.connector_classes import is_mirror
 from fencepost.worker.operation.connector.record_page import read_page
@@ -21,8 +23,7 @@ _ASK_S = 8.0
 def polled(connector: type[Any], config: Mapping[str, str], count: int) -> list[SourceRecord]:
     """Return records that the source's first task polls, from its beginning.
 
-    Raises ConfigError for a source that is not started here, FatalError if it has not polled in time, and what the task
-    raises.
+    Raises ConfigError for a source that is not started here, and FatalError if it fails, or has not polled in time.
     """
     if isinstance(connector, KnowsSettings):
         raise ConfigError(
@@ -50,7 +51,9 @@ def polled(connector: type[Any], config: Mapping[str, str], count: int) -> list[
     thread.start()
     thread.join(_LONGEST_S)
     if failures:
-        raise failures[0]
+        if isinstance(failures[0], ConfigError):
+            raise failures[0]
+        raise FatalError(f"{connector.__name__} failed: {hide(reason(failures[0]))}") from None
     if thread.is_alive():
         raise FatalError(f"{connector.__name__} has not polled {count} records within {_LONGEST_S:g} s")
     return found

@@ -7,14 +7,28 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fencepost.api import ConfigError
+from fencepost.api import (
+    ConfigError,
+    ConnectError,
+    FatalError,
+    Record,
+    Schema,
+    SourceRecord,
+    Transform,
+    UnavailableError,
+)
 from fencepost.cli.main import app
 from fencepost.cli.plan.pipeline import Pipeline
 from fencepost.cli.plan.records import polled
 from fencepost.connector.spool.source import SpoolDirectorySource
+from fencepost.converter.registry.avro.converter import AvroConverter
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.plugin import find, registry, use_registry
+from fencepost.record.schema import INT32
+from fencepost.transform.chain import Chain, Link
+from support.command_line import fencepost
+from support.memory_registry import MemoryRegistry, with_registry
 
 _PLUGIN = """
 from fencepost.api import SourceConnector, SourceTask, SourceRecord
@@ -95,6 +109,39 @@ def test_a_record_that_would_fail_is_shown_with_the_reason() -> None:
     pipeline = Pipeline({**_JSON, "header.converter": "SimpleHeaderConverter"}, find)
     place, fault = pipeline.of_sink(("t", TopicRecord(0, 7, 1_000, None, b"no json"))).lines(1)
     assert (place, fault[:11]) == ("1  t-0@7", "  fails    ")
+
+
+def test_nothing_is_registered_with_a_schema_registry() -> None:
+    registry = MemoryRegistry()
+    pipeline = Pipeline({**_JSON, "header.converter": "SimpleHeaderConverter"}, find)
+    pipeline._value = with_registry(AvroConverter, registry)
+    record = SourceRecord({}, {}, "tides", {"height": 3}, Schema.struct({"height": INT32}))
+    *_, written = pipeline.of_source(record).lines(1)
+    assert written == "  written  (not shown: AvroConverter would register a schema of the value)"
+    assert not registry.asked
+
+
+@pytest.mark.parametrize("error", [KeyError("height"), FatalError("no height"), UnavailableError("no height")])
+def test_a_record_that_a_transform_does_not_expect_fails_alone(error: Exception) -> None:
+    class Strict(Transform):
+        def apply(self, record: Record) -> Record | None:
+            raise error
+
+    pipeline = Pipeline({**_JSON, "header.converter": "SimpleHeaderConverter"}, find)
+    pipeline._chain = Chain([Link("strict", Strict({}))])
+    seen = pipeline.of_source(SourceRecord({}, {}, "tides", {"depth": 3}))
+    assert seen.fault == (str(error) if isinstance(error, ConnectError) else f"KeyError: {error}")
+    assert pipeline.of_sink(("tides", TopicRecord(0, 7, 1_000, None, b"{}"))).fault == seen.fault
+
+
+def test_an_error_of_a_source_shows_no_secret_of_its_config(plugins: Path) -> None:
+    (plugins / "ebb_plugin.py").write_text(
+        _PLUGIN.replace("Tide", "Ebb").replace("self.n += 1", 'raise OSError("login as hunter22")')
+    )
+    file = plugins.parent / "ebb.json"
+    file.write_text(json.dumps({"name": "ebb", "config": {"connector.class": "Ebb", "db.password": "hunter22"}}))
+    ran = fencepost("plan", file, "--plugin-path", plugins, "--bootstrap", "127.0.0.1:1")
+    assert (ran.code, ran.err) == (1, "EbbConnector failed: OSError: login as [hidden]\n")
 
 
 class Java(type):
