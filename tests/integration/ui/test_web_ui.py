@@ -277,6 +277,8 @@ def test_the_guide_can_be_searched_on_a_worker_and_without_one(browser: Browser,
 def test_pictures_of_the_pages(browser: Browser, scene: Scene) -> None:
     directory = Path(os.environ["FENCEPOST_SCREENSHOTS"])
     browser.be("sam", "of sam")
+    browser.open("connectors", "orders-to-file")
+    browser.see("4 min ago", within_s=400)  # of plots that show more than a beginning
     shown = {"connectors": (), "connector": ("connectors", "orders-to-file")}
     for name, page in shown.items():
         browser.open(*page)
