@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost.cli.completion import connector_names
+from fencepost.cli.connect import RefusedError
 from fencepost.cli.on_worker import on_worker
 from fencepost.cli.output import Form, Output, Printer
 from fencepost.cli.topic.record import lines_of
+from fencepost.config import ConfigError
+from fencepost.telemetry.plain_line import printable
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
@@ -62,6 +65,8 @@ def read(
 ) -> None:
     """Show committed records of a topic: keys, values and headers.
 
+    With --follow it waits for a topic that does not exist yet, and goes on while workers are started again.
+
     The worker reads them, so this needs no access to Kafka. With roles it needs operate for the --connector; without
     that option, edit for all connectors.
     """
@@ -76,9 +81,17 @@ def _records(
     connect: "Connect", path: Sequence[str], given: Mapping[str, object], count: int, *, is_endless: bool
 ) -> Iterator[Mapping[str, Any]]:
     """Yield so many records, page by page, and then those that are written later."""
-    query, left = dict(given), count
+    query, left, trouble = dict(given), count, ""
     while True:
-        page = _asked(connect, path, {**query, "limit": left or _MOST})
+        try:
+            page = _asked(connect, path, {**query, "limit": left or _MOST})
+        except (ConfigError, RefusedError) as error:
+            if not is_endless or not (query != given or _is_missing(error)):
+                raise
+            trouble = _warned(error, trouble)
+            time.sleep(_PAUSE_S)
+            continue
+        trouble = ""
         yield from page["records"]
         is_at_end = query["from"] in (_LATEST, page["next"])
         left = 0 if is_at_end else max(0, left - len(page["records"]))
@@ -89,10 +102,19 @@ def _records(
             time.sleep(_PAUSE_S)
 
 
-def _asked(connect: "Connect", path: Sequence[str], query: Mapping[str, object]) -> Any:
-    from fencepost.cli.connect import RefusedError
-    from fencepost.config import ConfigError
+def _is_missing(error: Exception) -> bool:
+    """Say whether the topic does not exist yet."""
+    return isinstance(error, RefusedError) and error.status == 404 and str(error).startswith("There is no topic")
 
+
+def _warned(error: Exception, before: str) -> str:
+    """Say, once, why there are no records now: the topic is not there yet, or the worker is started again."""
+    if str(error) != before:
+        typer.echo(printable(f"-- {error}; trying again"), err=True)
+    return str(error)
+
+
+def _asked(connect: "Connect", path: Sequence[str], query: Mapping[str, object]) -> Any:
     try:
         return connect.get(*path, **query)
     except RefusedError as error:

@@ -12,7 +12,7 @@ from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.record import TopicPartition
 
-_ANSWER_S = 6.0
+_ANSWER_S = 5.0
 
 
 class Admin:
@@ -45,7 +45,7 @@ class Admin:
 def answering_admin(conf: Mapping[str, Any]) -> Admin:
     """Return the requests of a cluster once one of its brokers has answered, which people wait for.
 
-    Raises KafkaUnavailableError after six seconds.
+    Raises KafkaUnavailableError after five seconds.
     """
     first = Admin(conf, timeout_s=_ANSWER_S)
     try:

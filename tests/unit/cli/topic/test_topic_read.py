@@ -84,3 +84,49 @@ def test_a_record_is_printed_without_control_characters() -> None:
     ]
     tombstone = {**record, "key": None, "value": None, "headers": [], "fault": None, "timestamp_ms": None}
     assert list(lines_of(tombstone)) == ["1@7", "  value  (none)"]
+
+
+class Failing:
+    """Workers that fail with these errors, each once, before they answer."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self._errors = list(errors)
+        self._answers = FakeConnect(1)
+        self.access: Any = type("Access", (), {"named": "http://w:1"})
+
+    def get(self, *parts: object, **query: Any) -> Any:
+        if self._errors:
+            raise self._errors.pop(0)
+        return self._answers.get(*parts, **query)
+
+
+def test_a_topic_that_does_not_exist_yet_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    missing = RefusedError(404, "There is no topic t (bootstrap.servers=k:1)")
+    path, given = ("topics", "t", "records"), {"from": "earliest"}
+    found = _records(Failing(missing, missing), path, given, 5, is_endless=True)  # type: ignore[arg-type]
+    assert next(found) == 0
+    assert capsys.readouterr().err.count("There is no topic t") == 1
+    with pytest.raises(RefusedError):
+        next(_records(Failing(missing), path, given, 5, is_endless=False))  # type: ignore[arg-type]
+    other = RefusedError(404, "Connector c not found")
+    with pytest.raises(RefusedError):
+        next(_records(Failing(other), path, given, 5, is_endless=True))  # type: ignore[arg-type]
+
+
+def test_a_worker_that_is_started_again_is_waited_for_once_it_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect: Any = Failing()
+    found = _records(connect, ("topics", "t", "records"), {"from": "latest"}, 1, is_endless=True)
+    assert next(found) == 0
+
+    def later(_: float) -> None:
+        connect._answers.count = 2
+
+    monkeypatch.setattr("time.sleep", later)
+    connect._errors = [ConfigError("no worker answers")]
+    assert next(found) == 1
+    away: Any = Failing(ConfigError("no worker answers"))
+    with pytest.raises(ConfigError):
+        next(_records(away, ("topics", "t", "records"), {"from": "latest"}, 1, is_endless=True))
