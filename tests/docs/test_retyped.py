@@ -42,6 +42,16 @@ _WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog"]
 _WITHIN_S = 240  # for a Spark and a Kafka to start, beside other tests
 
 
+class Seen:
+    """The values in topics so far."""
+
+    def __init__(self, reader: CommittedReader) -> None:
+        self._reader = reader
+
+    def __getitem__(self, topic: str) -> list[str]:
+        return [(one.value or b"").decode() for one in self._reader.seen_of(topic)]
+
+
 class Reader:
     """Somebody who types what pages show."""
 
@@ -125,22 +135,26 @@ class Reader:
                    within_s=_WITHIN_S)  # fmt: skip
 
     @contextmanager
-    def looks(self, *topics: str) -> Iterator[dict[str, list[str]]]:
-        """Run the script of the README; yields what it has printed so far, by topic."""
-        seen: dict[str, list[str]] = {topic: [] for topic in topics}
-        process = subprocess.Popen(
-            [self.python, self.directory / "look.py", *topics], stdout=subprocess.PIPE, text=True
-        )
+    def looks(self, *topics: str) -> Iterator["Seen"]:
+        """Yield what is in topics so far."""
+        with CommittedReader(f"127.0.0.1:{self.kafka_port}", topics) as reader:
+            yield Seen(reader)
+
+    @contextmanager
+    def follows(self, page: Path, beginning: str) -> Iterator[list[str]]:
+        """Run the command of a page that follows a topic; yields the values that it has printed so far."""
+        command = shlex.split(_last_line(self.text(page, "bash", beginning)))
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        values: list[str] = []
 
         def follow() -> None:
             for line in process.stdout or ():
-                topic, _, value = line.rstrip("\n").partition(" ")
-                seen[topic].append(value)
+                values.extend(re.findall("^  value  (.*)$", line))
 
         thread = threading.Thread(target=follow)
         thread.start()
         try:
-            yield seen
+            yield values
         finally:
             process.kill()
             process.wait()
@@ -274,8 +288,7 @@ def _sees_the_table_once(reader: Reader) -> None:
         shown = [line for line in reader.text(JAVA, "", '"item":"tea"').splitlines() if line]
         with reader.looks("shop.public.orders") as seen:
             eventually(lambda: len(seen["shop.public.orders"]) >= 3, within_s=_WITHIN_S)
-            found = [f"shop.public.orders {value}" for value in seen["shop.public.orders"]]
-            assert found == [*shown, shown[0].replace("320", "340")]
+            assert seen["shop.public.orders"] == [*shown, shown[0].replace("320", "340")]
         reader.types(JAVA, "-X DELETE")
         slots = "SELECT active FROM pg_replication_slots"
         eventually(lambda: reader.postgres.sql(slots) == "f\n", within_s=_WITHIN_S)  # type: ignore[union-attr]
@@ -285,7 +298,8 @@ def _sees_the_table_once(reader: Reader) -> None:
 def _readme(reader: Reader) -> None:
     status = reader.types(README, "printf 'one")
     assert '"lines"' in status
-    reader.types(README, "look.py", ("\n" + _last_line(reader.text(README, "bash", "look.py")), ""))
+    with reader.follows(README, "topic read lines") as values:
+        eventually(lambda: values == ["one", "two", "three"], within_s=_WITHIN_S)
     reader.types(README, '{"connector.class": "Counter"}')
     reader.types(README, "first.csv")
     reader.creates(README, '"name": "people",')

@@ -126,7 +126,8 @@ class _User:
         self.port, self.kafka_port = free_port(), free_port()
         self._is_confined = why_not_confined() is None
         kept = {key: os.environ[key] for key in ("PATH", "JAVA_HOME", "LANG") if key in os.environ}
-        self._environment = {**kept, "HOME": str(home), "TMPDIR": str(home)}
+        url = f"http://127.0.0.1:{self.port}"
+        self._environment = {**kept, "HOME": str(home), "TMPDIR": str(home), "FENCEPOST_URL": url}
         kafka = ensure_home(find_java()).directory
         leave = shutil.ignore_patterns("*.jsa", ".*")  # an archive of classes fits one path
         copy = home / ".cache/fencepost" / kafka.relative_to(default_cache())
@@ -159,16 +160,15 @@ class _User:
         self.runs(["bash", "-eo", "pipefail", "-c", self._here(text)])
 
     def reads(self, expected: list[str]) -> None:
-        """Run the README's program until it has shown what is expected."""
-        [text] = [block.text for block in _quick_start("look.py")]
-        program, _, command = self._here(text).rstrip("\n").rpartition("\n")
-        self.runs(["bash", "-c", program])
-        words = [str(self.prefix / "bin/python"), *command.split()[1:]]
+        """Run the README's command until it has shown these values."""
+        [text] = [block.text for block in _quick_start("topic read lines")]
+        words = [str(self.prefix / "bin/fencepost"), *text.split()[1:]]
         with subprocess.Popen(self._command(words), cwd=self.home, env=self._environment, text=True,
                               stdout=subprocess.PIPE) as process:  # fmt: skip
             assert process.stdout is not None
             try:
-                assert [process.stdout.readline() for _ in expected] == [f"lines {value}\n" for value in expected]
+                shown = (line for line in process.stdout if line.startswith("  value  "))
+                assert [next(shown) for _ in expected] == [f"  value  {value}\n" for value in expected]
             finally:
                 process.kill()
 

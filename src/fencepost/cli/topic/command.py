@@ -1,19 +1,14 @@
 """`fencepost topic`, with its options."""
 
 import json
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fencepost.cli.completion import connector_names
-from fencepost.cli.connect import RefusedError
 from fencepost.cli.on_worker import on_worker
 from fencepost.cli.output import Form, Output, Printer
 from fencepost.cli.topic.record import lines_of
-from fencepost.config import ConfigError
-from fencepost.telemetry.plain_line import printable
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
@@ -22,15 +17,15 @@ app = typer.Typer(help="Topics and their records, as the workers read them.", no
 
 _LATEST = "latest"
 _MOST = 500
-_PAUSE_S = 1.0
-_OLD = "these workers do not read topics: they are Kafka Connect's, or of an older version"
 
 
 @app.command("list")
 @on_worker
 def list_topics(connect: "Connect", output: Form = Output.TABLE) -> None:
     """List the topics of the workers' Kafka. With roles this needs edit for all connectors."""
-    found = _asked(connect, ("topics",), {})
+    from fencepost.cli.topic.reading import asked
+
+    found = asked(connect, ("topics",), {})
     printer = Printer(output)
     if printer.is_table:
         printer.table(("TOPIC", "PARTITIONS"), [(one["name"], str(one["partitions"])) for one in found])
@@ -70,54 +65,10 @@ def read(
     The worker reads them, so this needs no access to Kafka. With roles it needs operate for the --connector; without
     that option, edit for all connectors.
     """
+    from fencepost.cli.topic.reading import records
+
     path = ("topics", topic, "records") if connector is None else ("connectors", connector, "topics", topic, "records")
     given: dict[str, object] = {"from": start} | ({} if partition is None else {"partition": partition})
-    for record in _records(connect, path, given, count, is_endless=follow):
+    for record in records(connect, path, given, count, is_endless=follow):
         for line in [json.dumps(record, ensure_ascii=False)] if as_json else lines_of(record):
             typer.echo(line)
-
-
-def _records(
-    connect: "Connect", path: Sequence[str], given: Mapping[str, object], count: int, *, is_endless: bool
-) -> Iterator[Mapping[str, Any]]:
-    """Yield so many records, page by page, and then those that are written later."""
-    query, left, trouble = dict(given), count, ""
-    while True:
-        try:
-            page = _asked(connect, path, {**query, "limit": left or _MOST})
-        except (ConfigError, RefusedError) as error:
-            if not is_endless or not (query != given or _is_missing(error)):
-                raise
-            trouble = _warned(error, trouble)
-            time.sleep(_PAUSE_S)
-            continue
-        trouble = ""
-        yield from page["records"]
-        is_at_end = query["from"] in (_LATEST, page["next"])
-        left = 0 if is_at_end else max(0, left - len(page["records"]))
-        query["from"] = page["next"]
-        if not left and not is_endless:
-            return
-        if is_at_end and not page["records"]:
-            time.sleep(_PAUSE_S)
-
-
-def _is_missing(error: Exception) -> bool:
-    """Say whether the topic does not exist yet."""
-    return isinstance(error, RefusedError) and error.status == 404 and str(error).startswith("There is no topic")
-
-
-def _warned(error: Exception, before: str) -> str:
-    """Say, once, why there are no records now: the topic is not there yet, or the worker is started again."""
-    if str(error) != before:
-        typer.echo(printable(f"-- {error}; trying again"), err=True)
-    return str(error)
-
-
-def _asked(connect: "Connect", path: Sequence[str], query: Mapping[str, object]) -> Any:
-    try:
-        return connect.get(*path, **query)
-    except RefusedError as error:
-        if error.status in (404, 405) and str(error).startswith("HTTP 40"):
-            raise ConfigError(f"{connect.access.named}: {_OLD}") from None
-        raise

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.cli.connect import RefusedError
-from fencepost.cli.topic.command import _records
+from fencepost.cli.topic.reading import records
 from fencepost.cli.topic.record import lines_of
 from fencepost.config import ConfigError
 
@@ -28,7 +28,7 @@ class FakeConnect:
 
 
 def read(connect: Any, start: str, count: int) -> list[Any]:
-    return list(_records(connect, ("topics", "t", "records"), {"from": start}, count, is_endless=False))
+    return list(records(connect, ("topics", "t", "records"), {"from": start}, count, is_endless=False))
 
 
 def test_so_many_records_are_read_in_pages_as_large_as_workers_make_them() -> None:
@@ -51,7 +51,7 @@ def test_what_is_written_later_follows(monkeypatch: pytest.MonkeyPatch) -> None:
         connect.count += 2
 
     monkeypatch.setattr("time.sleep", later)
-    found = _records(connect, ("topics", "t", "records"), {"from": "latest"}, 2, is_endless=True)
+    found = records(connect, ("topics", "t", "records"), {"from": "latest"}, 2, is_endless=True)
     assert [next(found) for _ in range(6)] == [1, 2, 3, 4, 5, 6]
 
 
@@ -106,19 +106,19 @@ def test_a_topic_that_does_not_exist_yet_is_waited_for(
     monkeypatch.setattr("time.sleep", lambda _: None)
     missing = RefusedError(404, "There is no topic t (bootstrap.servers=k:1)")
     path, given = ("topics", "t", "records"), {"from": "earliest"}
-    found = _records(Failing(missing, missing), path, given, 5, is_endless=True)  # type: ignore[arg-type]
+    found = records(Failing(missing, missing), path, given, 5, is_endless=True)  # type: ignore[arg-type]
     assert next(found) == 0
     assert capsys.readouterr().err.count("There is no topic t") == 1
     with pytest.raises(RefusedError):
-        next(_records(Failing(missing), path, given, 5, is_endless=False))  # type: ignore[arg-type]
+        next(records(Failing(missing), path, given, 5, is_endless=False))  # type: ignore[arg-type]
     other = RefusedError(404, "Connector c not found")
     with pytest.raises(RefusedError):
-        next(_records(Failing(other), path, given, 5, is_endless=True))  # type: ignore[arg-type]
+        next(records(Failing(other), path, given, 5, is_endless=True))  # type: ignore[arg-type]
 
 
 def test_a_worker_that_is_started_again_is_waited_for_once_it_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     connect: Any = Failing()
-    found = _records(connect, ("topics", "t", "records"), {"from": "latest"}, 1, is_endless=True)
+    found = records(connect, ("topics", "t", "records"), {"from": "latest"}, 1, is_endless=True)
     assert next(found) == 0
 
     def later(_: float) -> None:
@@ -129,4 +129,4 @@ def test_a_worker_that_is_started_again_is_waited_for_once_it_has_answered(monke
     assert next(found) == 1
     away: Any = Failing(ConfigError("no worker answers"))
     with pytest.raises(ConfigError):
-        next(_records(away, ("topics", "t", "records"), {"from": "latest"}, 1, is_endless=True))
+        next(records(away, ("topics", "t", "records"), {"from": "latest"}, 1, is_endless=True))
