@@ -27,6 +27,7 @@ PAGES = [
     *(("connectors", "orders-to-file", page) for page in ("config", "edit", "offsets", "logs", "dead-letters")),
     ("connectors", "payments", "offsets"),
     (*PICKY, "dead-letters"),
+    (*PICKY, "topics", "orders-picky"),
     ("connectors", "absent"),
 ]
 NAMED = ("button", "link", "textbox", "searchbox", "combobox", "checkbox", "image", "region", "navigation")
@@ -59,6 +60,20 @@ def test_the_list_shows_connectors_and_refreshes_itself(browser: Browser, scene:
         browser.see(text)
     browser.see(" /s", within_s=90)  # of a rate, which is known after a while
     browser.see("stopped", ".tally")
+
+
+def test_a_topic_leads_to_its_first_and_last_records(browser: Browser) -> None:
+    browser.open(*ORDERS)
+    eventually(lambda: browser.driver.find_elements(By.LINK_TEXT, "orders"), within_s=60)[0].click()
+    browser.see("Last records")
+    browser.see("First records")
+    assert len(browser.driver.find_elements(By.CSS_SELECTOR, "main tbody tr")) == 20
+    browser.open("lineage")
+    assert [link.get_attribute("href") for link in browser.driver.find_elements(By.LINK_TEXT, "orders-picky")][:1]
+    browser.be("vera", "of vera")
+    browser.open(*ORDERS)
+    browser.see("orders", ".chips")
+    assert browser.driver.find_elements(By.LINK_TEXT, "orders") == []
 
 
 def test_names_and_traces_are_text(browser: Browser) -> None:

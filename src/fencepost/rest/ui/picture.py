@@ -19,17 +19,26 @@ Node = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A connector, what it reads and what it writes; `state` is empty if it is not known."""
+    """A connector, what it reads and what it writes; `state` is empty if it is not known.
+
+    `is_open`: the caller may see the records of its topics.
+    """
 
     name: str
     kind: str
     reads: Sequence[Node]
     writes: Sequence[Node]
     state: str = ""
+    is_open: bool = False
 
     @property
     def node(self) -> Node:
         return ("connector", self.name)
+
+    def href(self, end: Node) -> str:
+        """Return the page of a topic's records; empty for what has none: patterns, topics of other clusters."""
+        is_here = self.is_open and end[0] == "topic" and ": " not in end[1]
+        return path_of("ui", "connectors", self.name, "topics", end[1]) if is_here else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,7 @@ class Box:
     y: int
     width: int
     state: str = ""
+    href: str = ""
     height: int = _BOX_HEIGHT
 
     @property
@@ -53,17 +63,14 @@ class Box:
 
     @property
     def lines(self) -> Sequence[str]:
-        most, found, rest = int((self.width - 20) / _LETTER), [], self.name
+        found: list[str] = []
+        most, rest = int((self.width - 20) / _LETTER), self.name
         while len(rest) > most and len(found) < _MOST_LINES - 1:
             cut = (rest.rfind(" ", 1, most) if " " in rest[:most] else max(rest.rfind(c, 1, most) for c in "-_./:")) + 1
             line = rest[: cut if cut > most // 3 else most]
             found.append(line.strip())
             rest = rest[len(line) :]
         return [*found, rest if len(rest) <= most else f"{rest[: most // 2]}…{rest[most // 2 - most + 1 :]}"]
-
-    @property
-    def href(self) -> str:
-        return path_of("ui", "connectors", self.name) if self.what == "connector" else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +95,19 @@ def picture(flows: Sequence[Flow]) -> Picture | None:
         return None
     columns = _columns(nodes, edges)
     states = {flow.node: flow.state for flow in flows}
+    pages = {end: page for flow in flows for end in (*flow.reads, *flow.writes) if (page := flow.href(end))}
+    pages |= {flow.node: path_of("ui", "connectors", flow.name) for flow in flows}
     free = WIDTH - 2 * _EDGE - (len(columns) - 1) * _GAP
     box_width = min(_MOST_BOX, max(_LEAST_BOX, free // len(columns)))
     boxes = {
-        node: Box(node, _EDGE + across * (box_width + _GAP), _EDGE + down * _DOWN, box_width, states.get(node, ""))
+        node: Box(
+            node,
+            _EDGE + across * (box_width + _GAP),
+            _EDGE + down * _DOWN,
+            box_width,
+            states.get(node, ""),
+            pages.get(node, ""),
+        )
         for across, column in enumerate(columns)
         for down, node in enumerate(column)
     }

@@ -66,3 +66,14 @@ def test_neighbours_share_a_topic() -> None:
     assert around([ORDERS, JOIN, FILES, ALONE], "orders") == [ORDERS, JOIN]
     assert around([ORDERS], "absent") == []
     assert picture([]) is None
+
+
+def test_box_of_a_topic_leads_to_its_records_if_the_caller_may_see_them() -> None:
+    elsewhere = topic("target: orders")
+    drawn = picture(
+        [Flow("a", "stream", [topic("1")], [topic("2"), elsewhere], is_open=True), Flow("b", "sink", [topic("3")], [])]
+    )
+    assert drawn is not None
+    hrefs = {box.name: box.href for box in drawn.boxes if box.what == "topic"}
+    here = "/ui/connectors/a/topics"
+    assert hrefs == {"1": f"{here}/1", "2": f"{here}/2", "target: orders": "", "3": ""}

@@ -1,6 +1,7 @@
 """`/ui/lineage`: what connectors read and write, as a picture and as a table."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +19,8 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 async def show_lineage(visit: Visiting) -> Response:
     """Show all connectors; with `of`, one and those that share topics with it."""
     states = await visit.maybe_get("/connectors", expand=["status", "figures"]) or {}
-    flows = flows_of(await visit.maybe_get("/lineage") or (), states)
+    found = flows_of(await visit.maybe_get("/lineage") or (), states)
+    flows = [replace(flow, is_open=visit.may("operate", flow.name)) for flow in found]
     of = visit.request.query_params.get("of", "")
     shown = around(flows, of) if of else flows
     return visit.page("lineage.html", title="Lineage", place="lineage", flows=shown, picture=picture(shown), of=of)
