@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import FatalError, RecordError, RetriableError
+from fencepost.api import FatalError, RecordError, RetriableError, Schema
 from fencepost.cluster.errors import BadRequestError, NotFoundError
 from fencepost.cluster.topic_records import RecordQuery
 from fencepost.config.worker import WorkerConfig
 from fencepost.converter.number import LongConverter
+from fencepost.converter.registry.avro.converter import AvroConverter
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.browse import TopicRecord
+from fencepost.record.schema import INT32
 from fencepost.worker.operation.connector.shown_record import RecordView
 from fencepost.worker.operation.connector.topic_records import TopicRecords
 from fencepost.worker.settings import WorkerSettings
+from support.memory_registry import MemoryRegistry, with_registry
 from support.settings import SETTINGS
 
 _LONG = "org.apache.kafka.connect.converters.LongConverter"
@@ -50,6 +53,23 @@ def test_values_are_shown_as_their_converter_reads_them() -> None:
     shown = view.shown(TopicRecord(0, 1, 2, b'{"a": 1}', struct.pack(">q", 17), (("h", b"x"),)))
     assert [one and one.text for one in (shown.key, shown.value, shown.headers[0].value)] == ['{"a": 1}', "17", "x"]
     assert shown.fault is None
+
+
+def test_avro_is_shown_as_json() -> None:
+    registry = MemoryRegistry()
+    avro = with_registry(AvroConverter, registry)
+    view = RecordView(
+        "t",
+        {
+            "value.converter": "io.confluent.connect.avro.AvroConverter",
+            "value.converter.schema.registry.url": "http://r:1",
+        },
+    )
+    assert type(view._converters["value"]) is AvroConverter
+    view._converters["value"] = avro
+    data = avro.from_connect_data("t", Schema.struct({"n": INT32}, name="shop.N"), {"n": 7})
+    shown = view.shown(TopicRecord(0, 1, 2, None, data))
+    assert (shown.value and shown.value.text, shown.fault) == ('{"n":7}', None)
 
 
 def test_bytes_that_a_converter_cannot_read_are_shown_with_the_reason() -> None:
