@@ -187,3 +187,10 @@ def test_pages_show_that_a_task_retries_and_how_often_records_arrive(
         assert "at least once" in shown
     assert "stream · at least once · FileStreamSource" in listed
     assert "it is off; add the line" in one
+
+
+def test_page_that_asks_before_a_deletion_says_what_stays(worker: FakeWorker, client: TestClient) -> None:
+    postgres = "io.debezium.connector.postgresql.PostgresConnector"
+    worker.connectors["cdc"] = FakeConnector({"connector.class": postgres, "slot.name": "orders_cdc"})
+    assert "pg_drop_replication_slot" in client.get("/ui/connectors/cdc/delete").text
+    assert "slot" not in client.get("/ui/connectors/file/delete").text
