@@ -72,8 +72,8 @@ def _letter(name: str, topic: str, shown: Mapping[str, Any]) -> DeadLetter:
         STACKTRACE: error["stacktrace"],
     }
     partition, _, offset = shown["letter"].removeprefix(f"{topic}-").partition("@")
-    data = (_bytes(content[part]) for part in ("key", "value"))
-    record = TopicRecord(int(partition), int(offset), shown["timestamp_ms"], *data)
+    key, value = _bytes(content["key"]), _bytes(content["value"])
+    record = TopicRecord(int(partition), int(offset), shown["timestamp_ms"], key, value)
     return DeadLetter(topic, record, {k: v for k, v in facts.items() if v is not None}, origin["timestamp_ms"])
 
 
