@@ -33,7 +33,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "strimzi-scram-tls": (JKS,),
     "cloudera-kerberos": ("sasl.jaas.config",),
     "confluent-platform-rbac": ("listeners.https.ssl.keystore.location", "sasl.jaas.config", JKS),
-    "docker-old": ("offset.flush.interval.ms", JKS),
+    "docker-old": ("offset.flush.interval.ms", JKS, "sasl.mechanism"),
 }
 _EXTENSION = "rest.extension.classes"
 
