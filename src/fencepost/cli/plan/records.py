@@ -55,7 +55,9 @@ def polled(connector: type[Any], config: Mapping[str, str], count: int) -> list[
             raise failures[0]
         raise FatalError(f"{connector.__name__} failed: {hide(reason(failures[0]))}") from None
     if thread.is_alive():
-        raise FatalError(f"{connector.__name__} has not polled {count} records within {_LONGEST_S:g} s")
+        raise FatalError(
+            f"{connector.__name__} did not poll {count} record{'' if count == 1 else 's'} within {_LONGEST_S:g} s"
+        )
     return found
 
 

@@ -9,7 +9,7 @@ from urllib.request import url2pathname
 
 from fencepost.config.version import in_order
 from fencepost.java.install.error import InstallError
-from fencepost.java.install.origin import Coordinates, HubPlugin, Origin
+from fencepost.java.install.origin import Coordinates, HubPlugin, Origin, is_safe
 
 CENTRAL = "https://repo1.maven.org/maven2"
 _HUB = "https://api.hub.confluent.io/api/plugins"
@@ -50,6 +50,11 @@ def _read(url: str, content: Callable[[Any], Any], wanted: Coordinates | HubPlug
             return Path(url2pathname(url.removeprefix("file:").replace("///", "/", 1))).read_text()
         answer = httpx.get(url, follow_redirects=True, timeout=_TIMEOUT_S)
         answer.raise_for_status()
+        if not all(is_safe(str(each.url)) for each in (*answer.history, answer)):
+            raise InstallError(
+                f"{wanted} has no version, and {url} is redirected to plain http, where anybody can replace what names "
+                f"the newest: write {wanted}:VERSION"
+            )
         return content(answer)
     except (OSError, httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
         status = getattr(getattr(error, "response", None), "status_code", None)

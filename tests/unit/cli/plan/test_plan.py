@@ -184,6 +184,6 @@ def test_a_source_that_waits_too_long_is_given_up(monkeypatch: pytest.MonkeyPatc
         task = Stuck
 
     monkeypatch.setattr("fencepost.cli.plan.records._LONGEST_S", 0.05)
-    with pytest.raises(FatalError, match="StuckConnector has not polled 1 records within"):
+    with pytest.raises(FatalError, match="StuckConnector did not poll 1 record within"):
         polled(StuckConnector, {}, 1)
     gate.set()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from fencepost.java.install import newest
@@ -49,6 +50,17 @@ def test_newest_release_is_taken_from_a_directory(tmp_path: Path) -> None:
 
 def test_newest_release_is_taken_from_the_hub(url: str) -> None:
     assert with_version(HubPlugin("acme", "prices", sha256="a")) == HubPlugin("acme", "prices", "2.1", "a")
+
+
+def test_newest_release_is_not_taken_over_plain_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    def redirected(url: str, **_: object) -> httpx.Response:
+        found = httpx.Response(200, text=metadata("1.0"), request=httpx.Request("GET", "http://repo.example/m"))
+        found.history = [httpx.Response(302, request=httpx.Request("GET", url))]
+        return found
+
+    monkeypatch.setattr(httpx, "get", redirected)
+    with pytest.raises(InstallError, match=r"is redirected to plain http, .* write org.example:prices:VERSION"):
+        with_version(PRICES)
 
 
 @pytest.mark.parametrize("origin", [Coordinates("g", "a", "1"), HubPlugin("o", "n", "1"), Archive("/a.zip")])
