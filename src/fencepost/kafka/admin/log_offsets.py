@@ -1,6 +1,6 @@
 """The offsets at which the logs of partitions start and end, and the deletion of records from their start."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -65,6 +65,19 @@ class LogOffsets:
             return found
 
         return self._requests.ask_repeatedly(doing, ask)
+
+    def without_leader(self, topic_partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Return those of the partitions that have no leader, as two brokers know them."""
+        if not topic_partitions:
+            return set()
+        topics = {topic for topic, _ in topic_partitions}
+
+        def ask() -> set[TopicPartition]:
+            found = self._client.metadata(topics, is_sure=True).topics
+            led = {(each.name, of.partition_index) for each in found for of in each.partitions if of.leader_id >= 0}
+            return {place for place in topic_partitions if place not in led}
+
+        return self._requests.ask_repeatedly(f"asking for leaders of topic {min(topics)}", ask)
 
     def delete_before(self, offsets: Mapping[Place, int]) -> dict[Place, int | Exception]:
         """Delete the records before an offset in each partition. Returns each log's new start offset, or the error.

@@ -1,12 +1,14 @@
 """Fetches the records of a group's member with its librdkafka client, record by record."""
 
 import logging
+import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.assignment import AssignedPartitions, Fetcher
 from fencepost.kafka.read.consumer import is_passing, place_of
 from fencepost.kafka.read.cut_logs import look_at
@@ -15,24 +17,31 @@ from fencepost.kafka.read.start_positions import nowhere_to_begin
 from fencepost.kafka.value.fetched import Fetched, is_plain, last_epochs
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_gap import LogPosition
-from fencepost.record import TopicPartition
+from fencepost.record import TopicPartition, place_names
 
 log = logging.getLogger(__name__)
 
 _CHUNK = 500
+_LOOK_EVERY_S = 2.0
 
 
 class ClientFetcher(Fetcher):
-    """The client starts to fetch partitions when it takes them over."""
+    """The client starts to fetch partitions when it takes them over.
+
+    Those that are `away` wait, paused, for a leader that says whether their logs were cut.
+    """
 
     def __init__(self, assignment: AssignedPartitions) -> None:
         self._assignment = assignment
         self._client = assignment.client
         self._topic_ids: dict[TopicPartition, str] = {}  # as of the assignment of each
         self._read_again = read_again_by(self._client.conf)
+        self.away: set[TopicPartition] = set()
+        self._look_s = 0.0
 
     def chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
         """Yield fetched records in chunks, which become columns while their messages are in the processor's cache."""
+        self._maybe_look_again()
         try:
             first = self._client.consumer.poll(timeout_s)
             chunk = [] if first is None else [first, *self._more(min(most, _CHUNK) - 1)]
@@ -92,6 +101,7 @@ class ClientFetcher(Fetcher):
     ) -> Mapping[TopicPartition, int]:
         looked, starts = look_at(self._client.conf, places, committed), self._assignment.starts
         starts.known.is_by_client = True
+        self.away = (self.away - set(places)).union(looked.away)
         self._topic_ids.update((place, looked.topic_ids.get(place.topic, "")) for place in places)
         starts.known.move({p: LogPosition(at.read_to, at.topic_id, at.epoch) for p, at in looked.known.items()})
         starts.known.read_past({p: at.offset for p, at in looked.known.items()})
@@ -101,6 +111,34 @@ class ClientFetcher(Fetcher):
                 starts.known.forget([place])
                 self._report_cut(place, at.offset, cut_at)
         return looked.starts
+
+    def begin(self, begins: Mapping[TopicPartition, int]) -> None:
+        self.resume(begins)  # a partition that was paused when it was revoked is still paused
+        if held := self.away.intersection(begins):
+            self._client.pause(held)
+            log.warning(
+                "group %s does not read %s yet: there is no leader that could say whether the log was cut",
+                self._client.group, place_names(held),
+            )  # fmt: skip
+
+    def let_go(self, places: Collection[TopicPartition]) -> None:
+        self.away.difference_update(places)
+
+    def _maybe_look_again(self) -> None:
+        """Begin to fetch partitions that were `away` and have a leader now."""
+        if not self.away or time.monotonic() < self._look_s:
+            return
+        self._look_s = time.monotonic() + _LOOK_EVERY_S
+        waiting, assignment = list(self.away), self._assignment
+        try:
+            cut = self.starts(waiting, [assignment.starts.committed[place] for place in waiting])
+        except KafkaUnavailableError as error:
+            log.info("group %s asks for %s again: %s", self._client.group, place_names(waiting), error)
+            return
+        cut = {place: at for place, at in cut.items() if at < assignment.begins[place]}
+        assignment.begins.update(cut)
+        self.seek(cut)
+        self.resume([place for place in waiting if place not in assignment.paused])
 
     def _report_cut(self, place: TopicPartition, at: int, cut_at: int) -> None:
         """Log that records are lost. Raises KafkaRequestError if no other position may be chosen."""
@@ -118,7 +156,7 @@ class ClientFetcher(Fetcher):
         self._client.pause(places)
 
     def resume(self, places: Collection[TopicPartition]) -> None:
-        self._client.consumer.resume([ClientPartition(*place) for place in places])
+        self._client.consumer.resume([ClientPartition(*place) for place in places if place not in self.away])
 
     def known_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         ends = {}

@@ -28,12 +28,13 @@ _LOOK_EVERY_S = 1.0
 class Looked(NamedTuple):
     """What brokers say: the ids of topics, the committed offsets whose logs are still the same, where others were cut.
 
-    `starts`: where to read on, if that is not the committed offset.
+    `starts`: where to read on, if that is not the committed offset. `away`: partitions without a leader that could say.
     """
 
     topic_ids: Mapping[str, str]
     known: Mapping[TopicPartition, ReadLog]
     starts: Mapping[TopicPartition, int]
+    away: Collection[TopicPartition] = ()
 
 
 def look_at(conf: Mapping[str, Any], places: Collection[TopicPartition], committed: Collection[GroupOffset]) -> Looked:
@@ -46,7 +47,9 @@ def look_at(conf: Mapping[str, Any], places: Collection[TopicPartition], committ
             ids = {name: found.id for name, found in admin.topics.get_all({place.topic for place in places}).items()}
             read = {TopicPartition(each.topic, each.partition): assigned_log(each) for each in committed}
             known = {place: each for place, each in read.items() if each and each.topic_id == ids.get(place.topic)}
-            return Looked(ids, known, _starts(admin, known))
+            away = admin.offsets.without_leader(known)
+            led = {place: each for place, each in known.items() if place not in away}
+            return Looked(ids, known, _starts(admin, led), away)
     except KafkaRequestError as error:
         if error.code != KafkaError._INVALID_ARG:
             raise

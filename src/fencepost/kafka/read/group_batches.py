@@ -237,13 +237,18 @@ class BatchFetcher(Fetcher):
     def starts(
         self, places: Collection[TopicPartition], committed: Collection[GroupOffset]
     ) -> Mapping[TopicPartition, int]:
-        """Compare offsets that were committed while a client fetched. A reader fetches with the epochs of others."""
+        """Compare offsets that were committed while a client fetched. A reader fetches with the epochs of others.
+
+        It does so, too, after the last records of partitions that have no leader yet.
+        """
         if len(self._assignment.begins) + len(places) > _MOST_PARTITIONS:
             return self._by_client.starts(places, committed)
         known = [each for each in committed if not committed_position(each).topic_id and assigned_log(each)]
         starts = self._by_client.starts([TopicPartition(*each[:2]) for each in known], known) if known else {}
         self._assignment.starts.known.is_by_client = False
-        return starts
+        away, self._by_client.away = self._by_client.away, set()
+        ends = {TopicPartition(*each[:2]): assigned_log(each) for each in known}
+        return {**starts, **{place: end.read_to for place, end in ends.items() if end and place in away}}
 
     def begin(self, begins: Mapping[TopicPartition, int]) -> None:
         if len(self._assignment.begins) > _MOST_PARTITIONS:
@@ -279,6 +284,3 @@ class _ClientAfterBatches(ClientFetcher):
         """Go on with the ids of the topics that were read."""
         self._topic_ids.update((place, at.topic_id) for place, at in positions.items())
         self._assignment.starts.known.is_by_client = True
-
-    def begin(self, begins: Mapping[TopicPartition, int]) -> None:
-        self.resume(begins)  # a partition that was paused when it was revoked is still paused

@@ -8,11 +8,13 @@ import pytest
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaRequestError
-from fencepost.kafka.read import cut_logs
+from fencepost.kafka.read import client_fetcher, cut_logs
 from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.cut_logs import look_at
+from fencepost.kafka.read.group_batches import BatchFetcher
 from fencepost.kafka.read.known_positions import KnownPositions
 from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition
 
 PLACE = TopicPartition("t", 0)
@@ -25,6 +27,7 @@ class Admin:
 
     topic_id = ID
     begin = 0
+    is_led = True
 
     def __init__(self, *ends: int | None) -> None:
         self._ends = list(ends)
@@ -36,6 +39,9 @@ class Admin:
         self.asked += epochs.values()
         end = self._ends.pop(0) if len(self._ends) > 1 else self._ends[0]
         return {} if end is None else dict.fromkeys(epochs, end)
+
+    def without_leader(self, places: Iterable[Any]) -> set[Any]:
+        return set() if self.is_led else set(places)
 
     def starts(self, places: Iterable[Any]) -> dict[Any, int]:
         return dict.fromkeys(places, self.begin)
@@ -121,8 +127,18 @@ class Assignment:
     """Of a member of a group."""
 
     def __init__(self, resets_to: str = "earliest") -> None:
-        self.client = SimpleNamespace(conf={}, group="g", error=None)
-        self.starts = SimpleNamespace(known=KnownPositions(), resets_of=lambda _: resets_to)
+        self.begins: dict[TopicPartition, int] = {}
+        self.paused: frozenset[TopicPartition] = frozenset()
+        self.calls: list[tuple[str, Any]] = []  # to the client
+
+        def call(name: str) -> Callable[..., None]:
+            return lambda what: self.calls.append((name, dict(what) if isinstance(what, dict) else len(list(what))))
+
+        consumer = SimpleNamespace(resume=call("resume"), poll=lambda _: None)
+        self.client = SimpleNamespace(
+            conf={}, group="g", error=None, consumer=consumer, pause=call("pause"), seek=call("seek")
+        )
+        self.starts = SimpleNamespace(known=KnownPositions(), resets_of=lambda _: resets_to, committed={})
 
 
 def test_a_cut_is_logged_as_an_error(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -147,3 +163,51 @@ def test_a_log_that_was_not_cut_keeps_its_leader_epoch(monkeypatch: pytest.Monke
     assignment: Any = Assignment()
     ClientFetcher(assignment).starts([PLACE], [committed(read_to=990)])
     assert assignment.starts.known.to_commit(PLACE, 1000) == committed(read_to=990)
+
+
+@pytest.mark.parametrize(("end", "goes_to"), [(1200, {}), (900, {PLACE: 900})])
+def test_a_partition_without_a_leader_is_not_read_until_one_says_whether_the_log_was_cut(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, end: int, goes_to: dict[TopicPartition, int]
+) -> None:
+    """The others of the member are read meanwhile."""
+    admin, assignment = Admin(end), Assignment()
+    admin.is_led = False
+    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    monkeypatch.setattr(client_fetcher, "_LOOK_EVERY_S", 0.0)
+    assignment.starts.committed = {PLACE: committed()}
+    assignment.begins = {PLACE: 1000}
+    fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
+    assert fetcher.starts([PLACE], [committed()]) == {}
+    fetcher.begin({PLACE: 1000})
+    assert assignment.calls[-1] == ("pause", 1)
+    assert "does not read t-0 yet" in caplog.text
+    for _ in range(2):
+        fetcher.resume([PLACE])  # as after a pause of the task
+        assert list(fetcher.chunks(0.0, 1)) == []
+    assert ("resume", 1) not in assignment.calls
+    admin.is_led = True
+    assert list(fetcher.chunks(0.0, 1)) == []
+    assert assignment.calls[-2:] == [("seek", goes_to), ("resume", 1)]
+    assert assignment.begins == {PLACE: 1000} | goes_to
+
+
+def test_a_partition_that_comes_back_with_a_leader_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client keeps it paused while another member has it."""
+    admin, assignment = Admin(1200), Assignment()
+    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
+    for admin.is_led, last in ((False, "pause"), (True, "resume")):
+        fetcher.starts([PLACE], [committed()])
+        fetcher.begin({PLACE: 1000})
+        assert assignment.calls[-1] == (last, 1)
+        fetcher.let_go([PLACE])
+
+
+def test_a_reader_of_whole_batches_compares_by_itself_where_there_is_no_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin, assignment = Admin(900), Assignment()
+    admin.is_led = False
+    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    fetcher = BatchFetcher(assignment, SimpleNamespace())  # type: ignore[arg-type]
+    assert fetcher.starts([PLACE], [committed(read_to=990)]) == {PLACE: 990}
+    assert assignment.starts.known.at(PLACE, 990) == LogPosition(990, ID, 5)
+    assert not assignment.starts.known.is_by_client

@@ -75,6 +75,16 @@ def test_end_of_leader_epochs_is_that_of_the_newest_leaders_log(
     admin.close()
 
 
+@pytest.mark.parametrize(("leader", "away"), [(2, set()), (-1, {PLACE})])
+def test_partitions_without_a_leader_are_those_of_which_the_newest_metadata_say_so(
+    brokers: FakedBrokers, leader: int, away: set[TopicPartition]
+) -> None:
+    for node in (2, 3):
+        brokers.brokers[node].leader = leader
+    with closing(Admin({"bootstrap.servers": brokers.servers()}, timeout_s=5)) as admin:
+        assert admin.offsets.without_leader([PLACE]) == away
+
+
 def test_leader_epochs_of_brokers_that_do_not_support_the_question_are_left_out(
     brokers: FakedBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
