@@ -58,7 +58,7 @@ class Fetcher(ABC):
     def starts(
         self, places: Collection[TopicPartition], committed: Collection[GroupOffset]
     ) -> Mapping[TopicPartition, int]:
-        """Return where to start in partitions whose logs were cut below the group's offsets while it did not read.
+        """Return where logs were cut below the group's offsets while it did not read: to start there, or before.
 
         Called with partitions that the group has just assigned. Raises KafkaRequestError, or that brokers are away.
         """
@@ -146,12 +146,13 @@ class AssignedPartitions:
             places = [TopicPartition(p.topic, p.partition) for p in partitions]
             self.membership = self.client.membership()
             stored = self.stored(places)
-            stored |= self.fetcher.starts(places, [self.starts.committed[place] for place in stored])
+            cut = self.fetcher.starts(places, [self.starts.committed[place] for place in stored])
             fresh = frozenset(places) - stored.keys()
             positions = stored | {place: self.starts.reset(place) for place in sorted(fresh)}
             begins, assignee = dict(positions), self._assignee
             if assignee is not None:
                 begins.update(assignee.assigned(positions, fresh))
+            begins.update((place, min(offset, begins[place])) for place, offset in cut.items())
             self.begins.update(begins)
             self.client.assign([ClientPartition(*place, begins[place]) for place in places])
             self.fetcher.begin({place: begins[place] for place in places})

@@ -106,8 +106,8 @@ class SinkCommits:
 
     def commit(self, flushed: FlushedOffsets, input_: SinkInput, *, is_last: bool) -> None:
         """Commit what may be committed and is not stored yet."""
-        stored = self.positions.stored
-        due = {place: offset for place, offset in flushed.allowed.items() if stored.get(place) != offset}
+        stored, other = self.positions.stored, self.positions.other
+        due = {p: offset for p, offset in flushed.allowed.items() if stored.get(p) != offset or p in other}
         if not due:
             self.run.counters.errors.retried.passed(_COMMIT)
         if not due or not self.are_dead_letters_safe(is_last=is_last):
@@ -124,6 +124,7 @@ class SinkCommits:
         self.run.committed(time.monotonic())
         self.run.counters.errors.retried.passed(_COMMIT)
         stored.update(committed)
+        other.difference_update(committed)
         # Not for partitions that the task rewinds: it takes records again there that are not safe.
         self.positions.safe.update((p, offset) for p, offset in committed.items() if p not in flushed.rewinds)
 

@@ -15,6 +15,7 @@ class SinkPositions:
     safe: dict[TopicPartition, int] = field(default_factory=dict)  # from where records are put again if a flush fails
     stored: dict[TopicPartition, int] = field(default_factory=dict)  # in the group; without partitions that have none
     fresh: dict[TopicPartition, int] = field(default_factory=dict)  # ends where the group begins, not committed yet
+    other: set[TopicPartition] = field(default_factory=set)  # where what is `stored` is of another log
 
     @property
     def uncommitted(self) -> int:
@@ -32,6 +33,12 @@ class SinkPositions:
         self.taken.update(offsets)
         self.safe.update(offsets)
 
+    def begin_below(self, firsts: Offsets) -> None:
+        """Record that records come from before what is safe: their log was cut, or their topic created again."""
+        below = {place: offset for place, offset in firsts.items() if offset < self.safe.get(place, offset)}
+        self.safe.update(below)
+        self.other.update(below)
+
     def take(self, covered: Offsets) -> None:
         """Count records below these offsets as taken, unless their partition was revoked meanwhile."""
         self.taken.update((place, offset) for place, offset in covered.items() if place in self.taken)
@@ -41,6 +48,7 @@ class SinkPositions:
         self.take({place: end for place, end in ends.items() if end > self.taken.get(place, end)})
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
+        self.other.difference_update(partitions)
         for place in partitions:
             for offsets in (self.taken, self.safe, self.stored, self.fresh):
                 offsets.pop(place, None)

@@ -70,6 +70,7 @@ class Puts:
 
     def _taken(self, fetched: Fetched) -> Offsets:
         covered = fetched.next_offsets()
+        self.positions.begin_below(fetched.first_offsets())
         with self.run.tracing.step("convert"):
             batch = self.processor.process(fetched)
         started = time.monotonic()

@@ -189,6 +189,20 @@ def test_an_offset_is_not_committed_when_the_flush_fails_and_its_records_are_rea
     assert it.counters.commit_failures == 1
 
 
+def test_records_of_a_log_that_was_cut_are_read_again_when_the_flush_fails(it: Stage) -> None:
+    """They are below what is safe of the other log, and of one whose topic was created again."""
+    it.group.positions = {A: 9}
+    it.then(it.assigned(a=9), it.records((A, 3), (A, 4)), it.commits())
+    it.task.fails["flush"] = [OSError("disk full")]
+    assert ("seek", {A: 3}) in it.run()
+
+
+def test_an_offset_is_committed_that_another_log_had_too(it: Stage) -> None:
+    """As of a topic that was created again, and has as many records as before."""
+    it.then(it.assigned(a=2), it.records((A, 0), (A, 1)), it.commits(), it.commits())
+    assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {A: 2})]
+
+
 def test_what_a_task_has_committed_by_itself_is_not_read_again_when_a_flush_fails(it: Stage) -> None:
     """As a task with transactions of its own does."""
 

@@ -1,0 +1,56 @@
+"""Where the partitions that a member is assigned begin."""
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fencepost.kafka.read.assignment import AssignedPartitions
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.record import TopicPartition
+
+PLACE = TopicPartition("t", 0)
+Offsets = Mapping[TopicPartition, int]
+
+
+class Assignee:
+    """Begins at `wanted`, if that is given. Notes the offsets that it gets."""
+
+    def __init__(self, wanted: int | None) -> None:
+        self._wanted = {} if wanted is None else {PLACE: wanted}
+        self.got: list[Offsets] = []
+
+    def assigned(self, positions: Offsets, fresh: Collection[TopicPartition]) -> Offsets:
+        self.got.append(dict(positions))
+        return self._wanted
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None: ...
+
+    def lost(self, partitions: Collection[TopicPartition]) -> None: ...
+
+
+def begun(assignee: Assignee, cut_at: int) -> list[Offsets]:
+    """Return where a fetcher begins that finds a log cut below the group's offset of 1000."""
+    begins: list[Offsets] = []
+    client = SimpleNamespace(
+        errors_kept=nullcontext, is_leaving=False, membership=lambda: None, assign=lambda placed: None
+    )
+    starts: Any = SimpleNamespace(
+        stored=lambda *_: {PLACE: 1000}, committed={PLACE: GroupOffset(*PLACE, 1000)}, reset=lambda _: 0
+    )
+    fetcher = SimpleNamespace(starts=lambda *_: {PLACE: cut_at}, begin=begins.append)
+    make: Callable[..., Any] = lambda _: fetcher  # noqa: E731
+    assignment = AssignedPartitions(client, starts, assignee, make)  # type: ignore[arg-type]
+    assignment.take(None, [SimpleNamespace(topic="t", partition=0)])
+    assert assignment.begins == begins[0]
+    return begins
+
+
+@pytest.mark.parametrize(("wanted", "begin"), [(None, 700), (1000, 700), (500, 500)])
+def test_a_log_that_was_cut_is_read_from_there_or_from_before(wanted: int | None, begin: int) -> None:
+    """The assignee gets the group's offsets: others in the group are those that a task has committed by itself."""
+    assignee = Assignee(wanted)
+    assert begun(assignee, 700) == [{PLACE: begin}]
+    assert assignee.got == [{PLACE: 1000}]
