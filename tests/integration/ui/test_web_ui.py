@@ -291,6 +291,9 @@ def test_the_guide_can_be_searched_on_a_worker_and_without_one(browser: Browser,
 @pytest.mark.skipif("FENCEPOST_SCREENSHOTS" not in os.environ, reason="makes the pictures of docs/how-to/web-ui.md")
 def test_pictures_of_the_pages(browser: Browser, scene: Scene) -> None:
     directory = Path(os.environ["FENCEPOST_SCREENSHOTS"])
+    archive = {"connector.class": "FileStreamSink", "topics": "orders", "file": "/absent/archive/orders.txt"}
+    assert scene.worker.create("orders-archive", archive).status_code == 201
+    scene.worker.wait_for_tasks("orders-archive", "FAILED")
     browser.be("sam", "of sam")
     browser.open("connectors", "orders-to-file")
     browser.see("4 min ago", within_s=400)  # of plots that show more than a beginning
@@ -299,21 +302,23 @@ def test_pictures_of_the_pages(browser: Browser, scene: Scene) -> None:
         browser.open(*page)
         browser.see(" /s", within_s=90)
         browser.picture(directory / f"web-ui-{name}.png")
-    browser.be("ada", "of ada")
-    for name, page in {"new": ("new",), "logs": ("connectors", "clicks", "logs"), "workers": ("workers",)}.items():
+    shown = {
+        "new": ("new",),
+        "logs": ("connectors", "orders-archive", "logs"),
+        "workers": ("workers",),
+        "lineage": ("lineage",),
+    }
+    for name, page in shown.items():
         browser.open(*page)
         browser.see("", "main .card")
         browser.picture(directory / f"web-ui-{name}.png")
-    browser.be("sam", "of sam")
-    browser.open("lineage")
-    browser.see("orders-to-file", "main table")
-    browser.picture(directory / "web-ui-lineage.png")
     browser.open(*PICKY, "dead-letters")
     browser.see("Waits", "#letters")
     browser.picture(directory / "web-ui-dead-letters.png")
     browser.go_dark(is_dark=True)
     browser.open(*ORDERS, "edit")
     browser.picture(directory / "web-ui-form.png")
+    scene.worker.rest.delete("/connectors/orders-archive")
 
 
 def _tab_to(browser: Browser, name: str, at_most: int = 60) -> list[str]:
