@@ -75,7 +75,7 @@ async def choose_plugin(visit: Visiting, worker: Worker) -> Response:
         ]
         found = tiles(plugins, await worker.run(summaries))
         text = query.get("q", "").strip()
-        content = {"tiles": chosen(found, text), "text": text, "others": installable(text, found)}
+        content: dict[str, Any] = {"tiles": chosen(found, text), "text": text, "others": installable(text, found)}
         return visit.page("choose.html", title="New connector", **content)
     return await _form_page(visit, worker, Sent({CLASS: plugin}, is_begun=True), {})
 
