@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fencepost.api import FatalError
+from fencepost.api import FatalError, RetriableError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.doubt import SURE_S, Doubts, LowestEnds
 from fencepost.kafka.value.log_gap import NO_EPOCH
@@ -99,11 +99,19 @@ class EpochLogs:
 
         If a log was cut within the range, this reads what it has there since then. It would be read twice if the cut
         was found later. If it was cut below the range, or does not reach its end yet, that is still to be found.
+
+        Raises RetriableError while brokers report only older leaders than that of the plan: what they lack is no loss.
         """
         ids = {name: topic.id for name, topic in self.admin.topics.get_all(epoch.topic_ids).items()}
         asked = {p: led for p, led in epoch.leader_epochs.items() if epoch.topic_ids.get(p.topic) == ids.get(p.topic)}
         ends = self.admin.offsets.ends(asked, read_committed=False)
         led = {place: self.admin.offsets.epochs[place] for place in asked}
+        if unled := {place for place, planned in asked.items() if NO_EPOCH != led[place] < planned}:
+            raise RetriableError(
+                f"brokers report only older leaders of {place_names(unled)} than that with which epoch "
+                f"{epoch.epoch.number} was planned. If the cluster was restored from a copy, choose where to continue "
+                "(PATCH /connectors/<name>/offsets)"
+            )
         found, now = self.admin.offsets.ends_of_epochs(asked), self.admin.offsets.epochs
         newer = {
             each.place: led[each.place]

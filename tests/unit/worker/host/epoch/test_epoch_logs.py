@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import FatalError
+from fencepost.api import FatalError, RetriableError
 from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset, OpenEpoch, begun, halved, planned
 from fencepost.worker.host.epoch import logs as logs_module
@@ -239,6 +239,17 @@ def test_a_cut_in_an_epoch_is_found_after_it_was_read_again_from_a_log_that_was_
     group._logs._admin = Admin("one", 0, 1020, 1020, epoch_end=1010)  # type: ignore[assignment]
     group._held.committed(group._logs.repeated(epoch).ended())
     assert group.look(Admin("one", 0, 1200, 1200, epoch_end=1010)) == (1010, 1200)
+
+
+def test_an_epoch_is_not_read_again_from_an_older_leader_than_that_of_its_plan() -> None:
+    """It was deposed. What its log lacks is no loss: the newest leader may have it."""
+    group = Group("earliest", epoch=8)
+    epoch = begun_of(dict(group._held.offsets), 1050)
+    admin = group._logs._admin = Admin("one", 0, 1020, 1020)  # type: ignore[assignment]
+    with pytest.raises(RetriableError, match="older leaders of t-0"):
+        group._logs.repeated(epoch)
+    admin.epochs = {PLACE: 8}
+    assert group._logs.repeated(epoch) == epoch
 
 
 @pytest.mark.parametrize("topic_id", [None, "two"])
