@@ -51,6 +51,7 @@ class KnownPositions:
     def read_to(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         """Record that partitions have been read up to these positions, from the ones recorded before."""
         for place, position in positions.items():
+            self._past.pop(place, None)
             first, last = self._ranges.get(place, (position.offset, position))
             if (last.topic_id, last.epoch) != (position.topic_id, position.epoch):
                 self._ranges[place] = position.offset, position

@@ -76,6 +76,14 @@ def test_offset_past_markers_is_committed_with_the_end_of_what_was_read() -> Non
     assert read.to_commit(PLACE, 23) == GroupOffset(*PLACE, 23)
 
 
+def test_records_follow_what_was_read_last_although_there_were_markers_before() -> None:
+    """A sink went back into an older leader's epoch, and then to an offset of its own."""
+    read = known(LogPosition(10, ID, 5), LogPosition(20, ID, 5))
+    read.read_past({PLACE: 23})
+    read.read_to({PLACE: LogPosition(8, ID, 4)})
+    assert read.to_commit(PLACE, 15) == GroupOffset(*PLACE, 15)
+
+
 def test_what_a_log_was_is_found_beside_the_producer_of_an_offset() -> None:
     signed = Contribution("a-stream", 7, 0).to_metadata(f'{{"fencepost.assigned_topic_id":"{ID}"}}')
     assert assigned_log(GroupOffset(*PLACE, 15, signed, 5)) == ReadLog(15, ID, 5, 15)
