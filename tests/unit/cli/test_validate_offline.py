@@ -7,8 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 from fencepost.cli.main import app
+from fencepost.config import file_limit
+from fencepost.config.file_limit import FileLimit
 from fencepost.plugin import registry, use_registry
 from fencepost.provider.environment import EnvVarConfigProvider
+from support.settings import SETTINGS
 
 _ENV = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 _PLUGIN = """
@@ -91,3 +94,13 @@ def test_no_provider_of_the_workers_file_is_asked(plugins: Path, monkeypatch: py
     config = {"connector.class": "River", "river.depth": "${env:RIVER_DEPTH}"}
     assert validated(plugins, config, "--properties", str(file)) == (0, "1 valid\n")
     assert not asked
+
+
+def test_a_file_that_the_workers_file_does_not_allow_is_refused(plugins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_limit, "_limit", FileLimit())
+    worker = plugins.parent / "limiting-worker.properties"
+    given = {**SETTINGS, "connector.file.allowed.paths": str(plugins)}
+    worker.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
+    config = {"connector.class": "FileStreamSource", "file": "/etc/passwd", "topic": "t"}
+    code, output = validated(plugins, config, "--properties", str(worker))
+    assert (code, "configuration file: " in output) == (2, True)

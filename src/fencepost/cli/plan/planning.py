@@ -10,20 +10,25 @@ from fencepost.cli.acls.listing import connector_rights, read_connector
 from fencepost.cli.acls.rights import Acl, Need, Resource
 from fencepost.cli.client import DEV, client_properties, read_worker_file
 from fencepost.cli.plan.pipeline import Pipeline
-from fencepost.cli.plan.records import newest, polled
+from fencepost.cli.plan.records import ensure_startable, newest, polled
+from fencepost.cluster.errors import BadRequestError
+from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.credentials import combined
+from fencepost.config.file_limit import keep_from_connectors
 from fencepost.config.raw import given_values, names_in
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
 from fencepost.kafka.setting.client_settings import admin_conf, range_conf
-from fencepost.plugin import PluginKind, use_plugin_path
+from fencepost.plugin import PluginKind, PluginRegistry, use_plugin_path
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.telemetry.plain_line import printable
 from fencepost.telemetry.secret import hide
 from fencepost.worker.client_recipes import overrides, producer_properties, shared_properties
+from fencepost.worker.file_limit import limit_files
 from fencepost.worker.settings import looked_up, with_converters
+from fencepost.worker.validation.validation import validate_connector
 
 _ASK_S = 8.0
 _READER = "fencepost-plan"  # a group without commits
@@ -39,11 +44,16 @@ def planned(
     stored, _ = read_connector(file)
     config = given_values(looked_up(worker, stored).require_now())
     hold_given_secrets(config)
+    limit_files(worker)
+    keep_from_connectors([] if properties is None else [str(properties)])
     directories = [str(one) for one in plugin_path] or names_in(base.get(WorkerConfig.key_of("plugin_path")))
     plugins = use_plugin_path(directories, worker.java_options, worker.plugin_disabled)
     connector = plugins.find(PluginKind.CONNECTOR, config.get(_CLASS, ""), config.get(_VERSION))
-    pipeline = Pipeline(given_values(with_converters(config, worker)), plugins.beside(connector).find)
     is_source = issubclass(connector, SourceConnector)
+    if is_source:
+        ensure_startable(connector)
+    _require_valid(stored, plugins, worker)
+    pipeline = Pipeline(given_values(with_converters(config, worker)), plugins.beside(connector).find)
     if is_source:
         seen = [pipeline.of_source(one) for one in polled(connector, config, count)]
     else:
@@ -59,6 +69,16 @@ def planned(
     topics = {topic for one in seen for topic in one.topics} if is_source else set(names_in(config.get("topics")))
     conf = producer_properties(worker, config) if is_source else _consumer(worker, config)
     yield from _rights(conf, connector_rights(worker, config, topics if is_source else ()), topics)
+
+
+def _require_valid(config: Mapping[str, str], plugins: PluginRegistry, worker: WorkerConfig) -> None:
+    """Raise ConfigError for what workers would refuse, such as their own topics, and files that are not allowed."""
+    try:
+        report = validate_connector(config, plugins=plugins, worker=worker, asks_systems=False)
+    except BadRequestError as error:
+        raise ConfigError(str(error)) from None
+    if report.error_count:
+        raise ConfigError([error for one in report.configs for error in one.value.errors])
 
 
 def _consumer(worker: WorkerConfig, config: Mapping[str, str]) -> dict[str, object]:

@@ -20,11 +20,8 @@ _LONGEST_S = 30.0
 _ASK_S = 8.0
 
 
-def polled(connector: type[Any], config: Mapping[str, str], count: int) -> list[SourceRecord]:
-    """Return records that the source's first task polls, from its beginning.
-
-    Raises ConfigError for a source that is not started here, and FatalError if it fails, or has not polled in time.
-    """
+def ensure_startable(connector: type[Any]) -> None:
+    """Raise ConfigError for a source that is not started for a plan."""
     if isinstance(connector, KnowsSettings):
         raise ConfigError(
             f"{connector.__name__} is a Java class, and is not started for a plan: it may change the system that it "
@@ -34,6 +31,13 @@ def polled(connector: type[Any], config: Mapping[str, str], count: int) -> list[
         raise ConfigError(f"{connector.__name__} is read by Spark, in a worker: its rows are not read for a plan")
     if is_mirror(connector):
         raise ConfigError(f"{connector.__name__} plans with other workers, and is not started for a plan")
+
+
+def polled(connector: type[Any], config: Mapping[str, str], count: int) -> list[SourceRecord]:
+    """Return records that the source's first task polls, from its beginning.
+
+    Raises ConfigError for what it says of the config, and FatalError if it fails, or has not polled in time.
+    """
     found: list[SourceRecord] = []
     failures: list[BaseException] = []
 

@@ -19,7 +19,9 @@ from fencepost.api import (
 )
 from fencepost.cli.main import app
 from fencepost.cli.plan.pipeline import Pipeline
-from fencepost.cli.plan.records import polled
+from fencepost.cli.plan.records import ensure_startable, polled
+from fencepost.config import file_limit
+from fencepost.config.file_limit import FileLimit
 from fencepost.connector.spool.source import SpoolDirectorySource
 from fencepost.converter.registry.avro.converter import AvroConverter
 from fencepost.kafka.read.browse import TopicRecord
@@ -29,6 +31,7 @@ from fencepost.record.schema import INT32
 from fencepost.transform.chain import Chain, Link
 from support.command_line import fencepost
 from support.memory_registry import MemoryRegistry, with_registry
+from support.settings import SETTINGS
 
 _PLUGIN = """
 from fencepost.api import SourceConnector, SourceTask, SourceRecord
@@ -144,6 +147,33 @@ def test_an_error_of_a_source_shows_no_secret_of_its_config(plugins: Path) -> No
     assert (ran.code, ran.err) == (1, "EbbConnector failed: OSError: login as [hidden]\n")
 
 
+@pytest.mark.parametrize(
+    ("config", "refused"),
+    [
+        ({"connector.class": "FileStreamSource", "file": "/etc/passwd", "topic": "t"}, "configuration file: "),
+        ({"connector.class": "FileStreamSource", "file": "FILE", "topic": "t"}, "configuration file: "),
+        (
+            {"connector.class": "FileStreamSink", "file": "ALLOWED", "topics": "connect-configs"},
+            "the workers' or Kafka",
+        ),
+    ],
+    ids=["file that is not allowed", "the worker's file", "topic of the workers"],
+)
+def test_nothing_is_read_that_workers_refuse_to_connectors(
+    plugins: Path, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], refused: str
+) -> None:
+    monkeypatch.setattr(file_limit, "_limit", FileLimit())
+    worker, allowed = plugins.parent / "limiting.properties", plugins.parent / "allowed"
+    given = {**SETTINGS, "bootstrap.servers": "127.0.0.1:1", "connector.file.allowed.paths": str(plugins.parent)}
+    worker.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
+    places = {"FILE": str(worker), "ALLOWED": str(allowed)}
+    named = plugins.parent / "limited.json"
+    named.write_text(json.dumps({"name": "c", "config": {k: places.get(v, v) for k, v in config.items()}}))
+    ran = fencepost("plan", named, "--properties", worker)
+    assert (ran.code, ran.out) == (1, "")
+    assert refused in ran.err
+
+
 class Java(type):
     """As the class of a Java connector: its settings have to be asked for."""
 
@@ -166,7 +196,7 @@ class DebeziumLike(metaclass=Java):
 )
 def test_sources_that_may_change_something_are_not_started(connector: Any, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
-        polled(connector, {}, 1)
+        ensure_startable(connector)
 
 
 def test_a_source_that_waits_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
