@@ -117,7 +117,9 @@ class ClientFetcher(Fetcher):
         if held := self.away.intersection(begins):
             self._client.pause(held)
             log.warning(
-                "group %s does not read %s yet: there is no leader that could say whether the log was cut",
+                "group %s does not read %s yet: there is no leader that could say whether the log was cut, or only an "
+                "older one than that of its offset. If the cluster was restored from a copy, choose where to continue "
+                "(PATCH /connectors/<name>/offsets)",
                 self._client.group, place_names(held),
             )  # fmt: skip
 

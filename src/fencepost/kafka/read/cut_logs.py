@@ -17,6 +17,7 @@ from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.read.doubt import SURE_S, Doubts
 from fencepost.kafka.read.known_positions import ReadLog, assigned_log
 from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_gap import NO_EPOCH
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,8 @@ _LOOK_EVERY_S = 1.0
 class Looked(NamedTuple):
     """What brokers say: the ids of topics, the committed offsets whose logs are still the same, where others were cut.
 
-    `starts`: where to read on, if that is not the committed offset. `away`: partitions without a leader that could say.
+    `starts`: where to read on, if that is not the committed offset. `away`: partitions without a leader that could
+    say, or with an older one than that of the offset.
     """
 
     topic_ids: Mapping[str, str]
@@ -49,7 +51,9 @@ def look_at(conf: Mapping[str, Any], places: Collection[TopicPartition], committ
             known = {place: each for place, each in read.items() if each and each.topic_id == ids.get(place.topic)}
             away = admin.offsets.without_leader(known)
             led = {place: each for place, each in known.items() if place not in away}
-            return Looked(ids, known, _starts(admin, led), away)
+            starts, epochs = _starts(admin, led), admin.offsets.epochs
+            older = {place for place, each in led.items() if NO_EPOCH != epochs.get(place, NO_EPOCH) < each.epoch}
+            return Looked(ids, known, starts, away | older)
     except KafkaRequestError as error:
         if error.code != KafkaError._INVALID_ARG:
             raise

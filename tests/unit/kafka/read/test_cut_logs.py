@@ -32,6 +32,7 @@ class Admin:
     def __init__(self, *ends: int | None) -> None:
         self._ends = list(ends)
         self.asked: list[int] = []  # the epochs
+        self.epochs = {PLACE: 7}  # of the leader
         self.topics = SimpleNamespace(get_all=lambda names: {name: SimpleNamespace(id=self.topic_id) for name in names})
         self.offsets = self
 
@@ -83,6 +84,16 @@ def test_a_log_is_not_cut_if_the_epoch_ends_past_the_offset(monkeypatch: pytest.
     admin = Admin(end)
     assert starts(monkeypatch, admin, committed()) == {}
     assert admin.asked == [5]
+
+
+@pytest.mark.parametrize(("led", "is_away"), [(4, True), (5, False), (-1, False)])
+def test_a_log_is_not_read_from_an_older_leader(monkeypatch: pytest.MonkeyPatch, led: int, is_away: bool) -> None:
+    """It was deposed, and the newest leader may have a log that was cut. -1: brokers do not support the question."""
+    admin = Admin(None)
+    admin.epochs = {PLACE: led}
+    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    looked = look_at({}, [PLACE], [committed()])
+    assert (looked.starts, set(looked.away)) == ({}, {PLACE} if is_away else set())
 
 
 def test_a_cut_that_another_broker_denies_was_none(monkeypatch: pytest.MonkeyPatch) -> None:
