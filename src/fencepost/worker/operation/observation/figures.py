@@ -78,7 +78,8 @@ class Figures:
         """Return what is known of a connector; what is known is found out once for each config."""
         config = snapshot.connectors[name]
         before, known = self._described.get(name, (None, Description()))
-        if before is not config or known.warnings is None:
+        may_be_known_now = known.kind is not None and known.warnings is None  # a JVM was asked for its keys
+        if before is not config or may_be_known_now:
             known = self._describe(config)
             self._described[name] = config, known
             for gone in self._described.keys() - snapshot.connectors.keys():
