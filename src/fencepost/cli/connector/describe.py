@@ -31,7 +31,8 @@ def describe(
     masking.learn(connect, view.config)
     found = {
         "name": name,
-        "type": view.kind,
+        "type": view.type,
+        "kind": view.kind,
         "state": view.word,
         "task_states": view.task_words,
         "config": masking.config(view.config),
@@ -71,7 +72,7 @@ def _offsets(connect: "Connect", name: str) -> dict[str, Any]:
 
 def _text(found: Mapping[str, Any]) -> Iterator[str]:
     status, why = found["status"], found["not_exactly_once_because"]
-    yield f"{found['name']}: a {found['type']}, {found['state']}, {found['delivery']}{f': {why}' if why else ''}"
+    yield f"{found['name']}: a {found['kind']}, {found['state']}, {found['delivery']}{f': {why}' if why else ''}"
     yield from _section("Config", aligned_or_none(sorted(found["config"].items())))
     words = zip(status["tasks"], found["task_states"], strict=True)
     tasks = [(str(task["id"]), word, task.get("worker_id", "")) for task, word in words]

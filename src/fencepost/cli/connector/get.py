@@ -58,7 +58,8 @@ def _row(view: "ConnectorView") -> tuple[str, ...]:
 def _as_data(view: "ConnectorView") -> dict[str, Any]:
     return {
         "name": view.name,
-        "type": view.kind,
+        "type": view.type,
+        "kind": view.kind,
         "state": view.word,
         "tasks": dict(sorted(view.task_states.items())),
         "delivery": view.delivery[0],
