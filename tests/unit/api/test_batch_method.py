@@ -96,16 +96,16 @@ def _covers(kind: type[Any]) -> bool:
 @pytest.mark.parametrize(
     "kind", [ForRecords, OwnApply, OwnHook, OwnProperty, Mixed, HookOfBuiltIn, BelowIt], ids=lambda kind: kind.__name__
 )
-def test_a_class_gets_records_if_it_overrides_what_its_batches_do_not_know(kind: type[Any]) -> None:
+def test_class_gets_single_records_if_its_batch_methods_would_skip_an_override(kind: type[Any]) -> None:
     assert not _covers(kind)
 
 
 @pytest.mark.parametrize("kind", [Shouting, OwnBoth, OtherConstant, OwnContract], ids=lambda kind: kind.__name__)
-def test_a_class_gets_batches_if_its_methods_belong_together(kind: type[Any]) -> None:
+def test_class_gets_batches_if_its_batch_methods_cover_its_record_methods(kind: type[Any]) -> None:
     assert _covers(kind)
 
 
-def test_the_transforms_of_kafka_get_batches() -> None:
+def test_all_built_in_kafka_transforms_get_batches() -> None:
     found = PluginRegistry()
     names = [name for name in BUILT_IN[PluginKind.TRANSFORM] if not name.startswith("io.debezium.")]
     assert len(names) > 20

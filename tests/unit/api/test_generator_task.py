@@ -64,22 +64,22 @@ class TestNumbers(SourceConformance):
     connector = NumbersConnector
 
 
-def test_the_task_is_a_class_with_the_name_and_the_docstring_of_the_function() -> None:
+def test_generator_task_is_a_class_with_the_functions_name_and_docstring() -> None:
     assert issubclass(count, SourceTask)
     assert (count.__name__, count.__module__, count.__doc__) == ("count", __name__, "Counts to a number.")
 
 
-def test_each_yield_is_a_poll() -> None:
+def test_each_yield_of_a_generator_task_answers_one_poll() -> None:
     run = SourceRun(CountConnector, {"last": "2"})
     assert [[r.value for r in run.poll()] for _ in range(7)] == [[1], [2], [], [3, 4], [5], [], []]
 
 
-def test_the_function_begins_at_the_committed_offset() -> None:
+def test_generator_task_begins_at_the_committed_offset() -> None:
     run = SourceRun(CountConnector, store=OffsetStore([({"c": 1}, {"n": 2})]))
     assert run.poll()[0].value == 3
 
 
-def test_a_stop_closes_the_generator_where_it_is() -> None:
+def test_stop_closes_the_generator_of_a_generator_task() -> None:
     closed.clear()
     run = SourceRun(CountConnector)
     run.poll()
@@ -87,7 +87,7 @@ def test_a_stop_closes_the_generator_where_it_is() -> None:
     assert closed == [1]
 
 
-def test_a_retriable_error_fails_the_task_because_a_generator_cannot_go_on() -> None:
+def test_retriable_error_raised_by_a_generator_fails_its_task() -> None:
     @generator_task
     def fails(config: Any, context: SourceTaskContext) -> Iterator[SourceRecord]:
         yield record(1)
@@ -102,7 +102,7 @@ def test_a_retriable_error_fails_the_task_because_a_generator_cannot_go_on() -> 
         run.poll()
 
 
-def test_a_function_that_does_not_yield_is_refused_at_the_start() -> None:
+def test_task_function_that_does_not_yield_is_refused_at_start() -> None:
     @generator_task
     def returns(config: Any, context: SourceTaskContext) -> Any:
         return [record(1)]

@@ -13,19 +13,19 @@ def run() -> Run:
     return made
 
 
-def test_a_run_is_divided_by_four_in_order() -> None:
+def test_bench_run_is_divided_into_four_quarters_in_order() -> None:
     samples = run().samples
     assert [each.at_s for quarter in quarters(samples) for each in quarter] == [each.at_s for each in samples]
     assert [len(quarter) for quarter in quarters(samples)] == [10, 10, 10, 11]
 
 
-def test_the_longest_time_without_a_deletion_is_told() -> None:
+def test_longest_time_without_a_deletion_is_computed_from_samples() -> None:
     made = run()
     assert longest_without_deletion_s(made.samples) == 10.0
     assert longest_without_deletion_s([Sample(at, 0, 10, 0.0) for at in (1.0, 2.0, 9.0)]) == 8.0
 
 
-def test_what_is_held_is_told_by_quarter_and_by_what_arrives() -> None:
+def test_retained_intervals_are_reported_per_quarter_and_per_arrival_rate() -> None:
     made = run()
     assert made.held == 1400 / 500
     assert made.held_by_arrivals() == 1400 / 500
@@ -34,7 +34,7 @@ def test_what_is_held_is_told_by_quarter_and_by_what_arrives() -> None:
     assert "longest without a deletion 10.0 s" in said
 
 
-def test_a_burst_is_no_lag() -> None:
+def test_burst_of_arrivals_does_not_count_as_retention_lag() -> None:
     """A topic that holds what arrives in an interval of five seconds holds more of them by the mean of a slow time."""
     arrived = [0] * 20 + [1000] * 10
     ends = [sum(arrived[: second + 1]) for second in range(30)]

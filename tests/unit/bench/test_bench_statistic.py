@@ -7,7 +7,7 @@ from bench.statistic import number, percentile, statistic
 @pytest.mark.parametrize(
     ("percent", "expected"), [(50, 50), (99, 99), (99.1, 100), (100, 100), (1, 1), (0, 1)], ids=str
 )
-def test_percentile_is_the_smallest_value_that_enough_others_do_not_exceed(percent: float, expected: int) -> None:
+def test_percentile_is_the_value_at_the_nearest_rank(percent: float, expected: int) -> None:
     values = list(range(100, 0, -1))
     assert percentile(values, percent) == expected
 
@@ -16,12 +16,12 @@ def test_percentile_of_one_value_is_that_value() -> None:
     assert {percentile([7.0], percent) for percent in (0, 50, 99, 100)} == {7.0}
 
 
-def test_percentile_refuses_no_values() -> None:
+def test_percentile_of_no_values_is_refused() -> None:
     with pytest.raises(ValueError, match="no values"):
         percentile([], 50)
 
 
-def test_statistic_goes_by_name() -> None:
+def test_statistic_is_chosen_by_name() -> None:
     values = [4.0, 1.0, 3.0, 2.0]
     assert [statistic(name, values) for name in ("median", "min", "max", "p50", "p99")] == [2.5, 1.0, 4.0, 2.0, 4.0]
 

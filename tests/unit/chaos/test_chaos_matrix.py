@@ -13,7 +13,7 @@ DOORS = [Door.SLOT] * 6 + [Door.SPLIT]
 
 
 @pytest.mark.parametrize("passes", [1, 3])
-def test_every_kind_of_fault_hits_every_point_as_often_as_there_are_passes(passes):
+def test_every_kind_of_fault_hits_every_point_once_per_pass(passes):
     rounds = matrix(7, passes, DOORS)
     hit = Counter((r.kind, b.point) for r in rounds for b in r.blows if DOORS[b.target] is Door.SLOT)
     assert hit == {(kind, point): passes for kind in MATRIX_KINDS for point in POINTS}
@@ -29,12 +29,12 @@ def test_the_same_seed_plans_the_same_rounds():
     assert matrix(3, 2, DOORS) == matrix(3, 2, DOORS) != matrix(4, 2, DOORS)
 
 
-def test_there_are_faults_enough_for_every_run():
+def test_crash_matrix_plans_at_least_40_faults_and_300_in_8_passes():
     assert sum(len(each.blows) for each in matrix(0, 1, DOORS)) >= 40
     assert sum(len(each.blows) for each in matrix(0, 8, DOORS)) >= 300
 
 
-def test_a_commit_under_way_is_prepared():
+def test_transaction_state_during_commit_is_prepare_commit():
     assert Point(Phase.COMMIT, Moment.DURING).states(LIBRDKAFKA) == {"PrepareCommit"}
     assert Point(Phase.INIT, Moment.AFTER).is_initialised(LIBRDKAFKA) is True
 
@@ -51,7 +51,7 @@ def _records(directory, verdict, test="matrix"):
     (directory / "run.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
 
 
-def test_the_page_of_evidence_gives_the_bound_of_faults_without_an_anomaly(tmp_path):
+def test_evidence_page_gives_the_bound_for_faults_without_an_anomaly(tmp_path):
     _records(tmp_path, "clean")
     text = page(summarise(tmp_path))
     assert "**2 faults, no anomaly**" in text
@@ -59,7 +59,7 @@ def test_the_page_of_evidence_gives_the_bound_of_faults_without_an_anomaly(tmp_p
     assert "150.00%" in text
 
 
-def test_the_page_of_evidence_shows_what_a_fault_of_a_cluster_took(tmp_path):
+def test_evidence_page_shows_recovery_times_of_cluster_faults(tmp_path):
     about = {"test": "cluster", "seed": 5, "run": "cluster-5-1"}
     head = {**about, "date": "2026-01-01", "commit": "abc", "versions": {"Python": "3"}, "records": 10}
     fault = {"what": "SIGKILL of the leader", "phase": "any moment", "state": None, "verdict": "clean"}
@@ -72,12 +72,12 @@ def test_the_page_of_evidence_shows_what_a_fault_of_a_cluster_took(tmp_path):
     assert "| SIGKILL of the leader | any moment | 2 | 2.5 s | 3.0 s | 3.5 s | 4.0 s |" in page(summarise(tmp_path))
 
 
-def test_the_page_of_evidence_shows_what_a_fault_of_a_mirror_met(tmp_path):
+def test_evidence_page_shows_phase_and_recovery_time_of_mirror_faults(tmp_path):
     _records(tmp_path, "clean", "mirror")
     assert "| SIGKILL | before commit | 2 | 1.2 s | 1.2 s |" in page(summarise(tmp_path))
 
 
-def test_what_no_records_were_kept_of_this_time_stays_in_the_evidence(tmp_path):
+def test_earlier_runs_stay_in_the_evidence_when_their_records_are_gone(tmp_path):
     _records(tmp_path, "clean")
     before = summarise(tmp_path)
     _records(tmp_path, "anomaly", "mirror")
@@ -87,12 +87,12 @@ def test_what_no_records_were_kept_of_this_time_stays_in_the_evidence(tmp_path):
 
 
 @pytest.mark.parametrize("verdict", ["anomaly", "unproven"])
-def test_the_page_of_evidence_gives_no_bound_when_a_run_is_not_clean(tmp_path, verdict):
+def test_evidence_page_gives_no_bound_when_a_run_is_not_clean(tmp_path, verdict):
     _records(tmp_path, verdict)
     text = page(summarise(tmp_path))
     assert "0 of 2 faults" in text
     assert "95 %" not in text
 
 
-def test_the_page_of_evidence_is_made_from_the_summary_beside_it():
+def test_evidence_page_is_generated_from_the_committed_summary():
     assert PAGE.read_text() == page(json.loads(SUMMARY.read_text())), "run `make evidence`"

@@ -23,7 +23,7 @@ FOREIGN = [
 ]
 
 
-def test_every_kind_of_fault_and_of_write_is_met_as_often_as_asked():
+def test_cluster_plan_meets_the_quota_of_every_fault_and_write():
     faults = cluster_plan(5, QUOTAS, 5)
     assert {cut: sum(f.cut is cut for f in faults) for cut in QUOTAS} == QUOTAS
     met = Counter((f.write, f.point) for f in faults if f.cut in IN_WRITE)
@@ -61,5 +61,5 @@ def test_whole_writes_are_not_torn(whole):
         [CONFIG, DELETED[0], CONFIG, DELETED[1]],
     ],
 )
-def test_a_write_of_which_a_part_is_missing_is_torn(torn):
+def test_write_with_a_missing_part_is_torn(torn):
     assert torn_writes(torn)

@@ -28,7 +28,7 @@ def through(gate: Gate, server: socket.socket) -> tuple[socket.socket, socket.so
     return client, answering
 
 
-def test_an_open_gate_lets_both_sides_talk_and_hang_up(gate, server):
+def test_open_gate_passes_data_and_closes_in_both_directions(gate, server):
     client, answering = through(gate, server)
     client.sendall(b"question")
     assert answering.recv(100) == b"question"
@@ -39,7 +39,7 @@ def test_an_open_gate_lets_both_sides_talk_and_hang_up(gate, server):
     client.close()
 
 
-def test_a_refusing_gate_resets_what_is_open_and_what_comes(gate, server):
+def test_refusing_gate_resets_open_and_new_connections(gate, server):
     client, answering = through(gate, server)
     gate.close(Closed.REFUSING)
     with pytest.raises(ConnectionResetError):
@@ -51,7 +51,7 @@ def test_a_refusing_gate_resets_what_is_open_and_what_comes(gate, server):
         end.close()
 
 
-def test_a_silent_gate_keeps_what_comes_until_it_opens(gate, server):
+def test_silent_gate_holds_bytes_until_it_opens(gate, server):
     client, answering = through(gate, server)
     gate.close(Closed.SILENT)
     client.sendall(b"late")

@@ -24,7 +24,7 @@ def saying(*answers: tuple[int, str]):
     return ask
 
 
-def test_what_may_pass_is_asked_again_and_told(worker, capsys):
+def test_temporary_refusal_is_retried_and_printed(worker, capsys):
     slow = (500, "Request timed out. The worker is starting the connector")
     refusals = insisted(saying((409, "a rebalance"), (503, "not ready"), slow, (201, "")), worker, 60)
     assert refusals == ["409 a rebalance", "503 not ready", f"500 {slow[1]}"]
@@ -32,12 +32,12 @@ def test_what_may_pass_is_asked_again_and_told(worker, capsys):
 
 
 @pytest.mark.parametrize("answer", [(500, "cannot be carried out"), (500, WriteFailedError.TEXT), (400, "no")])
-def test_a_fault_of_the_server_is_a_failure_at_once(worker, answer):
+def test_server_error_is_not_retried(worker, answer):
     with pytest.raises(AssertionError, match=answer[1].split(";")[0]):
         insisted(saying(answer, (201, "")), worker, 60)
 
 
-def test_a_write_may_fail_where_the_leader_is_hurt(worker):
+def test_failed_write_is_retried_only_while_the_leader_is_hurt(worker):
     failed = (500, WriteFailedError.TEXT)
     assert len(insisted(saying(failed, (201, "")), worker, 60, is_hurt=True)) == 1
     with pytest.raises(AssertionError, match="cannot be carried out"):

@@ -16,7 +16,7 @@ def worker(tmp_path):
 @pytest.mark.parametrize(
     "said", ["slot s-2 has been silent for longer than its lease", "slot s-2 leaves: it cannot reach its worker"]
 )
-def test_one_whose_slot_stood_still_is_counted(worker, said):
+def test_missed_victim_of_a_stuck_slot_counts_against_the_limit(worker, said):
     worker.log.write_text(f"{READY}{said}\n")
     missed = Missed(worker, at_once=1)
     missed.add(42, "sink, put before")
@@ -27,7 +27,7 @@ def test_one_whose_slot_stood_still_is_counted(worker, said):
     missed.check(struck=18)
 
 
-def test_one_that_ended_by_itself_is_a_failure(worker):
+def test_missed_victim_that_ended_by_itself_is_a_failure(worker):
     worker.log.write_text(f"{READY}slot s-1 has been silent for longer than its lease\n")
     with pytest.raises(AssertionError, match="sink, put before ended by itself"):
         Missed(worker, at_once=1).add(42, "sink, put before", within_s=0.1)

@@ -20,7 +20,7 @@ CLEAN = [
 ]
 
 
-def test_a_pass_puts_each_kind_of_fault_at_each_point_once() -> None:
+def test_sink_matrix_puts_each_kind_of_fault_at_each_point_once_per_pass() -> None:
     cells = [(each.kind, point) for each in sink_matrix(3, 2, 6) for _, point, _ in each.blows]
     assert len(cells) == 2 * 24
     assert set(cells) == {(kind, point) for kind in SINK_KINDS for point in SINK_POINTS}
@@ -28,7 +28,7 @@ def test_a_pass_puts_each_kind_of_fault_at_each_point_once() -> None:
         assert len({target for target, _, _ in each.blows}) == len(each.blows)
 
 
-def test_what_is_put_again_from_the_last_commit_on_is_no_anomaly() -> None:
+def test_records_put_again_from_the_last_commit_are_no_anomaly() -> None:
     log = SinkLog().add(CLEAN)
     assert log.judged({0: 4}).is_clean
     assert log.faults == []
@@ -45,16 +45,16 @@ def test_what_is_put_again_from_the_last_commit_on_is_no_anomaly() -> None:
         ([*CLEAN, "mark 0 3"], "went back from 4 to 3"),
     ],
 )
-def test_each_anomaly_is_named(lines: list[str], text: str) -> None:
+def test_sink_log_names_each_anomaly(lines: list[str], text: str) -> None:
     assert any(text in fault for fault in SinkLog().add(lines).faults)
 
 
-def test_a_gap_and_a_lost_tail_are_missing() -> None:
+def test_sink_log_reports_a_gap_and_a_lost_tail_as_missing() -> None:
     verdict = SinkLog().add([*CLEAN[:3], "open b 1 0", "put b 1 0 3 0-3"]).judged({0: 5})
     assert [sighting.sequence for sighting in verdict.missing] == [2, 4]
 
 
-def test_a_half_line_waits_for_its_end(tmp_path: Path) -> None:
+def test_sink_file_ignores_a_half_line_until_it_is_complete(tmp_path: Path) -> None:
     file = SinkFile(tmp_path / "out")
     file.path.write_text("open a 1 0\nput a 1 0 0 0-")
     assert file.read().records == 0

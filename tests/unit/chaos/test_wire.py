@@ -19,6 +19,8 @@ def init(client_id: str, transactional_id: str) -> Request:
     ("client_id", "transactional_id", "expected"),
     [("rdkafka", "group-c-0", True), ("fencepost", "group-c-0", False), ("rdkafka", "group-d-0", False)],
 )
-def test_a_lockout_is_not_taken_for_a_producer(client_id: str, transactional_id: str, expected: bool) -> None:
+def test_fencing_request_is_not_mistaken_for_a_producer_start(
+    client_id: str, transactional_id: str, expected: bool
+) -> None:
     request = init(client_id, transactional_id)
     assert wire.inits_producer(request, ("group-c-0", "group-c-0#1")) is expected

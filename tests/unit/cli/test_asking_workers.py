@@ -28,7 +28,7 @@ def test_a_request_is_repeated_during_a_rebalance() -> None:
         assert [asked.path for asked in served.asked] == ["/connectors/a%2Fb/config"] * 3
 
 
-def test_a_rebalance_that_is_told_with_500_is_waited_for_too() -> None:
+def test_request_is_repeated_during_a_rebalance_reported_with_status_500() -> None:
     """Kafka Connect does so where it is asked for a connector's config."""
     text = "Request cannot be completed because a rebalance is expected"
     answers = [Answer({"error_code": 500, "message": text}, 500), Answer({"topic": "t"})]
@@ -39,14 +39,14 @@ def test_a_rebalance_that_is_told_with_500_is_waited_for_too() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 500])
-def test_what_is_refused_for_good_is_not_repeated(status: int) -> None:
+def test_permanently_refused_request_is_not_repeated(status: int) -> None:
     with HttpAnswers(lambda _: Answer({"message": "Connector c already exists"}, status)) as served:
         with Connect(Access(served.url), pause=lambda _: None) as connect, pytest.raises(RefusedError) as caught:
             connect.post("connectors", body={})
         assert (caught.value.status, str(caught.value), len(served.asked)) == (status, "Connector c already exists", 1)
 
 
-def test_nobody_there_is_said_with_what_the_user_gave() -> None:
+def test_unreachable_worker_is_reported_with_the_context_of_the_user() -> None:
     with Connect(Access(NOBODY, "context prod (x)")) as connect, pytest.raises(ConfigError, match="context prod"):
         connect.get("connectors")
 
@@ -63,7 +63,7 @@ def completed(url: str, incomplete: str) -> list[str]:
     return connector_names(ctx, incomplete)
 
 
-def test_names_of_connectors_are_completed() -> None:
+def test_connector_names_are_completed_from_the_worker() -> None:
     with HttpAnswers(lambda _: Answer(["orders", "other", "people"])) as served:
         assert completed(served.url, "o") == ["orders", "other"]
 
@@ -80,7 +80,7 @@ def test_completion_gives_up_quickly_and_silently(
     assert capfd.readouterr() == ("", "")
 
 
-def test_names_of_others_cannot_write_to_the_terminal() -> None:
+def test_control_characters_in_connector_names_are_escaped() -> None:
     def hostile(asked: Asked) -> Answer:
         if "expand" not in asked.path:
             return Answer(["a\x1b[2Jb"])
@@ -94,14 +94,14 @@ def test_names_of_others_cannot_write_to_the_terminal() -> None:
     assert printable("two\nlines\tö") == "two\nlines\tö"
 
 
-def test_an_error_of_others_cannot_write_to_the_terminal() -> None:
+def test_control_characters_in_worker_errors_are_escaped() -> None:
     with HttpAnswers(lambda _: Answer({"message": "no \x1b[2Jroom"}, 400)) as served:
         command = [sys.executable, "-m", "fencepost.cli.main", "get", "--url", served.url]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "no \\x1b[2Jroom\n")
 
 
-def test_plug_ins_of_a_worker_are_listed() -> None:
+def test_plugin_list_with_a_url_lists_the_workers_plugins() -> None:
     found = [{"class": "x.Y", "type": "source", "version": "1"}, {"class": "x.Z", "type": "transformation"}]
     with HttpAnswers(lambda _: Answer(found)) as served:
         listed = fencepost("plugin", "list", "--url", served.url)

@@ -22,11 +22,11 @@ def test_secret_is_hidden_in_texts() -> None:
     assert masking({"db.password": "hunter22"}).text("login as hunter22 failed") == "login as [hidden] failed"
 
 
-def test_password_by_its_form_is_hidden_although_no_config_has_it() -> None:
+def test_password_in_a_url_is_hidden_even_if_no_config_has_it() -> None:
     assert masking().text("db://me:pw-of-db@host") == "db://me:[hidden]@host"
 
 
-def test_word_that_any_config_shows_is_not_hidden() -> None:
+def test_secret_is_not_hidden_if_another_config_shows_the_same_word() -> None:
     found = masking({"connector.class": CLASS}, {"db.password": "postgres"}, {"db.password": "debezium"})
     assert found.text(f"{CLASS} is not installed: Postgres") == f"{CLASS} is not installed: Postgres"
 
@@ -37,12 +37,12 @@ def test_word_in_a_shown_name_is_not_hidden() -> None:
     assert found.text("orders-source failed") == "orders-source failed"
 
 
-def test_value_of_a_secret_key_is_hidden_although_it_is_a_common_word() -> None:
+def test_value_of_a_secret_key_is_hidden_even_if_it_is_a_common_word() -> None:
     config = {"connector.class": CLASS, "database.password": "postgres", "database.user": "postgres"}
     assert masking(config).config(config) == {**config, "database.password": "[hidden]"}
 
 
-def test_faults_show_keys_classes_files_and_names_as_they_are(tmp_path: Path) -> None:
+def test_faults_show_keys_classes_files_and_names_unmasked(tmp_path: Path) -> None:
     def worker(asked: Asked) -> Answer:
         if "validate" in asked.path:
             return Answer({"error_code": 400, "message": f"no {CLASS}, login hunter22"}, 400)
@@ -58,7 +58,7 @@ def test_faults_show_keys_classes_files_and_names_as_they_are(tmp_path: Path) ->
     assert f"{file}: other: connector.class: no {CLASS}, login [hidden]" in ran.err
 
 
-def test_declared_password_is_hidden_although_it_was_no_secret_before() -> None:
+def test_value_is_hidden_once_its_key_is_declared_as_a_password() -> None:
     config = {"connector.class": OTHER, "license": "hunter22"}
     found = masking(config)  # nothing is known of the class yet
     found.declare(OTHER, ["license"])

@@ -60,7 +60,7 @@ def test_get_shows_the_worst_state_the_kind_and_the_delivery() -> None:
     ]
 
 
-def test_get_chooses_by_the_words_that_it_shows_and_by_those_of_rest() -> None:
+def test_get_filters_by_shown_words_and_by_rest_words() -> None:
     assert [row[0] for row in shown("get", "--state", "retrying")[1:]] == ["query"]
     assert [row[0] for row in shown("get", "--state", "failed")[1:]] == ["broken"]
     assert [row[0] for row in shown("get", "--type", "stream")[1:]] == ["query"]
@@ -77,7 +77,7 @@ def test_status_shows_why_a_task_retries_and_why_connectors_are_not_exactly_once
     assert "query: exactly" not in text
 
 
-def test_status_as_json_is_that_of_kafka_connect() -> None:
+def test_status_as_json_has_kafka_connects_form() -> None:
     with HttpAnswers(answer) as served:
         found = json.loads(fencepost("status", "query", "-o", "json", "--url", served.url).out)
     assert found == [CONNECTORS["query"]["status"]]
@@ -91,7 +91,7 @@ def test_describe_begins_with_kind_state_and_delivery() -> None:
     assert "0  RETRYING  w:1" in retried
 
 
-def test_describe_validates_nothing_and_shows_the_warnings_that_workers_know() -> None:
+def test_describe_shows_known_warnings_without_validating_the_config() -> None:
     """A validation of a Java connector takes seconds, and may ask a database."""
     figures = CONNECTORS["lines"]["figures"] | {"warnings": ["toppic: nothing reads it"]}
 
@@ -104,7 +104,7 @@ def test_describe_validates_nothing_and_shows_the_warnings_that_workers_know() -
     assert text.endswith("Warnings:\n  toppic: nothing reads it\n")
 
 
-def test_workers_of_kafka_connect_have_states_and_types_only() -> None:
+def test_kafka_connect_workers_give_only_states_and_types() -> None:
     bare = {name: {key: one[key] for key in ("info", "status")} for name, one in CONNECTORS.items()}
     with HttpAnswers(lambda asked: Answer(bare if "?" in asked.path else list(bare))) as served:
         with Connect(Access(served.url)) as connect:
@@ -114,7 +114,7 @@ def test_workers_of_kafka_connect_have_states_and_types_only() -> None:
     ]  # fmt: skip
 
 
-def test_apply_says_in_which_call_a_task_is_that_does_not_start() -> None:
+def test_apply_reports_the_call_in_which_a_starting_task_is_stuck() -> None:
     starting = "Starting since 2026-11-29T08:00:00Z, inside MySink.start (/plugins/sink.py, line 12)"
     tasks = [{"id": 0, "state": "UNASSIGNED", "trace": starting}]
     status = {"connector": {"state": "RUNNING"}, "tasks": tasks}
@@ -129,7 +129,7 @@ def test_apply_waits_for_a_task_that_retries() -> None:
     assert late == {"query": "RUNNING, RETRYING after 0 s: the store is away"}
 
 
-def test_delete_says_what_keeps_the_log_of_a_database() -> None:
+def test_delete_warns_about_a_replication_slot_that_remains() -> None:
     one = connector("cdc", "source", {"exactly_once": True}, {})
     one["info"]["config"] = {"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "slot.name": "s1"}
 

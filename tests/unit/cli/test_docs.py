@@ -28,7 +28,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["decisions"], "decisions/index.html"),
     ],
 )
-def test_docs_prints_where_a_page_is_and_opens_none_for_a_program(
+def test_docs_prints_the_page_address_and_opens_no_browser_in_a_pipe(
     site: Path, monkeypatch: pytest.MonkeyPatch, named: list[str], file: str
 ) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda url: pytest.fail(f"opened {url}"))
@@ -37,13 +37,13 @@ def test_docs_prints_where_a_page_is_and_opens_none_for_a_program(
 
 
 @pytest.mark.parametrize("word", ["secrets", "how-to/secret", "how-to/secretz"])
-def test_docs_names_similar_pages_when_there_is_none_of_the_name(site: Path, word: str) -> None:
+def test_docs_names_similar_pages_when_the_page_does_not_exist(site: Path, word: str) -> None:
     done = CliRunner().invoke(app, ["docs", word])
     assert done.exit_code == 1
     assert f"no page {word}; there is how-to/secrets" in done.stderr
 
 
-def test_docs_names_the_command_that_makes_pages_when_they_were_not_built(site: Path) -> None:
+def test_docs_names_the_build_command_when_pages_are_missing(site: Path) -> None:
     for page in site.rglob("*.html"):
         page.unlink()
     done = CliRunner().invoke(app, ["docs"])

@@ -5,7 +5,7 @@ from fencepost.config.properties import parse_properties
 from fencepost.rest.access.password import kept
 
 
-def test_the_line_is_one_of_the_file_of_users() -> None:
+def test_hash_password_prints_a_valid_line_of_the_users_file() -> None:
     done = CliRunner().invoke(app, ["hash-password", "a: b#"], input="s3cret word\n")
     [(name, text)] = parse_properties(done.stdout).items()
     assert name == "a: b#"
@@ -13,5 +13,5 @@ def test_the_line_is_one_of_the_file_of_users() -> None:
     assert "s3cret" not in done.output
 
 
-def test_an_empty_password_is_refused() -> None:
+def test_hash_password_refuses_an_empty_password() -> None:
     assert CliRunner().invoke(app, ["hash-password"], input="\n").exit_code == 1

@@ -34,14 +34,14 @@ def test_each_command_is_in_one_group_of_the_help() -> None:
 
 
 @pytest.mark.parametrize("option", [("--output", "json"), ("-o", "json"), ("--json",)])
-def test_json_is_asked_for_with_output_and_as_before(option: tuple[str, ...]) -> None:
+def test_json_output_is_chosen_with_output_or_the_old_hidden_option(option: tuple[str, ...]) -> None:
     with HttpAnswers(lambda _: Answer({"events": [EVENT], "missed": [], "cursor": "x"})) as served:
         shown = fencepost("logs", "c", "--url", served.url, *option)
     assert json.loads(shown.out) == EVENT
     assert "--json" not in fencepost("logs", "--help").out
 
 
-def test_each_command_that_prints_json_does_so_with_output() -> None:
+def test_no_command_has_its_own_json_option() -> None:
     found = [name for name, one in commands().items() for each in one.params if "--json" in each.opts]  # type: ignore[attr-defined]
     assert found == []
 
@@ -52,7 +52,9 @@ def test_new_source_writes_the_project_of_a_source(tmp_path: Path) -> None:
     assert "SourceConnector" in (tmp_path / "a/src/price_feed/connector.py").read_text()
 
 
-def test_who_has_named_no_worker_is_pointed_to_dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_default_worker_error_suggests_fencepost_dev(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setattr("fencepost.cli.rest.DEFAULT_URL", "http://127.0.0.1:1")
     for given, said in ((None, "fencepost dev"), ("http://127.0.0.1:1", "set this to a worker's REST address")):
@@ -60,10 +62,10 @@ def test_who_has_named_no_worker_is_pointed_to_dev(tmp_path: Path, monkeypatch: 
             connect.get("connectors")
 
 
-def test_question_names_the_address_and_not_the_variable_that_has_it() -> None:
+def test_question_names_the_worker_address_without_its_password() -> None:
     assert access(None, None, {"FENCEPOST_URL": "http://a:b@w:1"}).place == "http://w:1"
     assert access("http://w:1", None, {}).place == "http://w:1"
 
 
-def test_one_thing_is_one_thing() -> None:
+def test_counted_noun_is_singular_for_one() -> None:
     assert [counted(number, "task") for number in (0, 1, 2)] == ["0 tasks", "1 task", "2 tasks"]

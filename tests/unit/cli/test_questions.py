@@ -39,7 +39,7 @@ def two_connectors(asked: Asked) -> Answer:
      ("apply", "FILE", "--prune", "*")],
     ids=" ".join,
 )  # fmt: skip
-def test_a_question_names_the_cluster_as_the_user_did(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_question_before_a_change_names_the_context_and_url(command: tuple[str, ...], tmp_path: Path) -> None:
     file = tmp_path / "kept.json"
     file.write_text(json.dumps({"name": "kept", "config": CONFIG}))
     with HttpAnswers(two_connectors) as served:

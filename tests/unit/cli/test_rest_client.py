@@ -27,7 +27,7 @@ def worker(asked: Asked) -> Answer:
     return Answer({"kafka_cluster_id": "k"} if asked.path == "/" else FOUND)
 
 
-def test_credentials_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rest_client_takes_credentials_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with HttpAnswers(worker) as served:
         for variable, value in ((USER, "alice:s3:cret"), (TOKEN, "good")):
             with monkeypatch.context() as patch:
@@ -38,7 +38,7 @@ def test_credentials_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     "ask", [lambda url: connector_at(Connect(access(url)), "c"), lambda url: list(of_workers(url))]
 )
-def test_who_is_not_known_is_told_how_to_say_who_it_is(
+def test_unauthenticated_request_error_names_the_user_variable(
     monkeypatch: pytest.MonkeyPatch, ask: Callable[[str], object]
 ) -> None:
     monkeypatch.setenv(USER, "alice:wrong")
@@ -49,20 +49,20 @@ def test_who_is_not_known_is_told_how_to_say_who_it_is(
 
 
 @pytest.mark.parametrize("url", ["http://alice:s3:c@ret@w:8083", "alice:s3cret@w:8083", "https://alice@w:8083"])
-def test_an_address_is_named_without_the_password_in_it(url: str) -> None:
+def test_worker_address_is_printed_without_its_password(url: str) -> None:
     for found in (access(url, environment={}), access(environment={URL: url})):
         assert found.url == url
         assert found.named.endswith("w:8083")
         assert not [part for part in ("alice", "s3", "ret", "@") if part in found.named]
 
 
-def test_a_role_that_is_missing_is_named() -> None:
+def test_forbidden_request_error_names_the_missing_role() -> None:
     answer = httpx.Response(403, json={"error_code": 403, "message": "bob needs the role view for connector c"})
     with pytest.raises(ConfigError, match="bob needs the role view"):
         ensure_allowed(Access("http://w"), answer)
 
 
-def test_the_authority_of_the_workers(tmp_path: Path) -> None:
+def test_workers_certificate_is_verified_with_the_given_authority(tmp_path: Path) -> None:
     authority, context = server_certificate(tmp_path, "127.0.0.1")
     with HttpAnswers(lambda _: Answer({}), context) as served:
         with rest_client(access(served.url, environment={CACERT: str(authority)}), 60) as rest:
@@ -72,7 +72,7 @@ def test_the_authority_of_the_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variable", [CACERT, CERT])
-def test_a_file_that_cannot_be_used_is_named_with_its_variable(tmp_path: Path, variable: str) -> None:
+def test_unusable_certificate_file_is_named_with_its_variable(tmp_path: Path, variable: str) -> None:
     (tmp_path / "x.pem").write_text("nonsense")
     for path in (tmp_path / "x.pem", tmp_path / "absent"):
         with pytest.raises(ConfigError, match=variable):
@@ -96,7 +96,7 @@ PROD = Context("https://w:8443", user="alice", password_from="env:SECRET", cacer
 @pytest.mark.parametrize(
     "of", [lambda url: access(url, environment=SECRETS), lambda url: access(None, None, {**SECRETS, URL: url})]
 )
-def test_address_of_a_context_is_asked_with_its_authority_and_user(
+def test_address_of_a_context_uses_the_contexts_authority_and_user(
     contexts: Callable[..., None], of: Callable[[str], Access]
 ) -> None:
     contexts(prod=PROD, other=Context("https://v:8443"))
@@ -108,13 +108,13 @@ def test_address_of_a_context_is_asked_with_its_authority_and_user(
     assert of("https://elsewhere").cacert is None
 
 
-def test_user_of_the_environment_asks_an_address_rather_than_that_of_a_context(contexts: Callable[..., None]) -> None:
+def test_user_of_the_environment_overrides_the_user_of_a_matching_context(contexts: Callable[..., None]) -> None:
     contexts(prod=PROD)
     found = access("https://w:8443", environment={USER: "bob:x"})
     assert (found.user, found.password, found.cacert and found.cacert.path) == ("bob", "x", "/ca.pem")
 
 
-def test_address_of_two_contexts_is_that_of_the_current_one_or_of_none(contexts: Callable[..., None]) -> None:
+def test_address_of_two_contexts_uses_only_the_current_one(contexts: Callable[..., None]) -> None:
     other = replace(PROD, user="carol")
     contexts(prod=PROD, other=other)
     assert access("https://w:8443", environment=SECRETS).user is None
@@ -122,7 +122,7 @@ def test_address_of_two_contexts_is_that_of_the_current_one_or_of_none(contexts:
     assert access("https://w:8443", environment=SECRETS).user == "carol"
 
 
-def test_worker_with_a_certificate_that_is_not_trusted_is_there(tmp_path: Path) -> None:
+def test_untrusted_certificate_is_not_reported_as_an_unreachable_worker(tmp_path: Path) -> None:
     authority, context = server_certificate(tmp_path, "127.0.0.1")
     with HttpAnswers(lambda _: Answer({}), context) as served:
         with Connect(access(served.url, environment={})) as connect, pytest.raises(ConfigError) as caught:

@@ -45,7 +45,7 @@ def validated(plugins: Path, config: dict[str, str], *options: str) -> tuple[int
     return done.exit_code, done.output
 
 
-def test_a_plug_in_of_a_directory_checks_its_values(plugins: Path) -> None:
+def test_offline_validation_checks_values_with_the_plugin_of_a_directory(plugins: Path) -> None:
     config = {"connector.class": "RiverConnector", "river.depth": "3"}
     assert validated(plugins, config) == (0, "1 valid\n")
     code, output = validated(plugins, config | {"river.depth": "0", "tasks.max": "many", "transforms": "t"})
@@ -55,13 +55,13 @@ def test_a_plug_in_of_a_directory_checks_its_values(plugins: Path) -> None:
     assert "transforms.t.type" in output
 
 
-def test_a_class_that_is_not_in_the_directory_is_named(plugins: Path) -> None:
+def test_offline_validation_names_a_class_missing_from_the_directory(plugins: Path) -> None:
     code, output = validated(plugins, {"connector.class": "org.example.LakeConnector"})
     assert code == 2
     assert "org.example.LakeConnector" in output
 
 
-def test_a_value_behind_a_reference_is_not_judged(plugins: Path) -> None:
+def test_offline_validation_skips_values_that_are_references(plugins: Path) -> None:
     config = {"connector.class": "River", "river.depth": "${secrets:river:depth}", "river.gauge": "deep"}
     code, output = validated(plugins, config)
     assert code == 2
@@ -69,7 +69,7 @@ def test_a_value_behind_a_reference_is_not_judged(plugins: Path) -> None:
     assert "river.depth" not in output
 
 
-def test_the_workers_file_says_where_plug_ins_are(plugins: Path) -> None:
+def test_offline_validation_finds_plugins_on_the_path_of_the_workers_file(plugins: Path) -> None:
     file = plugins.parent / "river-worker.properties"
     lines = {"bootstrap.servers": "k:9", "group.id": "g", "plugin.path": str(plugins)}
     lines |= {f"{topic}.storage.topic": topic for topic in ("config", "offset", "status")}
@@ -81,7 +81,9 @@ def test_the_workers_file_says_where_plug_ins_are(plugins: Path) -> None:
     assert (done.exit_code, done.output) == (0, "1 valid\n")
 
 
-def test_no_provider_of_the_workers_file_is_asked(plugins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_validation_calls_no_config_provider_of_the_workers_file(
+    plugins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RIVER_DEPTH", "0")
     file = plugins.parent / "asking-worker.properties"
     lines = {"bootstrap.servers": "k:9", "group.id": "g", "config.providers": "env", "config.providers.env.class": _ENV}
@@ -96,7 +98,9 @@ def test_no_provider_of_the_workers_file_is_asked(plugins: Path, monkeypatch: py
     assert not asked
 
 
-def test_a_file_that_the_workers_file_does_not_allow_is_refused(plugins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_validation_refuses_a_file_that_the_workers_file_forbids(
+    plugins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(file_limit, "_limit", FileLimit())
     worker = plugins.parent / "limiting-worker.properties"
     given = {**SETTINGS, "connector.file.allowed.paths": str(plugins)}

@@ -34,7 +34,7 @@ def tasks_of(assignment: Assignment) -> list[TaskId]:
 
 @settings(max_examples=40, deadline=None)
 @given(members, works())
-def test_everything_is_assigned_once(present: list[Member], work: Work) -> None:
+def test_every_connector_and_task_is_assigned_once(present: list[Member], work: Work) -> None:
     assignment = assign(present, work, None, 1)
     assert sorted(tasks_of(assignment)) == every_task(work)
     assert sorted(c for w in assignment.workers for c in w.connectors) == sorted(work)
@@ -42,7 +42,7 @@ def test_everything_is_assigned_once(present: list[Member], work: Work) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(members, works(), members, works())
-def test_an_assignment_is_complete_and_balanced_whatever_was_before(
+def test_assignment_is_complete_and_balanced_after_any_earlier_assignment(
     earlier: list[Member], earlier_work: Work, present: list[Member], work: Work
 ) -> None:
     assignment = assign(present, work, assign(earlier, earlier_work, None, 1), 2)
@@ -53,7 +53,9 @@ def test_an_assignment_is_complete_and_balanced_whatever_was_before(
 
 @settings(max_examples=40, deadline=None)
 @given(members, works(), st.randoms(use_true_random=False))
-def test_nothing_moves_without_need(present: list[Member], work: Work, random: object) -> None:
+def test_assignment_does_not_change_when_members_are_reordered(
+    present: list[Member], work: Work, random: object
+) -> None:
     first = assign(present, work, None, 1)
     shuffled = list(present)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
@@ -62,7 +64,7 @@ def test_nothing_moves_without_need(present: list[Member], work: Work, random: o
 
 @settings(max_examples=40, deadline=None)
 @given(members, works())
-def test_no_more_moves_than_a_newcomer_needs(present: list[Member], work: Work) -> None:
+def test_new_member_only_receives_work_and_nothing_moves_between_others(present: list[Member], work: Work) -> None:
     first = assign(present, work, None, 1)
     newcomer = Member("http://new:8083", "new")
     second = assign([*present, newcomer], work, first, 2)
@@ -74,7 +76,7 @@ def test_no_more_moves_than_a_newcomer_needs(present: list[Member], work: Work) 
 
 @settings(max_examples=40, deadline=None)
 @given(works())
-def test_a_worker_that_came_back_gets_what_it_had(work: Work) -> None:
+def test_returning_worker_gets_its_former_work(work: Work) -> None:
     first = assign(MEMBERS[:3], work, None, 1)
     reborn = [Member(MEMBERS[0].url, "reborn"), *MEMBERS[1:3]]
     second = assign(reborn, work, first, 2)
@@ -84,7 +86,7 @@ def test_a_worker_that_came_back_gets_what_it_had(work: Work) -> None:
     assert (was.tasks, was.connectors) == (now.tasks, now.connectors)
 
 
-def test_a_first_assignment_does_not_grow_with_tasks_times_workers() -> None:
+def test_first_assignment_does_not_compare_every_task_with_every_worker() -> None:
     """Members are compared once for each item and level of a heap, not once for each item and member."""
     compared = 0
 
@@ -105,7 +107,7 @@ def test_without_members_nothing_is_assigned() -> None:
     assert assign([], {"a": 1}, None, 1) == Assignment(1, ())
 
 
-def test_a_worker_that_is_not_ready_gets_connectors_and_no_tasks() -> None:
+def test_worker_that_is_not_ready_gets_connectors_and_no_tasks() -> None:
     ready, starting = Member("http://a:1/", "a"), Member("http://b:1/", "b", is_ready=False)
     connectors = {"c": 2, "d": 2}
     assigned = assign([ready, starting], connectors, None, 1)
@@ -115,7 +117,7 @@ def test_a_worker_that_is_not_ready_gets_connectors_and_no_tasks() -> None:
     assert {w.incarnation: len(w.tasks) for w in then.workers} == {"a": 2, "b": 2}
 
 
-def test_tasks_go_to_workers_that_are_not_ready_while_none_is() -> None:
+def test_tasks_go_to_workers_that_are_not_ready_when_no_worker_is_ready() -> None:
     starting = Member("http://b:1/", "b", is_ready=False)
     assert len(assign([starting], {"c": 1}, None, 1).workers[0].tasks) == 1
 
@@ -134,7 +136,7 @@ def _snapshot_of_two() -> SnapshotBuilder:
     return builder
 
 
-def test_only_the_tasks_of_a_worker_that_went_without_a_word_are_lost() -> None:
+def test_only_tasks_of_a_worker_that_vanished_without_leaving_are_lost() -> None:
     here = [Member("http://a:1/", "a")]
     builder = _snapshot_of_two()
     assert lost_tasks(builder.freeze(), here) == {TaskId("c", 1)}
@@ -171,7 +173,7 @@ def _decided(builder: SnapshotBuilder, present: list[Member], now_ms: int, delay
     return assign(present, wanted(snapshot), snapshot.assignment, 2, waiting)
 
 
-def test_what_a_lost_worker_had_waits_for_it() -> None:
+def test_work_of_a_lost_worker_waits_for_its_return() -> None:
     builder, then = _lost_b()
     assert [(w.worker.connectors, w.worker.tasks, w.until_ms) for w in then.waiting] == [
         (("d",), (TaskId("c", 1),), 6000)
@@ -184,7 +186,7 @@ def test_what_a_lost_worker_had_waits_for_it() -> None:
     assert _decided(builder, [A, C], now_ms=5999).waiting == then.waiting, "a newcomer does not get it"
 
 
-def test_what_waited_moves_when_the_delay_is_over_or_there_is_none() -> None:
+def test_waiting_work_moves_when_the_delay_is_over_or_zero() -> None:
     builder, then = _lost_b()
     builder.assigned.put(then)
     moved = _decided(builder, [A], now_ms=6000)
@@ -192,7 +194,7 @@ def test_what_waited_moves_when_the_delay_is_over_or_there_is_none() -> None:
     assert _decided(builder, [A], now_ms=1000, delay_ms=0).waiting == ()
 
 
-def test_a_worker_that_is_back_has_what_waited_for_it() -> None:
+def test_returning_worker_gets_the_work_that_waited_for_it() -> None:
     builder, then = _lost_b()
     builder.assigned.put(then)
     builder.set_incarnation(B.url, "reborn", WorkerAbilities(is_ready=False))
@@ -209,7 +211,7 @@ def test_a_worker_that_is_back_has_what_waited_for_it() -> None:
     assert (mine.connectors, mine.tasks) == (("d",), (TaskId("c", 1),))
 
 
-def test_nothing_waits_for_a_worker_that_has_left_and_nothing_deleted_waits() -> None:
+def test_work_does_not_wait_if_its_worker_left_or_its_connector_was_deleted() -> None:
     builder, then = _lost_b()
     builder.assigned.put(then)
     builder.remove_connector("c")
@@ -218,7 +220,7 @@ def test_nothing_waits_for_a_worker_that_has_left_and_nothing_deleted_waits() ->
     assert _decided(builder, [A], now_ms=2000).waiting == ()
 
 
-def test_what_waits_moves_within_the_delay_when_another_leader_s_clock_was_ahead() -> None:
+def test_waiting_work_moves_within_the_delay_if_the_old_leaders_clock_was_ahead() -> None:
     builder, then = _lost_b()
     ahead = tuple(replace(each, until_ms=each.until_ms + 3_600_000) for each in then.waiting)
     builder.assigned.put(replace(then, waiting=ahead))

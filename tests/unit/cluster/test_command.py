@@ -39,19 +39,19 @@ def topic() -> MemoryTopic:
     return own
 
 
-def test_a_connector_is_created_once(topic: MemoryTopic) -> None:
+def test_second_creation_of_a_connector_is_refused(topic: MemoryTopic) -> None:
     assert topic.snapshot.connectors["c"] == CONFIG
     with pytest.raises(AlreadyExistsError, match="Connector c already exists"):
         PutConnector("c", CONFIG, is_create=True).decide(topic.snapshot)
     assert PutConnector("c", {"name": "c"}).decide(topic.snapshot)
 
 
-def test_an_initial_state_stands_before_the_config(topic: MemoryTopic) -> None:
+def test_initial_state_is_written_before_the_connector_config(topic: MemoryTopic) -> None:
     written = PutConnector("d", CONFIG, is_create=True, target_state=TargetState.PAUSED).decide(topic.snapshot)
     assert [key for key, _ in written] == [b"target-state-d", b"connector-d"]
 
 
-def test_a_removed_connector_leaves_its_task_count(topic: MemoryTopic) -> None:
+def test_removed_connector_keeps_its_recorded_task_count(topic: MemoryTopic) -> None:
     topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot), records.task_count("c", 2))
     snapshot = topic.write(*RemoveConnector("c").decide(topic.snapshot))
     assert "c" not in snapshot.connectors
@@ -81,7 +81,7 @@ def test_task_configs_are_written_with_their_commit_and_only_if_they_changed(top
     assert PutTaskConfigs("c", [{"n": "5"}, {"n": "1"}]).decide(snapshot)
 
 
-def test_the_same_task_configs_are_written_when_the_connector_s_own_config_changed(topic: MemoryTopic) -> None:
+def test_same_task_configs_are_written_again_when_the_connector_config_changed(topic: MemoryTopic) -> None:
     topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
     snapshot = topic.write(*PutConnector("c", {**CONFIG, "transforms": "t"}).decide(topic.snapshot))
     written = PutTaskConfigs("c", TASKS).decide(snapshot)
@@ -89,14 +89,14 @@ def test_the_same_task_configs_are_written_when_the_connector_s_own_config_chang
     assert PutTaskConfigs("c", TASKS).decide(topic.write(*written)) == []
 
 
-def test_incomplete_task_configs_are_written_anew(topic: MemoryTopic) -> None:
+def test_incomplete_task_configs_are_written_again(topic: MemoryTopic) -> None:
     topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
     snapshot = topic.write(records.tasks_commit("c", 3))
     assert "c" in snapshot.inconsistent
     assert PutTaskConfigs("c", TASKS).decide(snapshot)
 
 
-def test_a_task_count_is_refused_once_newer_task_configs_stand_there(topic: MemoryTopic) -> None:
+def test_task_count_is_refused_once_newer_task_configs_exist(topic: MemoryTopic) -> None:
     topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
     command = RecordTaskCount("c", 2, topic.snapshot.commit_offsets["c"])
     snapshot = topic.write(*PutTaskConfigs("c", TASKS[:1]).decide(topic.snapshot))
@@ -112,7 +112,7 @@ def test_a_restart_of_an_unknown_connector_is_refused(topic: MemoryTopic) -> Non
         RequestRestart(RestartRequested("d", True, False)).decide(topic.snapshot)
 
 
-def test_the_session_key_is_renewed_when_it_is_due_or_of_another_kind(topic: MemoryTopic) -> None:
+def test_session_key_is_renewed_when_it_expires_or_its_algorithm_changes(topic: MemoryTopic) -> None:
     snapshot = topic.write(*RotateSessionKey("HmacSHA256", 1000, now_ms=5000).decide(topic.snapshot))
     assert snapshot.session_key is not None
     assert len(snapshot.session_key.key) == 32
@@ -121,7 +121,7 @@ def test_the_session_key_is_renewed_when_it_is_due_or_of_another_kind(topic: Mem
     assert RotateSessionKey("HmacSHA512", 1000, now_ms=5999).decide(snapshot)
 
 
-def test_work_is_assigned_when_that_changes_something(topic: MemoryTopic) -> None:
+def test_reassign_writes_nothing_when_the_assignment_is_unchanged(topic: MemoryTopic) -> None:
     member = Member("http://w:1", "i")
     topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
     snapshot = topic.write(*Reassign((member,)).decide(topic.snapshot))
@@ -178,7 +178,7 @@ def _as_older(record: Encoded) -> Encoded | None:
 A, B, OLDER_B = Member("http://a:1", "a"), Member("http://b:1", "b"), Member("http://b:1", "b", reads_placements=False)
 
 
-def test_older_worker_waits_for_tasks_that_move_to_it_from_placements(topic: MemoryTopic) -> None:
+def test_older_worker_waits_for_tasks_to_end_when_placements_are_replaced(topic: MemoryTopic) -> None:
     configured = PutTaskConfigs("c", TASKS).decide(topic.snapshot)
     older = OlderWorker(topic, "b")
     older.read(*PutConnector("c", CONFIG).decide(MemoryTopic().snapshot), *configured)
@@ -194,7 +194,7 @@ def test_older_worker_waits_for_tasks_that_move_to_it_from_placements(topic: Mem
     assert older.write(Reassign((A, OLDER_B))) == []
 
 
-def test_form_of_an_assignment_stays_where_one_record_cannot_hold_the_next(
+def test_assignment_keeps_several_records_when_one_is_too_small_for_the_next(
     topic: MemoryTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
@@ -208,7 +208,7 @@ def test_form_of_an_assignment_stays_where_one_record_cannot_hold_the_next(
     assert Reassign((A, OLDER_B)).decide(snapshot) == []
 
 
-def test_older_worker_reports_what_ends_when_placements_begin(
+def test_older_worker_reports_tasks_that_end_when_placements_begin(
     topic: MemoryTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configured = PutTaskConfigs("c", TASKS).decide(topic.snapshot)
@@ -226,12 +226,12 @@ def test_older_worker_reports_what_ends_when_placements_begin(
     assert older.named == ["a", "b", "d"], "one that is alone reports nothing"
 
 
-def test_a_roster_without_members_takes_no_work_away(topic: MemoryTopic) -> None:
+def test_reassignment_without_members_takes_no_work_away(topic: MemoryTopic) -> None:
     snapshot = topic.write(*Reassign((Member("http://w:1", "i"),)).decide(topic.snapshot))
     assert Reassign(()).decide(snapshot) == []
 
 
-def test_commands_of_different_connectors_go_together_up_to_the_second_of_one() -> None:
+def test_commands_are_grouped_until_a_connector_occurs_twice() -> None:
     put, tasks = PutConnector("c", CONFIG), PutTaskConfigs("d", TASKS)
     restart = RequestRestart(RestartRequested("c", False, False))
     assert independent([put, tasks, restart, RemoveConnector("e")], most=10) == 2
@@ -247,7 +247,7 @@ def test_connectors_that_name_a_consumer_group_are_not_decided_together() -> Non
     assert independent(puts[1:], most=10) == 3
 
 
-def test_the_task_count_follows_at_once_where_no_fence_comes_in_between(topic: MemoryTopic) -> None:
+def test_task_count_is_recorded_at_once_when_no_fence_is_needed(topic: MemoryTopic) -> None:
     one, two = [{"n": "0"}], TASKS
     snapshot = topic.write(*PutTaskConfigs("c", one, is_exactly_once=True).decide(topic.snapshot))
     assert snapshot.is_ready("c")  # the first generation: nobody to fence

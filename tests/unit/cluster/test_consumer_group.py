@@ -17,13 +17,13 @@ SNAPSHOT = MemoryTopic().write(
 
 
 @pytest.mark.parametrize("group", ["connect-payments", " connect-payments ", "connect-gone", "carts-readers"])
-def test_group_is_refused_when_another_connector_has_it(group: str) -> None:
+def test_consumer_group_is_refused_when_another_connector_uses_it(group: str) -> None:
     for more in ({}, {SERVERS: "the-same-cluster:9"}):
         with pytest.raises(BadRequestError, match=f"Invalid value {group.strip()} for configuration {GROUP}"):
             PutConnector("orders-x", {**SINK, GROUP: group, **more}).decide(SNAPSHOT)
 
 
-def test_name_is_refused_when_another_connector_has_its_group_already() -> None:
+def test_connector_name_is_refused_when_its_default_group_is_in_use() -> None:
     with pytest.raises(BadRequestError, match="another connector has this group"):
         PutConnector("orders-new", SINK).decide(SNAPSHOT)
 
@@ -39,11 +39,11 @@ def test_name_is_refused_when_another_connector_has_its_group_already() -> None:
         ("payments", {}),
     ],
 )
-def test_group_is_accepted_when_no_other_connector_has_it(name: str, more: dict[str, str]) -> None:
+def test_consumer_group_is_accepted_when_no_other_connector_uses_it(name: str, more: dict[str, str]) -> None:
     assert PutConnector(name, {**SINK, **more}).decide(SNAPSHOT)
 
 
-def test_connector_keeps_a_group_that_a_new_one_may_not_choose() -> None:
+def test_connector_keeps_a_shared_group_that_new_connectors_may_not_choose() -> None:
     stored = SNAPSHOT.connectors["orders-old"]
     assert PutConnector("orders-old", {**stored, "topics": "t,u"}).decide(SNAPSHOT)
     for change in ({SERVERS: "another-cluster:9"}, {GROUP: "connect-payments"}):

@@ -53,7 +53,7 @@ def topic() -> Topic:
     return topic
 
 
-def test_a_task_that_moves_waits_until_its_former_owner_says_that_it_has_ended(topic: Topic) -> None:
+def test_moved_task_waits_until_its_former_owner_reports_its_end(topic: Topic) -> None:
     topic.assign(a=[FIRST], b=[SECOND])
     assert topic.departures.of("a", topic.snapshot.offset) == [(SECOND, topic.generation)]
     assert topic.blocks(SECOND, "b")
@@ -62,7 +62,7 @@ def test_a_task_that_moves_waits_until_its_former_owner_says_that_it_has_ended(t
     assert not topic.blocks(SECOND, "b")
 
 
-def test_new_task_configs_wait_for_the_older_tasks_of_all_other_workers(topic: Topic) -> None:
+def test_new_task_generation_waits_for_older_tasks_on_all_other_workers(topic: Topic) -> None:
     topic.assign(a=[FIRST], b=[SECOND])
     topic.departures.ended("a", [(SECOND, topic.generation)])
     older = topic.generation
@@ -74,7 +74,7 @@ def test_new_task_configs_wait_for_the_older_tasks_of_all_other_workers(topic: T
     assert topic.blocks(FIRST, "b")
 
 
-def test_nobody_waits_longer_than_a_task_may_take_to_stop(topic: Topic) -> None:
+def test_wait_for_a_moved_task_ends_after_the_stop_timeout(topic: Topic) -> None:
     topic.assign(a=[FIRST], b=[SECOND])
     topic.now += GRACE_S
     assert topic.blocks(SECOND, "b")
@@ -82,12 +82,12 @@ def test_nobody_waits_longer_than_a_task_may_take_to_stop(topic: Topic) -> None:
     assert not topic.blocks(SECOND, "b")
 
 
-def test_a_worker_that_is_gone_is_not_waited_for(topic: Topic) -> None:
+def test_moved_task_does_not_wait_for_a_worker_that_is_gone(topic: Topic) -> None:
     topic.assign(b=[FIRST, SECOND])
     assert not topic.blocks(FIRST, "b")
 
 
-def test_what_is_wanted_again_is_not_called_off(topic: Topic) -> None:
+def test_task_that_returns_to_its_worker_is_not_stopped(topic: Topic) -> None:
     topic.assign(a=[FIRST], b=[SECOND])
     topic.assign(a=[FIRST, SECOND], b=[])
     assert topic.departures.of("a", topic.snapshot.offset) == []
@@ -96,7 +96,7 @@ def test_what_is_wanted_again_is_not_called_off(topic: Topic) -> None:
     assert topic.departures.of("b", topic.snapshot.offset) == [(SECOND, topic.generation)]
 
 
-def test_a_stopped_and_a_deleted_connector_call_off_all_their_tasks(topic: Topic) -> None:
+def test_all_tasks_of_a_stopped_or_deleted_connector_must_end(topic: Topic) -> None:
     generation = topic.generation
     topic.write(records.target_state("c", TargetState.STOPPED))
     assert len(topic.departures.of("a", topic.snapshot.offset)) == 2
@@ -106,13 +106,13 @@ def test_a_stopped_and_a_deleted_connector_call_off_all_their_tasks(topic: Topic
     assert len(topic.departures.of("a", topic.snapshot.offset)) == 2
 
 
-def test_a_worker_that_lags_behind_is_not_asked_for_what_it_has_not_read(topic: Topic) -> None:
+def test_worker_reports_no_ends_of_tasks_from_records_it_has_not_read(topic: Topic) -> None:
     before = topic.snapshot.offset
     topic.assign(a=[FIRST], b=[SECOND])
     assert topic.departures.of("a", before) == []
 
 
-def test_a_round_of_fencing_waits_for_the_stops_of_older_generations() -> None:
+def test_fencing_round_waits_until_older_task_generations_have_ended() -> None:
     topic = Topic()
     topic.departures = Departures(600.0)
     topic.assign(a=[FIRST], b=[SECOND])
@@ -135,7 +135,7 @@ def test_a_round_of_fencing_waits_for_the_stops_of_older_generations() -> None:
 
 
 @pytest.mark.parametrize("how", ["stopped", "deleted", "fewer tasks"])
-def test_what_a_worker_died_before_it_ended_is_left_behind(topic: Topic, how: str) -> None:
+def test_tasks_that_a_dead_worker_had_not_ended_are_abandoned(topic: Topic, how: str) -> None:
     topic.assign(a=[FIRST], b=[SECOND])
     topic.departures.ended("a", [(SECOND, topic.generation)])
     if how == "stopped":
@@ -152,7 +152,7 @@ def test_what_a_worker_died_before_it_ended_is_left_behind(topic: Topic, how: st
     assert topic.departures.abandoned_tasks(topic.snapshot, {"a"}) == set(), "once"
 
 
-def test_nothing_is_left_behind_that_was_ended_or_that_runs_elsewhere(topic: Topic) -> None:
+def test_tasks_that_ended_or_run_elsewhere_are_not_abandoned(topic: Topic) -> None:
     topic.assign(a=[FIRST], b=[SECOND])
     assert topic.departures.abandoned_tasks(topic.snapshot, {"b"}) == set(), "another start follows"
     older = topic.generation

@@ -27,16 +27,16 @@ def both(*ids: str) -> tuple[str, ...]:
 CONNECTOR = records.connector_config("c", {"name": "c"})
 
 
-def test_nothing_is_done_where_a_task_count_follows_the_newest_task_configs() -> None:
+def test_fencing_plan_is_empty_when_the_task_count_is_already_recorded() -> None:
     snapshot = folded(CONNECTOR, *generation(2), records.task_count("c", 2))
     assert plan_fencing(snapshot, "g", "c") == FencingPlan()
 
 
-def test_the_first_generation_is_only_recorded() -> None:
+def test_first_task_generation_is_recorded_without_fencing() -> None:
     assert plan_fencing(folded(CONNECTOR, *generation(3)), "g", "c") == FencingPlan((), 3)
 
 
-def test_one_task_before_and_after_fences_itself() -> None:
+def test_single_task_before_and_after_needs_no_fence() -> None:
     snapshot = folded(CONNECTOR, *generation(1), records.task_count("c", 1), *generation(1))
     assert plan_fencing(snapshot, "g", "c") == FencingPlan((), 1)
 
@@ -51,17 +51,17 @@ def test_every_recorded_producer_is_fenced_when_there_are_fewer_tasks() -> None:
     assert plan_fencing(snapshot, "g", "c") == FencingPlan(both("g-c-0", "g-c-1", "g-c-2"), 1)
 
 
-def test_a_generation_that_was_never_recorded_did_not_start_producers() -> None:
+def test_unrecorded_task_generation_has_no_producers_to_fence() -> None:
     snapshot = folded(CONNECTOR, *generation(1), records.task_count("c", 1), *generation(5), *generation(2))
     assert plan_fencing(snapshot, "g", "c") == FencingPlan(both("g-c-0"), 2)
 
 
-def test_a_stopped_connector_fences_what_it_had() -> None:
+def test_producers_of_a_stopped_connector_are_fenced() -> None:
     snapshot = folded(CONNECTOR, *generation(2), records.task_count("c", 2), records.tasks_commit("c", 0))
     assert plan_fencing(snapshot, "g", "c") == FencingPlan(both("g-c-0", "g-c-1"), 0)
 
 
-def test_a_connector_that_was_deleted_and_created_again_is_fenced() -> None:
+def test_producers_of_a_recreated_connector_are_fenced() -> None:
     snapshot = folded(
         CONNECTOR,
         *generation(2),

@@ -35,11 +35,11 @@ def task(number: int, **figures: Any) -> dict[str, Any]:
         ("DESTROYED", (), "DESTROYED"),
     ],
 )
-def test_worst_state_of_a_connector_and_its_tasks_is_its_word(state: str, tasks: tuple[str, ...], word: str) -> None:
+def test_connector_is_shown_with_the_worst_state_of_its_tasks(state: str, tasks: tuple[str, ...], word: str) -> None:
     assert connector_word(connector(*tasks, state=state)) == word
 
 
-def test_running_task_that_retries_or_stands_still_has_that_word() -> None:
+def test_running_task_is_shown_as_retrying_or_stuck() -> None:
     figures = {"tasks": [task(0, retrying=True), task(1, stands_still=True, retrying=True), task(2, retrying=True)]}
     found = connector("RUNNING", "RUNNING", "FAILED", figures=figures)
     assert task_words(found) == ["RETRYING", "STANDS STILL", "FAILED"]
@@ -47,12 +47,12 @@ def test_running_task_that_retries_or_stands_still_has_that_word() -> None:
     assert connector_word(found) == "STANDS STILL"
 
 
-def test_tasks_without_figures_have_the_states_of_rest() -> None:
+def test_tasks_without_figures_are_shown_with_their_rest_states() -> None:
     figures = {"tasks": [{"id": 0, "kind": None, "retrying": None}]}
     assert task_words(connector("RUNNING", "PAUSED", figures=figures)) == ["RUNNING", "PAUSED"]
 
 
-def test_kind_is_that_of_the_workers_and_else_the_type_in_rest() -> None:
+def test_connector_kind_falls_back_to_the_rest_type() -> None:
     assert kind_word(connector(figures={"tasks": [], "kind": "stream"})) == "stream"
     assert kind_word(connector(figures={"tasks": [], "kind": None})) == "sink"
     assert kind_word({"status": {}}) == "unknown"
@@ -67,6 +67,8 @@ def test_kind_is_that_of_the_workers_and_else_the_type_in_rest() -> None:
         ({"exactly_once": None, "because": "not asked", "remedy": None}, "not known", "not asked"),
     ],
 )
-def test_delivery_is_said_with_its_reason(delivery: dict[str, Any] | None, word: str, why: str | None) -> None:
+def test_delivery_guarantee_is_shown_with_its_reason(
+    delivery: dict[str, Any] | None, word: str, why: str | None
+) -> None:
     found = connector(figures={"tasks": [], "delivery": delivery})
     assert (delivery_word(found), why_not_exactly_once(found)) == (word, why)

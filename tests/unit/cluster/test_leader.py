@@ -177,9 +177,7 @@ def held_back(leader: Leader, topic: Topic) -> Any:
     return first
 
 
-def test_what_waits_for_different_connectors_is_one_transaction_with_its_assignment(
-    leader: Leader, topic: Topic
-) -> None:
+def test_queued_commands_of_several_connectors_share_one_transaction(leader: Leader, topic: Topic) -> None:
     first = held_back(leader, topic)
     others = [leader.submit(put(f"c{n}")) for n in range(5)]
     before = len(topic.transactions)
@@ -195,7 +193,7 @@ def test_what_waits_for_different_connectors_is_one_transaction_with_its_assignm
     assert {f"c{n}" for n in range(5)} <= set(snapshot.assignment.workers[0].connectors)
 
 
-def test_a_second_command_of_a_connector_sees_what_the_first_has_written(leader: Leader, topic: Topic) -> None:
+def test_second_command_of_a_connector_sees_the_first_ones_records(leader: Leader, topic: Topic) -> None:
     first = held_back(leader, topic)
     created, again = leader.submit(put("c")), leader.submit(put("c"))
     configured = leader.submit(PutTaskConfigs("c", [{"n": "0"}], is_exactly_once=True))
@@ -215,7 +213,7 @@ def test_a_second_command_of_a_connector_sees_what_the_first_has_written(leader:
     assert gone.assignment.workers[0].tasks == ()
 
 
-def test_a_command_that_cannot_be_written_takes_nothing_from_the_others(leader: Leader, topic: Topic) -> None:
+def test_command_that_cannot_be_encoded_does_not_fail_other_commands(leader: Leader, topic: Topic) -> None:
     """A file name that is not UTF-8 among task configs: they are published again and again."""
     first = held_back(leader, topic)
     waiting = [leader.submit(put("bad", file="\udcff")), leader.submit(put("good"))]
@@ -226,7 +224,7 @@ def test_a_command_that_cannot_be_written_takes_nothing_from_the_others(leader: 
     assert "good" in waiting[1].result(60).connectors
 
 
-def test_a_refusal_takes_nothing_from_the_others(leader: Leader, topic: Topic) -> None:
+def test_refused_command_does_not_fail_other_commands(leader: Leader, topic: Topic) -> None:
     first = held_back(leader, topic)
     refused, accepted = leader.submit(RemoveConnector("unknown")), leader.submit(put("c"))
     topic.gate.set()
@@ -236,9 +234,7 @@ def test_a_refusal_takes_nothing_from_the_others(leader: Leader, topic: Topic) -
     assert "c" in accepted.result(60).connectors
 
 
-def test_a_transaction_that_fails_fails_for_all_that_share_it_and_the_next_one_works(
-    leader: Leader, topic: Topic
-) -> None:
+def test_failed_transaction_fails_all_its_commands_and_the_next_one_succeeds(leader: Leader, topic: Topic) -> None:
     first = held_back(leader, topic)
     shared = [leader.submit(put(name)) for name in ("c", "d")]
     topic.failures = [None, ProduceError("not now", is_refused=False)]
@@ -251,9 +247,7 @@ def test_a_transaction_that_fails_fails_for_all_that_share_it_and_the_next_one_w
     assert snapshot.connectors.keys() == {"first", "e"}
 
 
-def test_a_write_finds_that_the_transactional_id_was_taken_and_the_next_one_takes_it_back(
-    leader: Leader, topic: Topic
-) -> None:
+def test_fenced_write_fails_and_the_next_write_reclaims_the_id(leader: Leader, topic: Topic) -> None:
     topic.failures = [WriterFencedError("a newer producer")]
     with pytest.raises(WriteFailedError, match="the request can be safely retried"):
         leader.submit(put("c")).result(60)
@@ -261,13 +255,13 @@ def test_a_write_finds_that_the_transactional_id_was_taken_and_the_next_one_take
     assert leader.submit(put("c")).result(60).connectors.keys() == {"c"}
 
 
-def test_a_write_that_is_not_authorized_says_what_it_takes(leader: Leader, topic: Topic) -> None:
+def test_unauthorized_write_names_the_missing_rights(leader: Leader, topic: Topic) -> None:
     topic.failures = [ProduceError("TOPIC_AUTHORIZATION_FAILED", is_refused=True, is_denied=True)]
     with pytest.raises(OperationError, match="topic configs, Read on group g and Write on transactional id connect-cl"):
         leader.submit(put("c")).result(60)
 
 
-def test_what_an_earlier_writer_left_open_is_ended_before_the_topic_is_read(lead: Lead) -> None:
+def test_new_leader_ends_open_transactions_before_it_reads_the_topic(lead: Lead) -> None:
     """The read would wait for it, until its time-out."""
     done: list[str] = []
 
@@ -285,14 +279,14 @@ def test_what_an_earlier_writer_left_open_is_ended_before_the_topic_is_read(lead
     assert done[0] == "open"
 
 
-def test_a_worker_that_does_not_lead_refuses_at_once(leader: Leader, topic: Topic) -> None:
+def test_worker_that_is_not_leader_refuses_commands_at_once(leader: Leader, topic: Topic) -> None:
     leader.on_term(Term(2))
     with pytest.raises(NotLeadingError):
         leader.submit(put("c")).result(60)
     assert "c" not in topic.read_to_end(1).connectors
 
 
-def test_a_write_that_the_group_refuses_is_nobody_s_and_leadership_is_over(leader: Leader, topic: Topic) -> None:
+def test_write_with_a_stale_membership_fails_and_ends_leadership(leader: Leader, topic: Topic) -> None:
     topic.failures = [StaleMemberError("generation 1 is over")]
     with pytest.raises(NotLeadingError):
         leader.submit(put("c")).result(60)
@@ -314,20 +308,20 @@ def lead_until_one_is_lost(lead: Lead, topic: Topic, ended: Ended) -> tuple[Lead
     return leader, moved
 
 
-def test_what_a_lost_worker_held_is_fenced_before_it_moves(lead: Lead, topic: Topic) -> None:
+def test_tasks_of_a_lost_worker_are_fenced_before_they_move(lead: Lead, topic: Topic) -> None:
     ended = Ended()
     _, moved = lead_until_one_is_lost(lead, topic, ended)
     assert set(ended.tasks) == set(moved)
     assert len(_tasks(topic, "i")) == 2
 
 
-def test_nobody_leads_without_knowing_what_lost_workers_have_left_behind() -> None:
+def test_lost_tasks_require_a_source_of_abandoned_tasks() -> None:
     """What nobody is given afterwards, nobody else fences."""
     with pytest.raises(TypeError, match="abandoned_tasks"):
         LostTasks(Ended())  # type: ignore[call-arg]
 
 
-def test_what_lost_workers_have_left_behind_is_fenced(lead: Lead, topic: Topic) -> None:
+def test_abandoned_tasks_of_lost_workers_are_fenced(lead: Lead, topic: Topic) -> None:
     left, fenced = [{TaskId("gone", 1)}], list[TaskId]()
 
     class Fences(Ended):
@@ -343,7 +337,7 @@ def test_what_lost_workers_have_left_behind_is_fenced(lead: Lead, topic: Topic) 
     eventually(lambda: fenced == [TaskId("gone", 1)], within_s=60)
 
 
-def test_the_leader_goes_on_while_what_a_lost_worker_held_is_fenced_and_moves_it_then(lead: Lead, topic: Topic) -> None:
+def test_leader_accepts_commands_while_tasks_of_a_lost_worker_are_fenced(lead: Lead, topic: Topic) -> None:
     ended = Ended(is_settled=False)
     leader, moved = lead_until_one_is_lost(lead, topic, ended)
     assert ended.tasks == list(moved)
@@ -356,7 +350,7 @@ def test_the_leader_goes_on_while_what_a_lost_worker_held_is_fenced_and_moves_it
     eventually(lambda: len(_tasks(topic, "i")) == 2, within_s=60)
 
 
-def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence(lead: Lead, topic: Topic) -> None:
+def test_tasks_of_a_worker_that_left_properly_move_without_a_fence(lead: Lead, topic: Topic) -> None:
     ended = Ended()
     topic.put(records.worker_incarnation(OTHER, "j"))
     leader = lead(topic, [URL, OTHER], ended)
@@ -368,7 +362,7 @@ def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence
     assert ended.tasks == []
 
 
-def test_task_configs_wait_for_company_and_nothing_else_does(lead: Lead, topic: Topic) -> None:
+def test_only_task_configs_wait_to_share_a_transaction(lead: Lead, topic: Topic) -> None:
     queue = CommandQueue(tick_s=60.0, company_s=60.0)
     leader = lead(topic, queue=queue)
     leader.submit(put("a")).result(60)
@@ -406,7 +400,7 @@ class Lagging(Topic):
         return self.known
 
 
-def test_a_reassignment_that_is_asked_for_goes_by_what_others_have_said_by_then(
+def test_requested_reassignment_reads_the_topic_to_its_end_first(
     lead: Lead,
 ) -> None:
     """The leader's own snapshot does for its housekeeping; a leave is said right before the leader is asked."""
@@ -423,7 +417,7 @@ def test_a_reassignment_that_is_asked_for_goes_by_what_others_have_said_by_then(
     assert topic.reads > reads
 
 
-def test_what_the_group_answered_before_a_term_began_is_asked_again(lead: Lead, topic: Topic) -> None:
+def test_new_leader_term_asks_for_the_group_members_again(lead: Lead, topic: Topic) -> None:
     topic.put(records.worker_incarnation(OTHER, "j"))
     asked = threading.Semaphore(0)
     answers = threading.Semaphore(0)
@@ -454,9 +448,7 @@ def _tasks(topic: Topic, incarnation: str) -> tuple[TaskId, ...]:
     return held.tasks if held is not None else ()
 
 
-def test_a_config_that_no_record_can_hold_is_refused_and_those_beside_it_are_written(
-    leader: Leader, topic: Topic
-) -> None:
+def test_too_large_config_is_refused_and_other_configs_are_written(leader: Leader, topic: Topic) -> None:
     first = held_back(leader, topic)
     large = leader.submit(put("large", text="x" * 1_500_000))
     small = leader.submit(put("small"))
@@ -469,20 +461,20 @@ def test_a_config_that_no_record_can_hold_is_refused_and_those_beside_it_are_wri
     assert set(small.result(60).connectors) == {"first", "small"}
 
 
-def test_a_config_that_the_topic_refuses_is_no_error_that_passes(leader: Leader, topic: Topic) -> None:
+def test_config_refused_by_the_topic_is_a_permanent_error(leader: Leader, topic: Topic) -> None:
     topic.failures = [TOO_LARGE, TOO_LARGE]  # with the new assignment and without it
     with pytest.raises(BadRequestError, match=r"The topic configs refuses.*max\.message\.bytes"):
         leader.submit(put("c")).result(60)
 
 
-def test_a_connector_is_deleted_although_the_assignment_is_refused(leader: Leader, topic: Topic) -> None:
+def test_connector_is_deleted_even_if_the_assignment_is_refused(leader: Leader, topic: Topic) -> None:
     leader.submit(put("c")).result(60)
     topic.failures = [TOO_LARGE]
     assert "c" not in leader.submit(RemoveConnector("c")).result(60).connectors
     assert [b"connector-c", b"target-state-c"] in topic.transactions
 
 
-def test_assignment_that_no_record_can_hold_is_shown_and_a_deletion_mends_it(
+def test_too_large_assignment_is_reported_until_a_connector_is_deleted(
     lead: Lead, topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A worker of an older version reads one record; no other can take over what this connector has."""
@@ -505,7 +497,7 @@ def test_assignment_that_no_record_can_hold_is_shown_and_a_deletion_mends_it(
     assert _tasks(topic, "i") == (TaskId("small", 0),)
 
 
-def test_tasks_of_a_lost_worker_move_however_many_there_are(lead: Lead, topic: Topic) -> None:
+def test_18000_tasks_of_a_lost_worker_move(lead: Lead, topic: Topic) -> None:
     """One record with 9,000 connectors of two tasks has more bytes than Kafka takes by default."""
     name = "connector-with-a-usual-name-{:05}"
     for number in range(9000):
@@ -531,7 +523,7 @@ def test_tasks_of_a_lost_worker_move_however_many_there_are(lead: Lead, topic: T
 OLDER = (b"fencepost-worker-" + OTHER.encode(), b'{"incarnation":"j","ready":true}')
 
 
-def test_a_worker_of_an_older_version_gets_its_work_in_one_record(lead: Lead, topic: Topic) -> None:
+def test_worker_of_an_older_version_gets_its_work_in_one_record(lead: Lead, topic: Topic) -> None:
     topic.put(OLDER)
     roster = [URL, OTHER]
     leader = lead(topic, roster)
@@ -547,7 +539,7 @@ def test_a_worker_of_an_older_version_gets_its_work_in_one_record(lead: Lead, to
     assert topic.transactions[-1] == [b"fencepost-assignment"]
 
 
-def test_older_worker_gets_nothing_where_one_record_cannot_hold_everything(
+def test_older_worker_gets_no_tasks_if_one_record_cannot_hold_the_assignment(
     lead: Lead, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fencepost.cluster.command._MOST_IN_ONE", 100)
@@ -559,7 +551,9 @@ def test_older_worker_gets_nothing_where_one_record_cannot_hold_everything(
     assert _tasks(topic, "j") == ()
 
 
-def test_a_leader_at_rest_decides_only_once(lead: Lead, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_leader_computes_the_assignment_only_once(
+    lead: Lead, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     decided = []
     decide = Reassign.decide
 

@@ -91,7 +91,7 @@ def _ids(connector: str, count: int) -> list[str]:
     return sorted(id_ for n in range(count) for id_ in (f"g-{connector}-{n}", f"g-{connector}-{n}#1"))
 
 
-def test_a_connector_whose_settings_mean_nothing_here_keeps_no_other_from_being_fenced(
+def test_connector_with_unusable_settings_does_not_block_other_fences(
     fences: Fences, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Kafka Connect may have stored it. The worker could not start, and the leader would move nobody's tasks."""
@@ -100,7 +100,7 @@ def test_a_connector_whose_settings_mean_nothing_here_keeps_no_other_from_being_
     assert "task java-0 is not fenced: " in caplog.text
 
 
-def test_what_may_be_open_is_ended_on_each_cluster_that_the_tasks_may_have_written_to(fences: Fences) -> None:
+def test_tasks_are_fenced_on_every_cluster_they_may_have_written_to(fences: Fences) -> None:
     """The connector was given other brokers, or deleted, before its tasks had ended."""
     fences.targets = {"near": ({"producer.override.bootstrap.servers": "before:9092"},), "gone": (NEAR,)}
     fences.end(TaskId("near", 0), TaskId("gone", 0)).wait()
@@ -108,7 +108,7 @@ def test_what_may_be_open_is_ended_on_each_cluster_that_the_tasks_may_have_writt
     assert ("g-gone-0", "near:9092") in fences.fenced_at
 
 
-def test_two_hundred_tasks_of_a_cluster_that_is_away_hold_up_those_of_another_for_as_long_as_one(
+def test_unreachable_cluster_delays_other_fences_by_only_one_timeout(
     fences: Fences,
 ) -> None:
     waits_s: list[float] = []
@@ -127,14 +127,14 @@ def test_two_hundred_tasks_of_a_cluster_that_is_away_hold_up_those_of_another_fo
     assert len([id_ for id_ in fences.tried if "away" in id_]) == 1, "a cluster that does not answer is asked once"
 
 
-def test_what_kafka_refuses_is_said_and_nothing_waits_for_it(fences: Fences, caplog: pytest.LogCaptureFixture) -> None:
+def test_fence_refused_by_kafka_is_logged_and_not_waited_for(fences: Fences, caplog: pytest.LogCaptureFixture) -> None:
     fences.end(TaskId("near", 0), TaskId("refused", 0)).wait()
     assert "not authorised" in caplog.text
     assert sorted(fences.fenced) == _ids("near", 1)
 
 
 @pytest.mark.parametrize("fences", [Impatient], indirect=True)
-def test_tasks_that_nobody_starts_are_fenced_when_their_cluster_is_back(fences: Fences) -> None:
+def test_paused_tasks_are_fenced_once_their_cluster_is_reachable(fences: Fences) -> None:
     fences.states["away"] = TargetState.PAUSED
     fences.end(TaskId("away", 0)).wait()
     fences.is_away = False
@@ -142,7 +142,7 @@ def test_tasks_that_nobody_starts_are_fenced_when_their_cluster_is_back(fences: 
 
 
 @pytest.mark.parametrize("fences", [Impatient], indirect=True)
-def test_no_late_fence_strikes_the_successor_of_a_task_that_is_started_elsewhere(fences: Fences) -> None:
+def test_late_fence_is_skipped_when_the_task_was_restarted_elsewhere(fences: Fences) -> None:
     fences.connectors["paused"] = AWAY
     fences.states["paused"] = TargetState.PAUSED
     fences.end(TaskId("away", 0), TaskId("paused", 0)).wait()
@@ -151,7 +151,7 @@ def test_no_late_fence_strikes_the_successor_of_a_task_that_is_started_elsewhere
     assert not any("away" in id_ for id_ in fences.fenced)
 
 
-def test_nothing_is_fenced_of_tasks_that_have_no_ids(fences: Fences) -> None:
+def test_tasks_without_transactional_ids_are_not_fenced(fences: Fences) -> None:
     fences.without_ids = {"away"}
     fences.end(TaskId("near", 0), TaskId("away", 0)).wait()
     assert fences.tried == _ids("near", 1)

@@ -8,7 +8,7 @@ CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 CONFIG = {"connector.class": CLASS, "database.hostname": "db", "database.dbname": "shop", "slot.name": "orders_cdc"}
 
 
-def test_replication_slot_of_a_change_capture_is_named_with_how_to_drop_it() -> None:
+def test_remaining_replication_slot_is_named_with_the_command_to_drop_it() -> None:
     (text,) = remains_of({**CONFIG, "database.password": "geheim"})
     assert "replication slot orders_cdc of db/shop stays" in text
     assert "SELECT pg_drop_replication_slot('orders_cdc');" in text
@@ -18,5 +18,5 @@ def test_replication_slot_of_a_change_capture_is_named_with_how_to_drop_it() -> 
 
 
 @pytest.mark.parametrize("config", [{**CONFIG, "slot.drop.on.stop": "true"}, {"connector.class": "FilesSink"}])
-def test_connector_that_leaves_nothing_has_no_remains(config: dict[str, str]) -> None:
+def test_connector_without_outside_objects_has_no_remains(config: dict[str, str]) -> None:
     assert remains_of(config) == []

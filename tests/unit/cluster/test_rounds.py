@@ -91,7 +91,7 @@ def raising(error: Exception) -> Callable[[], None]:
     return act
 
 
-def test_a_round_that_fences_records_the_new_count(scene: RoundsStage) -> None:
+def test_fencing_round_records_the_new_task_count(scene: RoundsStage) -> None:
     scene.end()
     assert scene.recorded == [2]
 
@@ -106,7 +106,7 @@ def test_a_round_that_fences_records_the_new_count(scene: RoundsStage) -> None:
         ("on_record", TimeoutError()),
     ],
 )
-def test_what_passes_is_to_be_asked_for_again(scene: RoundsStage, step: str, error: Exception) -> None:
+def test_fencing_round_can_be_repeated_after_a_temporary_error(scene: RoundsStage, step: str, error: Exception) -> None:
     setattr(scene, step, raising(error))
     with pytest.raises(NotReadyError):
         scene.end()
@@ -125,7 +125,9 @@ def test_what_passes_is_to_be_asked_for_again(scene: RoundsStage, step: str, err
         ("on_read", ZeroDivisionError("a bug")),
     ],
 )
-def test_what_does_not_pass_by_itself_is_told_with_its_trace(scene: RoundsStage, step: str, error: Exception) -> None:
+def test_permanent_error_of_a_fencing_round_is_reported_with_its_trace(
+    scene: RoundsStage, step: str, error: Exception
+) -> None:
     """Whoever asked for the round fails with it; to ask again for ever would show nobody anything."""
     setattr(scene, step, raising(error))
     with pytest.raises(FencingRefusedError, match="Traceback") as refused:
@@ -134,7 +136,7 @@ def test_what_does_not_pass_by_itself_is_told_with_its_trace(scene: RoundsStage,
 
 
 @pytest.mark.parametrize("error", [ConflictError("newer"), NotLeadingError()])
-def test_a_round_that_newer_task_configs_or_another_leader_ended_is_a_conflict(
+def test_fencing_round_overtaken_by_new_configs_or_leader_is_a_conflict(
     scene: RoundsStage, error: ConflictError
 ) -> None:
     scene.on_record = raising(error)
@@ -152,7 +154,7 @@ def test_only_source_connectors_are_fenced(scene: RoundsStage) -> None:
     assert scene.recorded == []
 
 
-def test_whoever_waits_for_a_round_or_asks_for_one_when_the_worker_stops_is_told(scene: RoundsStage) -> None:
+def test_pending_and_new_fencing_rounds_fail_when_the_worker_stops(scene: RoundsStage) -> None:
     held: Future[None] = Future()
     scene.on_fence = lambda: held.result(60)
     waiting = scene.rounds.fence("c")
@@ -163,7 +165,7 @@ def test_whoever_waits_for_a_round_or_asks_for_one_when_the_worker_stops_is_told
     held.set_result(None)
 
 
-def test_rounds_of_connectors_whose_cluster_is_away_hold_up_no_other(scene: RoundsStage) -> None:
+def test_fencing_rounds_of_an_unreachable_cluster_do_not_block_others(scene: RoundsStage) -> None:
     go = threading.Event()
 
     def away() -> None:

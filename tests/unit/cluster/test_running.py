@@ -24,21 +24,21 @@ NOWHERE = {
 }
 
 
-def test_what_is_assigned_runs_in_its_newest_generation() -> None:
+def test_assigned_task_runs_in_its_newest_generation() -> None:
     assert running(SNAPSHOT) == {(TASK, 7): "me"}
     assert running_on(SNAPSHOT, "me") == {TASK: 7}
     assert why_not(SNAPSHOT, (TASK, 7), "me") is None
 
 
 @pytest.mark.parametrize("reason", NOWHERE)
-def test_all_who_ask_agree_on_what_runs_nowhere(reason: str) -> None:
+def test_all_queries_agree_that_a_task_runs_nowhere(reason: str) -> None:
     snapshot = NOWHERE[reason]
     assert running(snapshot) == {}
     assert running_on(snapshot, "me") == {}
     assert why_not(snapshot, (TASK, 7), "me") == reason
 
 
-def test_starts_that_change_are_of_connectors_that_changed() -> None:
+def test_changed_names_only_connectors_with_changed_task_starts() -> None:
     other = WorkerAssignment("other", "http://o:1", ("d",), (TaskId("d", 0), TaskId("e", 0)))
     assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c",), (TASK,)), other))
     configs = {name: {"name": name} for name in "cde"}
@@ -55,15 +55,15 @@ def test_starts_that_change_are_of_connectors_that_changed() -> None:
         assert changed(before, after) == changed(after, before) == names
 
 
-def test_a_paused_connector_has_its_tasks() -> None:
+def test_tasks_of_a_paused_connector_run() -> None:
     assert running_on(replace(SNAPSHOT, target_states={"c": TargetState.PAUSED}), "me") == {TASK: 7}
 
 
-def test_a_start_of_an_older_generation_or_of_another_worker_does_not_run() -> None:
+def test_task_of_an_older_generation_or_another_worker_does_not_run() -> None:
     assert why_not(SNAPSHOT, (TASK, 6), "me") == "connector c has already generated a new set of task configs"
     assert why_not(SNAPSHOT, (TASK, 7), "another") == "task c-0 has already been revoked from this worker"
     assert running_on(SNAPSHOT, "another") == {}
 
 
-def test_a_task_that_there_is_no_more_runs_nowhere_though_it_is_still_assigned() -> None:
+def test_assigned_task_beyond_the_task_count_runs_nowhere() -> None:
     assert running(replace(SNAPSHOT, task_counts={"c": 0})) == {}

@@ -74,7 +74,7 @@ def topic() -> Topic:
     ],
 )
 @pytest.mark.parametrize("compacts", [False, True])
-def test_a_round_fences_where_the_older_generation_writes(
+def test_fencing_round_targets_the_clusters_of_the_older_generation(
     topic: Topic,
     before: Mapping[str, str | None],
     after: Mapping[str, str | None],
@@ -96,20 +96,20 @@ def test_a_round_fences_where_the_older_generation_writes(
     assert [servers_of(target) for target in targets(topic.snapshot, "c")] == [servers_of(after)]
 
 
-def test_settings_of_the_older_cluster_are_those_it_was_written_with(topic: Topic) -> None:
+def test_older_cluster_is_fenced_with_its_own_client_settings(topic: Topic) -> None:
     topic.put(A)
     topic.put(B)
     assert configs_to_fence(topic.snapshot, "c")[1]["producer.override.sasl.jaas.config"] == "of a"
 
 
-def test_every_cluster_is_fenced_while_no_round_has_been_through(topic: Topic) -> None:
+def test_every_former_cluster_is_fenced_until_a_round_succeeds(topic: Topic) -> None:
     for config in (OWN, A, B):
         topic.put(config, 2)
     assert topic.servers() == ["b:1", None, "a:1"]
 
 
 @pytest.mark.parametrize("ends", [StopConnector("c"), RemoveConnector("c")])
-def test_tasks_that_were_stopped_or_deleted_are_fenced_where_they_wrote(topic: Topic, ends: LeaderCommand) -> None:
+def test_stopped_or_deleted_tasks_are_fenced_on_their_former_cluster(topic: Topic, ends: LeaderCommand) -> None:
     topic.put(OWN)
     topic.put(A, publishes=False)
     topic.do(ends)
@@ -121,7 +121,7 @@ def test_tasks_that_were_stopped_or_deleted_are_fenced_where_they_wrote(topic: T
     assert set(topic.servers()) == {None, "b:1"}
 
 
-def test_a_start_waits_for_task_configs_of_the_cluster_it_would_write_to(topic: Topic) -> None:
+def test_task_start_waits_for_task_configs_of_its_new_cluster(topic: Topic) -> None:
     topic.put(A)
     assert is_covered(topic.snapshot, "c")
     topic.put({**A, "batch.size": "1"}, publishes=False)

@@ -30,7 +30,7 @@ class Example(Config):
     paths: list[Path] = setting("paths", default=[Path("/a")])
 
 
-def test_fields_have_the_values_that_their_annotations_say() -> None:
+def test_settings_are_converted_to_their_annotated_types() -> None:
     given = {"number": "9000000000", "path": "/tmp/x", "mode": "DELTA", "levels": "2, 1", "ports": "80,443"}
     example = Example(given)
     assert example.number == 9_000_000_000
@@ -40,7 +40,7 @@ def test_fields_have_the_values_that_their_annotations_say() -> None:
     assert example.ports == [80, 443]
 
 
-def test_defaults_and_typed_values_are_taken_as_they_are() -> None:
+def test_defaults_and_typed_values_are_kept_unchanged() -> None:
     example = Example()
     assert (example.path, example.mode, example.levels, example.paths) == (None, Mode.FULL, [Level.LOW], [Path("/a")])
     typed = Example({"path": Path("/t"), "mode": Mode.DELTA, "ports": [1, 2]})
@@ -58,12 +58,12 @@ def test_defaults_and_typed_values_are_taken_as_they_are() -> None:
         ("path", "", "must not be empty"),
     ],
 )
-def test_a_wrong_value_is_refused_with_its_key(key: str, value: str, reason: str) -> None:
+def test_value_that_does_not_fit_the_annotation_is_refused_with_its_key(key: str, value: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=f"configuration {key}: {reason}"):
         Example({key: value})
 
 
-def test_validate_answers_with_kafkas_types_and_the_words_of_an_enum() -> None:
+def test_validate_reports_kafkas_types_and_enum_values() -> None:
     answers = {one.setting.key: one for one in Example.validate_values({})}
     assert {key: one.setting.kind for key, one in answers.items()} == {
         "number": Type.LONG,
@@ -82,18 +82,18 @@ def test_validate_answers_with_kafkas_types_and_the_words_of_an_enum() -> None:
 @pytest.mark.parametrize(
     "annotation", [dict, dict[str, str], Any, bytes, int | str, tuple[str, ...], list[dict[str, int]]]
 )
-def test_an_annotation_that_no_setting_can_have_is_refused_when_the_class_is_made(annotation: object) -> None:
+def test_unsupported_annotation_is_refused_when_the_class_is_defined(annotation: object) -> None:
     body = {"__annotations__": {"what": annotation}, "what": setting("what", default=None)}
     with pytest.raises(TypeError, match=r"Wrong\.what: .* is not a type of settings; use str, int"):
         type("Wrong", (Config,), body)
 
 
-def test_a_type_of_kafkas_goes_with_any_annotation() -> None:
+def test_setting_with_an_explicit_kafka_type_may_have_any_annotation() -> None:
     body = {"__annotations__": {"what": Any}, "what": setting("what", default="x", type=Type.STRING)}
     assert type("Right", (Config,), body)().what == "x"  # type: ignore[attr-defined]
 
 
-def test_what_task_configs_may_hold_reads_back_as_it_was() -> None:
+def test_values_in_task_configs_survive_a_round_trip_through_text() -> None:
     given = {"number": 5, "path": Path("/t"), "mode": Mode.DELTA, "levels": [Level.HIGH], "ports": [80, 443]}
     stored = {key: as_text(key, value) for key, value in given.items()}
     assert stored == {"number": "5", "path": "/t", "mode": "delta", "levels": "2", "ports": "80,443"}
@@ -103,6 +103,6 @@ def test_what_task_configs_may_hold_reads_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("value", [{"a": 1}, b"x", object(), [{"a": 1}]])
-def test_what_has_no_text_is_refused_with_its_key(value: object) -> None:
+def test_value_without_a_text_form_is_refused_with_its_key(value: object) -> None:
     with pytest.raises(ConfigError, match=r"configuration what: a \w+ has no text"):
         as_text("what", value)

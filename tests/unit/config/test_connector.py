@@ -7,14 +7,14 @@ from fencepost.config.transaction import TransactionBoundary
 NEEDED = {"name": "c", "connector.class": "X"}
 
 
-def test_reads_boundaries_in_any_case():
+def test_transaction_boundary_is_read_in_any_case():
     config = SourceConnectorConfig({**NEEDED, "transaction.boundary": "INTERVAL", "exactly.once.support": "Required"})
     assert config.boundary is TransactionBoundary.INTERVAL
     assert config.exactly_once_support == "Required"
     assert config.transaction_boundary_interval_ms is None
 
 
-def test_reads_transforms_in_order_with_their_predicates():
+def test_transforms_are_read_in_order_with_their_predicates():
     config = SourceConnectorConfig(
         {
             **NEEDED,
@@ -34,7 +34,7 @@ def test_reads_transforms_in_order_with_their_predicates():
     assert (b.alias, b.predicate, b.negate) == ("b", PredicateSpec("p", "P", {"name": "n"}), True)
 
 
-def test_topic_creation_groups_inherit_from_the_default_and_stand_before_it():
+def test_topic_creation_groups_inherit_from_default_and_come_before_it():
     config = SourceConnectorConfig(
         {
             **NEEDED,
@@ -56,7 +56,7 @@ def test_topic_creation_groups_inherit_from_the_default_and_stand_before_it():
     assert default.matches("anything")
 
 
-def test_topics_are_left_to_the_broker_unless_the_config_speaks_of_them():
+def test_topic_creation_is_left_to_the_broker_unless_configured():
     assert SourceConnectorConfig(NEEDED).topic_creation() == ()
 
 
@@ -67,16 +67,16 @@ def test_topic_creation_without_the_numbers_of_the_default_group_is_refused():
     assert len(caught.value.messages) == 2
 
 
-def test_aliases_are_unique():
+def test_duplicate_transform_alias_is_refused():
     with pytest.raises(ConfigError, match=r"configuration transforms: Duplicate alias provided\."):
         SourceConnectorConfig({**NEEDED, "transforms": "a,a"})
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249])
-def test_topic_names_that_kafka_takes(name):
+def test_topic_name_valid_in_kafka_is_accepted(name):
     assert topic_name()(name) is None
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a b", "é", "a/b", "a\n"])
-def test_topic_names_that_kafka_refuses(name):
+def test_topic_name_invalid_in_kafka_is_refused(name):
     assert topic_name()(name)

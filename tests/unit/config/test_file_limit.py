@@ -106,7 +106,7 @@ def test_directory_is_refused_when_it_has_a_file_of_the_worker(
 
 
 @pytest.mark.parametrize(("cls", "rest", "key"), FILE_KEYS + DIRECTORY_KEYS)
-def test_path_is_refused_when_it_is_not_below_the_allowed_ones(
+def test_path_is_refused_when_it_is_outside_the_allowed_paths(
     etc: Path, cls: type, rest: dict[str, str], key: str
 ) -> None:
     data = etc.parent / "data"
@@ -132,7 +132,7 @@ def test_task_refuses_a_file_when_its_path_became_a_link_to_a_worker_file(etc: P
     assert (etc / "roles").read_text() == "secret"
 
 
-def test_spec_limits_a_process_when_it_comes_from_another_machine() -> None:
+def test_file_limits_of_a_task_spec_apply_after_transfer_as_json() -> None:
     limits = LimitSpec(("/data",), ("/data/roles",), ("FileStreamSink",))
     spec = TaskSpec("c", 0, 1, "i", {}, {}, look_up=LookUpSpec(limits=limits))
     use_plugins(TaskSpec.from_json(spec.to_json()))

@@ -96,20 +96,20 @@ READ: Mapping[str, Callable[[str, str, str], bool]] = {
 
 @pytest.mark.parametrize(("pattern", "name", "other"), PATTERNS)
 @pytest.mark.parametrize("key", READ)
-def test_a_pattern_of_a_config_is_read_as_java_reads_it(key: str, pattern: str, name: str, other: str) -> None:
+def test_pattern_in_a_config_matches_as_in_java(key: str, pattern: str, name: str, other: str) -> None:
     assert READ[key](key, pattern, name)
     assert not READ[key](key, pattern, other)
 
 
 @pytest.mark.parametrize("key", ["delete.committed.topics", "delete.committed.respect.groups"])
-def test_patterns_of_retention_are_those_of_java(key: str) -> None:
+def test_retention_patterns_are_java_patterns(key: str) -> None:
     for pattern, _, _ in PATTERNS:
         RetentionConfig({key: pattern})
     with pytest.raises(ConfigError):
         RetentionConfig({key: "a{x}"})  # Python takes it literally
 
 
-def test_no_setting_of_ours_is_a_pattern_of_python() -> None:
+def test_no_setting_is_checked_as_a_python_pattern() -> None:
     """What checks one is for authors of plug-ins."""
     package = Path(fencepost.__file__).parent
     found = [

@@ -16,5 +16,5 @@ from fencepost.config.name_pattern import matches
         ("Orders", "orders", False),
     ],
 )
-def test_only_asterisk_and_question_mark_stand_for_others(name: str, pattern: str, expected: bool) -> None:
+def test_only_asterisk_and_question_mark_are_wildcards(name: str, pattern: str, expected: bool) -> None:
     assert matches(name, pattern) is expected

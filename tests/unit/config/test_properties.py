@@ -31,11 +31,11 @@ from fencepost.provider.file import FileConfigProvider
         ("\\", {}),
     ],
 )
-def test_reads_what_java_reads(text, expected):
+def test_properties_text_is_parsed_as_in_java(text, expected):
     assert parse_properties(text) == expected
 
 
-def test_names_source_and_line_of_every_malformed_escape():
+def test_malformed_properties_escape_is_reported_with_source_and_line():
     with pytest.raises(ConfigError) as caught:
         parse_properties("a=1\n\nb=\\u12\nc=\\\n\\uzzzz", source="worker.properties")
     assert [message.split(":")[0] for message in caught.value.messages] == [
@@ -44,12 +44,12 @@ def test_names_source_and_line_of_every_malformed_escape():
     ]
 
 
-def test_names_the_file_when_it_is_missing(tmp_path):
+def test_missing_properties_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"nowhere\.properties: cannot be read: No such file"):
         read_properties(tmp_path / "nowhere.properties")
 
 
-def test_takes_utf8_and_falls_back_to_latin1(tmp_path):
+def test_properties_are_read_as_utf8_or_else_latin1(tmp_path):
     (tmp_path / "utf8").write_bytes("a=é".encode())
     (tmp_path / "latin1").write_bytes("a=é".encode("iso-8859-1"))
     assert read_properties(tmp_path / "utf8") == read_properties(tmp_path / "latin1") == {"a": "é"}
@@ -60,19 +60,19 @@ def _escaped(text: str) -> str:
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text(), max_size=5))
-def test_escaped_text_survives(values):
+def test_escaped_properties_survive_a_round_trip(values):
     text = "\n".join(f"{_escaped(k)}={_escaped(v)}" for k, v in values.items())
     assert parse_properties(text) == values
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-def test_a_file_of_another_encoding_is_named(tmp_path, encoding):
+def test_properties_file_in_utf16_or_utf32_is_refused_by_name(tmp_path, encoding):
     (tmp_path / "f.properties").write_bytes("bootstrap.servers=b".encode(encoding))
     with pytest.raises(ConfigError, match=rf"f\.properties: it is encoded in {encoding.upper()}: save it as UTF-8"):
         read_properties(tmp_path / "f.properties")
 
 
-def test_file_provider_refuses_what_is_not_utf8_as_kafkas_does(tmp_path):
+def test_file_provider_refuses_a_file_that_is_not_utf8(tmp_path):
     file = tmp_path / "secrets.properties"
     file.write_bytes("password=pässwörd".encode("iso-8859-1"))
     with pytest.raises(ConfigError, match=r"it is not UTF-8 \(byte 10\): save it as UTF-8"):

@@ -15,7 +15,7 @@ from fencepost.config.reference import has_references, references, replaced
         ("${topic} ${env:X}", ("env", "", "X")),
     ],
 )
-def test_a_reference_has_the_parts_that_kafka_reads(value: str, parts: tuple[str, str, str]) -> None:
+def test_reference_is_split_into_provider_path_and_key(value: str, parts: tuple[str, str, str]) -> None:
     (found,) = references("topic", value)
     assert (found.provider, found.path, found.key) == parts
     assert found.text in value
@@ -28,19 +28,19 @@ def test_other_placeholders_are_no_references(value: object) -> None:
     assert not has_references({"topic": value})
 
 
-def test_what_stands_beside_a_reference_is_not_shown() -> None:
+def test_text_around_a_reference_is_not_shown() -> None:
     value = 'username="me" password="s3cret${file:/x:y}";'
     (found,) = references("sasl.jaas.config", value)
     assert found.shown_in(value) == "${file:…}"
     assert found.shown_in(" ${file:/x:y} ") == "${file:/x:y}"
 
 
-def test_what_spark_looks_up_in_its_own_settings_stays() -> None:
+def test_placeholders_that_spark_resolves_itself_are_not_replaced() -> None:
     assert not has_references({"spark.local.dir": "${env:HOME}/${system:user.name}"})
     assert has_references({"spark.hadoop.fs.s3a.secret.key": "${file:/x:y}"})
     found = replaced("spark.a", "${env:HOME} ${file:/x:y}", {"${env:HOME}": "no", "${file:/x:y}": "yes"})
     assert found == "${env:HOME} yes"
 
 
-def test_only_what_was_found_is_replaced() -> None:
+def test_only_references_with_a_value_are_replaced() -> None:
     assert replaced("a", "${env:A}-${env:B}", {"${env:A}": r"\1${topic}"}) == r"\1${topic}-${env:B}"

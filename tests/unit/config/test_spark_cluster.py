@@ -21,7 +21,7 @@ SECRET = {"spark.authenticate": "true", "spark.authenticate.secret": "s"}
         ({**SECRET, "spark.master": "k8s://https://there"}, "spark.network.crypto.enabled"),
     ],
 )
-def test_cluster_is_refused_when_its_connections_have_no_secret(given: dict[str, str], missing: str) -> None:
+def test_spark_cluster_is_refused_when_its_connections_have_no_secret(given: dict[str, str], missing: str) -> None:
     with pytest.raises(ConfigError, match=f"set {missing}=true.*channel.unprotected=accepted"):
         WorkerConfig({**ELSEWHERE, **given})
 
@@ -37,6 +37,6 @@ def test_cluster_is_refused_when_its_connections_have_no_secret(given: dict[str,
         {"spark.master": "local-cluster[1,1,512]"},
     ],
 )
-def test_cluster_is_accepted_when_it_has_a_secret_or_the_file_says_so(given: dict[str, str]) -> None:
+def test_spark_cluster_is_accepted_with_a_secret_or_an_explicit_setting(given: dict[str, str]) -> None:
     assert WorkerConfig({**ELSEWHERE, **given}).spark["spark.master"]
     assert WorkerConfig(SETTINGS)

@@ -14,7 +14,7 @@ def test_nothing_is_traced_unless_the_file_says_so():
     assert of_environment({}, {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SERVICE_NAME": "s"}) == {}
 
 
-def test_variables_give_what_the_file_does_not():
+def test_tracing_variables_fill_settings_that_the_file_leaves_out():
     environment = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318/",
         "OTEL_EXPORTER_OTLP_HEADERS": "key=general",
@@ -31,7 +31,7 @@ def test_variables_give_what_the_file_does_not():
     assert config.otel_sampler == "parentbased_always_on"
 
 
-def test_a_collector_of_the_file_comes_before_any_of_the_environment():
+def test_collector_of_the_file_overrides_the_environment():
     environment = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://other/spans"}
     assert TracingConfig({**of_environment(ON, environment), **ON}).spans_url == "http://other/spans"
     file = {**ON, "otel.exporter.otlp.endpoint": "http://collector:4318"}
@@ -53,12 +53,12 @@ def test_attributes_of_the_resource_are_decoded():
         ("otel.resource.attributes", "production"),
     ],
 )
-def test_what_cannot_work_is_refused_with_the_name_of_the_setting(key, value):
+def test_invalid_tracing_value_is_refused_with_its_key(key, value):
     with pytest.raises(ConfigError, match=f"configuration {key}"):
         TracingConfig({key: value})
 
 
-def test_a_protocol_that_is_not_there_is_refused_if_anything_is_traced():
+def test_unsupported_trace_protocol_is_refused_only_if_tracing_is_on():
     environment = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
     fault = TracingConfig({**of_environment(ON, environment), **ON}).tracing_fault() or ""
     assert "Invalid value grpc for configuration otel.exporter.otlp.protocol" in fault
@@ -72,19 +72,19 @@ def test_a_protocol_that_is_not_there_is_refused_if_anything_is_traced():
         {"otel.exporter.otlp.traces.endpoint": "http://collector:4318/v1/traces?key=hunter2"},
     ],
 )
-def test_an_endpoint_with_a_secret_is_refused_and_not_shown(endpoint: dict[str, str]):
+def test_trace_endpoint_with_a_secret_is_refused_without_showing_it(endpoint: dict[str, str]):
     fault = TracingConfig({**ON, **endpoint}).tracing_fault() or ""
     assert "send them in otel.exporter.otlp.headers" in fault
     assert "hunter2" not in fault
 
 
-def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch):
+def test_missing_tracing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch):
     assert TracingConfig(ON).tracing_fault() is None
     monkeypatch.setattr(tracing, "find_spec", lambda name: None)
     assert "pip install 'fencepost[otel]'" in (TracingConfig(ON).tracing_fault() or "")
     assert TracingConfig({}).tracing_fault() is None
 
 
-def test_headers_are_not_shown():
+def test_trace_headers_are_hidden():
     setting = TracingConfig.settings()["otel.exporter.otlp.headers"]
     assert rendered(TracingConfig({setting.key: "key=hunter2"}).otel_headers, setting.kind) == "[hidden]"

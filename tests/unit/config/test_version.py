@@ -43,7 +43,7 @@ def test_versions_are_in_mavens_order(chain: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), EQUAL)
-def test_zeros_and_final_mean_nothing_at_the_end(one: str, other: str) -> None:
+def test_trailing_zeros_and_final_do_not_change_a_version(one: str, other: str) -> None:
     assert compared(one, other) == compared(other, one) == 0
 
 
@@ -51,7 +51,7 @@ _VERSIONS = st.from_regex(r"\d{1,2}([.-](\d{1,2}|alpha|rc|sp|x)){0,3}", fullmatc
 
 
 @given(st.lists(_VERSIONS, min_size=3, max_size=3))
-def test_the_order_is_total(versions: list[str]) -> None:
+def test_version_order_is_total(versions: list[str]) -> None:
     a, b, c = in_order(versions)
     assert compared(a, b) <= 0
     assert compared(b, c) <= 0
@@ -75,7 +75,7 @@ def test_the_order_is_total(versions: list[str]) -> None:
         ("[1.0,1.0]", ["1.0"], ["1.1"]),
     ],
 )
-def test_a_requirement_allows_versions(text: str, allowed: list[str], refused: list[str]) -> None:
+def test_version_requirement_allows_and_refuses_versions(text: str, allowed: list[str], refused: list[str]) -> None:
     requirement = VersionRequirement(text)
     assert [requirement.allows(one) for one in allowed] == [True] * len(allowed)
     assert [requirement.allows(one) for one in refused] == [False] * len(refused)
@@ -83,7 +83,7 @@ def test_a_requirement_allows_versions(text: str, allowed: list[str], refused: l
 
 
 @pytest.mark.parametrize("text", [None, "latest", " latest "])
-def test_nothing_is_required_by_the_latest(text: str | None) -> None:
+def test_latest_is_no_version_requirement(text: str | None) -> None:
     assert requirement_of(text) is None
 
 
@@ -103,7 +103,7 @@ def test_nothing_is_required_by_the_latest(text: str | None) -> None:
         ("", "must not be empty"),
     ],
 )
-def test_what_is_no_requirement_is_refused_with_the_key(text: str, reason: str) -> None:
+def test_invalid_version_requirement_is_refused_with_the_key(text: str, reason: str) -> None:
     with pytest.raises(ConfigError) as caught:
         ConnectorConfig.settings()["connector.plugin.version"].parse(text)
     assert str(caught.value).startswith(f"Invalid value {text} for configuration connector.plugin.version: {reason}")
@@ -131,7 +131,7 @@ def test_versions_are_compared_as_maven_compares_them() -> None:
     assert set(found) == WORDS_AFTER_ZEROS
 
 
-def test_ranges_have_the_versions_that_maven_says() -> None:
+def test_ranges_contain_the_same_versions_as_in_maven() -> None:
     ranges = [one for one in RECORDED if one[0].startswith(("[", "(")) and one[0] != "(,1-milestone)"]
     assert len(ranges) == 199
     for text, version, answer in ranges:

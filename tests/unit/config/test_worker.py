@@ -19,7 +19,7 @@ def worker(**more: str) -> WorkerConfig:
     return WorkerConfig({**SETTINGS, **{k.replace("_", "."): v for k, v in more.items()}})
 
 
-def test_defaults_are_those_of_kafka_connect_but_for_the_delay():
+def test_worker_defaults_equal_kafka_connects_except_the_rebalance_delay():
     config = worker()
     assert config.bootstrap_servers == ["localhost:9092"]
     assert (config.offset_storage_partitions, config.status_storage_partitions) == (25, 5)
@@ -31,7 +31,7 @@ def test_defaults_are_those_of_kafka_connect_but_for_the_delay():
     assert (config.slots_max, config.slot_lease_ms) == (0, 10_000)
 
 
-def test_reports_five_errors_at_once(tmp_path):
+def test_worker_config_reports_all_errors_at_once(tmp_path):
     path = tmp_path / "worker.properties"
     path.write_text(
         "group.id=g\nconfig.storage.topic=c\noffset.storage.topic=bad topic\nkey.converter=k\nvalue.converter=v\n"
@@ -59,17 +59,17 @@ def test_reports_five_errors_at_once(tmp_path):
         ({"exactly.once.source.enabled": "true", "exactly.once.source.support": "enabled"}, ExactlyOnceSource.ENABLED),
     ],
 )
-def test_exactly_once_under_both_names(settings, expected):
+def test_exactly_once_is_read_from_both_of_its_keys(settings, expected):
     assert WorkerConfig({**SETTINGS, **settings}).exactly_once is expected
 
 
 @pytest.mark.parametrize(("enabled", "support"), [("true", "preparing"), ("true", "disabled"), ("false", "enabled")])
-def test_refuses_names_of_exactly_once_that_contradict_each_other(enabled, support):
+def test_contradicting_exactly_once_keys_are_refused(enabled, support):
     with pytest.raises(ConfigError, match=f"exactly.once.source.enabled: contradicts .*{support}"):
         WorkerConfig({**SETTINGS, "exactly.once.source.enabled": enabled, "exactly.once.source.support": support})
 
 
-def test_refuses_settings_that_do_not_go_together():
+def test_worker_config_refuses_incompatible_settings():
     with pytest.raises(ConfigError) as caught:
         WorkerConfig(
             {**SETTINGS, "heartbeat.interval.ms": "20000", "inter.worker.verification.algorithms": "HmacSHA512"}
@@ -77,12 +77,12 @@ def test_refuses_settings_that_do_not_go_together():
     assert len(caught.value.messages) == 2
 
 
-def test_unknown_keys_come_with_the_nearest_known_one():
+def test_unknown_worker_key_is_reported_with_the_nearest_known_key():
     config = worker(offset_flush_intervall_ms="1", xyzzy="1", producer_linger_ms="5", spark_master="local[2]")
     assert config.unknown_keys() == [("offset.flush.intervall.ms", "offset.flush.interval.ms"), ("xyzzy", None)]
 
 
-def test_a_missing_key_is_told_together_with_the_misspelt_one():
+def test_missing_worker_key_is_reported_together_with_a_misspelt_one():
     given = {**SETTINGS, "value.convertor": SETTINGS["value.converter"]}
     del given["value.converter"]
     with pytest.raises(ConfigError) as caught:
@@ -93,14 +93,14 @@ def test_a_missing_key_is_told_together_with_the_misspelt_one():
     )
 
 
-def test_warns_of_what_has_no_effect():
+def test_worker_config_warns_about_settings_without_effect():
     config = worker(transactional_id="mine", config_storage_partitions="3", offset_storage_cleanup_policy="delete")
     assert config.unknown_keys() == []
     assert len(config.warnings()) == 3
     assert "transactional.id" in config.warnings()[0]
 
 
-def test_refuses_an_extension_that_would_protect_the_rest_api_unless_the_file_accepts_it():
+def test_security_rest_extension_is_refused_unless_rest_is_unprotected():
     settings = {**SETTINGS, "rest.extension.classes": "com.example.SecurityRestExtension"}
     with pytest.raises(ConfigError, match=r"com\.example\.SecurityRestExtension.*rest\.unprotected=accepted"):
         WorkerConfig(settings)
@@ -108,7 +108,7 @@ def test_refuses_an_extension_that_would_protect_the_rest_api_unless_the_file_ac
     assert "rest.extension.classes" in warning
 
 
-def test_settings_of_listeners_are_not_those_of_kafka_s_clients():
+def test_listener_settings_are_not_passed_to_kafka_clients():
     of_listeners = {"admin.listeners": "http://127.0.0.1:1", "admin.listeners.https.ssl.keystore.location": "/k.p12"}
     config = WorkerConfig({**SETTINGS, **of_listeners, "ssl.client.auth": "required"})
     assert config.warnings() == []
@@ -119,7 +119,7 @@ def test_settings_of_listeners_are_not_those_of_kafka_s_clients():
 _HANDED_ON = {*ConnectionConfig.settings(), *SecurityConfig.settings()}  # to Kafka's clients, under these names
 
 
-def test_every_setting_of_the_worker_is_read_somewhere_or_named_as_without_effect():
+def test_every_worker_setting_is_used_or_declared_without_effect():
     source = "\n".join(file.read_text() for file in (ROOT / "src" / "fencepost").rglob("*.py"))
     silent = {
         key
@@ -134,7 +134,7 @@ def test_every_setting_of_the_worker_is_read_somewhere_or_named_as_without_effec
     }
 
 
-def test_every_key_without_effect_is_named_once():
+def test_every_worker_key_without_effect_has_one_warning():
     without = [one for one in WorkerConfig.settings().values() if one.without_effect]
     assert len(without) > 7
     config = WorkerConfig(
@@ -152,7 +152,7 @@ def test_every_key_without_effect_is_named_once():
     assert not {one.key for one in without} & set(config.internal_client_properties)
 
 
-def test_splits_the_file_by_prefix():
+def test_worker_settings_are_split_by_prefix():
     config = worker(
         producer_linger_ms="5",
         spark_master="local[2]",
@@ -181,23 +181,23 @@ def test_splits_the_file_by_prefix():
         ("http://0.0.0.0:8083/", Listener("http", "0.0.0.0", 8083)),
     ],
 )
-def test_reads_listeners(text, expected):
+def test_listener_is_parsed(text, expected):
     assert Listener.parse(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "localhost:8083", "ftp://x:1", "http://x", "http://x:70000", "http://a b:1:2"])
-def test_refuses_what_is_no_listener(text):
+def test_invalid_listener_is_refused(text):
     with pytest.raises(ConfigError):
         Listener.parse(text)
 
 
-def test_an_empty_list_of_listeners_is_refused_and_of_admin_listeners_means_none():
+def test_listeners_must_not_be_empty_and_admin_listeners_may():
     with pytest.raises(ConfigError, match="at least one listener"):
         worker(listeners="")
     assert worker(admin_listeners="").admin_rest_listeners == ()
 
 
-def test_advertises_what_others_can_reach():
+def test_advertised_url_is_reachable_by_other_workers():
     assert worker().advertised_url(default_host="h") == "http://h:8083/"
     assert (
         worker(listeners="http://127.0.0.1:0").advertised_url(default_host="h", bound_port=5) == "http://127.0.0.1:5/"
@@ -211,11 +211,11 @@ def test_advertises_what_others_can_reach():
     assert config.advertised_url(default_host="h") == "https://[::1]:9/"
 
 
-def test_secrets_of_the_file_are_masked():
+def test_secrets_in_the_worker_config_are_masked_in_repr():
     assert "hunter2" not in repr(worker(sasl_jaas_config="hunter2").sasl_jaas_config)
 
 
-def test_signatures_over_the_body_alone_come_with_a_warning():
+def test_sessioned_protocol_is_accepted_with_a_warning():
     [warning] = worker(**{"connect.protocol": "sessioned"}).warnings()
     assert "connect.protocol=sessioned" in warning
     assert worker().warnings() == []

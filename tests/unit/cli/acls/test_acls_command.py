@@ -51,7 +51,7 @@ def rows(text: str) -> list[list[str]]:
     return [line.split()[:5] for line in text.splitlines() if line.startswith("User:")]
 
 
-def test_the_table_has_a_row_for_each_right(worker: Path, tmp_path: Path) -> None:
+def test_acls_table_has_a_row_for_each_right(worker: Path, tmp_path: Path) -> None:
     found = rows(printed(worker, connector(tmp_path, _CONFIG)))
     assert ["User:worker", "group", "g", "Read", "required"] in found
     assert ["User:producer", "transactional-id", "g-c-1", "Write", "required"] in found
@@ -59,11 +59,11 @@ def test_the_table_has_a_row_for_each_right(worker: Path, tmp_path: Path) -> Non
     assert ["User:producer", "topic", "data", "Describe", "implied"] in found
 
 
-def test_without_a_connector_the_workers_rights_are_listed(worker: Path) -> None:
+def test_acls_without_a_connector_lists_the_workers_rights(worker: Path) -> None:
     assert {row[0] for row in rows(printed(worker))} == {"User:worker"}
 
 
-def test_commands_hold_what_is_required_and_nothing_else(worker: Path, tmp_path: Path) -> None:
+def test_acls_commands_contain_only_required_rights(worker: Path, tmp_path: Path) -> None:
     lines = printed(worker, connector(tmp_path, _CONFIG), "--commands").splitlines()
     commands = [line for line in lines if not line.startswith("#")]
     assert (
@@ -74,14 +74,14 @@ def test_commands_hold_what_is_required_and_nothing_else(worker: Path, tmp_path:
     assert "# implied by Write on a topic: IdempotentWrite on cluster kafka-cluster for User:worker" in lines
 
 
-def test_overrides_of_the_connector_say_as_whom_it_writes(worker: Path, tmp_path: Path) -> None:
+def test_acls_take_the_writing_principal_from_connector_overrides(worker: Path, tmp_path: Path) -> None:
     own = f'{_SCRAM} required username="own" password="secret-o";'
     text = printed(worker, connector(tmp_path, {**_CONFIG, "producer.override.sasl.jaas.config": own}))
     assert ["User:own", "topic", "data", "Write", "required"] in rows(text)
     assert "User:producer" not in text
 
 
-def test_e11_no_password_is_printed(worker: Path, tmp_path: Path) -> None:
+def test_e11_acls_print_no_password(worker: Path, tmp_path: Path) -> None:
     config = {**_CONFIG, "producer.override.sasl.jaas.config": f'{_SCRAM} required username="o" password="secret-o";'}
     path = connector(tmp_path, config)
     assert "secret-" not in printed(worker, path) + printed(worker, path, "--commands")
@@ -95,7 +95,7 @@ def test_e11_no_password_is_printed(worker: Path, tmp_path: Path) -> None:
     ],
     ids=["no topic", "a router"],
 )
-def test_a_topic_that_the_config_does_not_tell_is_asked_for(worker: Path, tmp_path: Path, config: object) -> None:
+def test_acls_ask_for_a_topic_that_the_config_does_not_name(worker: Path, tmp_path: Path, config: object) -> None:
     path = connector(tmp_path, config)
     assert "name each of them with --topic" in printed(worker, path)
     found = rows(printed(worker, path, "--topic", "a", "--topic", "b"))
@@ -103,7 +103,7 @@ def test_a_topic_that_the_config_does_not_tell_is_asked_for(worker: Path, tmp_pa
     assert "--topic" not in printed(worker, path, "--topic", "a")
 
 
-def test_a_principal_that_settings_do_not_tell_is_given(tmp_path: Path) -> None:
+def test_acls_take_a_principal_from_the_option_when_settings_have_none(tmp_path: Path) -> None:
     path = tmp_path / "worker.properties"
     path.write_text(_FILE.replace("SASL_SSL", "SSL") + "ssl.keystore.location=k.p12\nssl.keystore.type=PKCS12\n")
     assert {row[0] for row in rows(printed(path))} == {"User:WORKER"}
@@ -114,13 +114,13 @@ def test_a_principal_that_settings_do_not_tell_is_given(tmp_path: Path) -> None:
         printed(path, "--principal", "worker=x")
 
 
-def test_a_flat_config_and_booleans_are_read(worker: Path, tmp_path: Path) -> None:
+def test_acls_read_a_flat_connector_config_with_booleans(worker: Path, tmp_path: Path) -> None:
     path = tmp_path / "flat.json"
     path.write_text(json.dumps({"name": "f", "connector.class": "X", "topic": "t", "slot.dedicated": True}))
     assert ["User:producer", "transactional-id", "g-f-0", "Write", "required"] in rows(printed(worker, path))
 
 
-def test_initial_offsets_are_written_by_the_worker(worker: Path, tmp_path: Path) -> None:
+def test_initial_offsets_need_the_workers_write_right_on_the_offsets_topic(worker: Path, tmp_path: Path) -> None:
     right = ["User:worker", "topic", "offsets", "Write", "required"]
     assert right not in rows(printed(worker, connector(tmp_path, _CONFIG)))
     offsets = [{"partition": {"id": 0}, "offset": {"seqno": 1}}]
@@ -138,21 +138,21 @@ def test_initial_offsets_are_written_by_the_worker(worker: Path, tmp_path: Path)
     ],
     ids=["no JSON", "a list", "config is a number", "no name", "no tasks"],
 )
-def test_a_wrong_connector_file_is_named(worker: Path, tmp_path: Path, text: str, message: str) -> None:
+def test_acls_name_a_wrong_connector_file(worker: Path, tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "wrong.json"
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
         printed(worker, path)
 
 
-def test_a_missing_file_is_named(worker: Path, tmp_path: Path) -> None:
+def test_acls_name_a_missing_file(worker: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no\.json: cannot be read"):
         printed(worker, tmp_path / "no.json")
     with pytest.raises(ConfigError, match=r"no\.properties"):
         printed(tmp_path / "no.properties")
 
 
-def test_a_sink_needs_its_group_and_its_topics_and_no_transactional_id(worker: Path, tmp_path: Path) -> None:
+def test_sink_needs_rights_on_group_and_topics_and_no_transactional_id(worker: Path, tmp_path: Path) -> None:
     config = {
         "connector.class": "FileStreamSink",
         "topics": "words,more",
@@ -169,7 +169,7 @@ def test_a_sink_needs_its_group_and_its_topics_and_no_transactional_id(worker: P
     assert all(row[0] != "User:producer" or row[2] in ("dead", "kafka-cluster") for row in found)
 
 
-def test_a_sink_reads_the_topic_that_its_dead_letters_are_sent_again_to(worker: Path, tmp_path: Path) -> None:
+def test_sink_needs_read_on_its_resend_topic(worker: Path, tmp_path: Path) -> None:
     config = {"connector.class": "FileStreamSink", "topics": "t", "errors.deadletterqueue.resend.topic.name": "again"}
     found = rows(printed(worker, connector(tmp_path, config)))
     assert ["User:worker", "topic", "again", "Read", "required"] in found
@@ -177,7 +177,7 @@ def test_a_sink_reads_the_topic_that_its_dead_letters_are_sent_again_to(worker: 
     assert not any("fencepost-dead-letters-c" in row for row in found)
 
 
-def test_what_resends_dead_letters_to_a_topic_of_the_sink_s_own_is_optional(worker: Path, tmp_path: Path) -> None:
+def test_rights_to_resend_dead_letters_to_the_sinks_resend_topic_are_optional(worker: Path, tmp_path: Path) -> None:
     again = {"errors.deadletterqueue.topic.name": "dead", "errors.deadletterqueue.resend.topic.name": "again"}
     found = rows(printed(worker, connector(tmp_path, {"connector.class": "FileStreamSink", "topics": "t", **again})))
     assert ["User:producer", "topic", "again", "Write", "optional"] in found
@@ -187,7 +187,7 @@ def test_what_resends_dead_letters_to_a_topic_of_the_sink_s_own_is_optional(work
     assert {row[0] for row in found if row[1:4] == ["group", resend, "Read"]} == {"User:producer", "User:worker"}
 
 
-def test_a_sink_that_is_told_where_to_begin_needs_the_rights_to_its_group(worker: Path, tmp_path: Path) -> None:
+def test_sink_with_initial_offsets_needs_delete_on_its_group(worker: Path, tmp_path: Path) -> None:
     body = {
         "name": "c",
         "config": {"connector.class": "FileStreamSink", "topics": "words"},
@@ -200,14 +200,14 @@ def test_a_sink_that_is_told_where_to_begin_needs_the_rights_to_its_group(worker
     assert ["User:worker", "group", "connect-c", "Delete", "required"] in rows(printed(worker, path))
 
 
-def test_a_sink_of_java_s_is_known_by_its_topics(worker: Path, tmp_path: Path) -> None:
+def test_java_sink_is_recognised_by_its_topics_setting(worker: Path, tmp_path: Path) -> None:
     config = {"connector.class": "io.example.QueueSink", "topics.regex": "w.*", "consumer.override.group.id": "mine"}
     text = printed(worker, connector(tmp_path, config))
     assert "mine" in text
     assert "stands for the connector's topics" in text
 
 
-def test_a_source_needs_its_dead_letter_topic_where_it_tolerates_errors(worker: Path, tmp_path: Path) -> None:
+def test_source_needs_rights_on_its_dead_letter_topic_if_it_tolerates_errors(worker: Path, tmp_path: Path) -> None:
     config = {**_CONFIG, "errors.deadletterqueue.topic.name": "dead"}
     right = ["User:producer", "topic", "dead", "Write", "required"]
     assert right not in rows(printed(worker, connector(tmp_path, config)))
@@ -216,7 +216,7 @@ def test_a_source_needs_its_dead_letter_topic_where_it_tolerates_errors(worker: 
     assert ["User:worker", "topic", "dead", "Create", "required"] in found
 
 
-def test_what_empties_topics_sees_every_group_and_deletes(worker: Path) -> None:
+def test_deletion_of_committed_records_needs_describe_on_groups_and_delete(worker: Path) -> None:
     with worker.open("a") as file:
         file.write("delete.committed.topics=carried.*\n")
     assert not any("Delete" in row for row in rows(printed(worker)))
@@ -232,7 +232,7 @@ def test_what_empties_topics_sees_every_group_and_deletes(worker: Path) -> None:
 _COPY = {"connector.class": "TopicTransform", "topics": "in-a,in-b", "output.topic": "${topic}-out", "tasks.max": 1}
 
 
-def test_a_stream_reads_as_a_sink_and_its_producer_commits_for_its_group(worker: Path, tmp_path: Path) -> None:
+def test_stream_needs_sink_read_rights_and_its_producer_the_groups(worker: Path, tmp_path: Path) -> None:
     found = rows(printed(worker, connector(tmp_path, _COPY)))
     for right in (
         ["User:worker", "group", "connect-c", "Read"],
@@ -255,7 +255,7 @@ def test_a_stream_reads_as_a_sink_and_its_producer_commits_for_its_group(worker:
     ],
     ids=["a router", "a field"],
 )
-def test_the_topics_that_a_stream_writes_to_are_asked_for_where_its_config_does_not_tell(
+def test_acls_ask_for_a_streams_output_topics_when_its_config_names_none(
     worker: Path, tmp_path: Path, config: object
 ) -> None:
     path = connector(tmp_path, config)
@@ -266,7 +266,7 @@ def test_the_topics_that_a_stream_writes_to_are_asked_for_where_its_config_does_
     assert not any(row[2] == "out" and row[3] == "Read" for row in found)
 
 
-def test_a_stream_of_dataframes_has_an_id_for_each_partition_that_it_reads(worker: Path, tmp_path: Path) -> None:
+def test_dataframe_stream_needs_its_transactional_ids_as_a_prefix(worker: Path, tmp_path: Path) -> None:
     config = {"connector.class": "TopicSql", "topics": "in-a", "output.topic": "out"}
     found = rows(printed(worker, connector(tmp_path, config)))
     assert ["User:producer", "topic", "out", "Write", "required"] in found
@@ -287,7 +287,7 @@ def rights_at(cluster: str, text: str) -> set[str]:
     return {f"{who} {op} {kind} {name}" for who, kind, name, op, need in rows(part) if need == "required"}
 
 
-def test_a_mirror_of_the_source_type_needs_its_rights_at_both_clusters(worker: Path, tmp_path: Path) -> None:
+def test_mirror_source_needs_rights_on_both_clusters(worker: Path, tmp_path: Path) -> None:
     config = {**_MIRROR, "connector.class": "MirrorSourceConnector"}
     text = printed(worker, connector(tmp_path, config), "--principal", "source=User:s", "--principal", "target=User:t")
     assert rights_at("w:9092", text) == {
@@ -302,7 +302,7 @@ def test_a_mirror_of_the_source_type_needs_its_rights_at_both_clusters(worker: P
     assert not [right for right in found if " group connect-" in right]
 
 
-def test_a_mirror_of_the_sink_type_commits_its_group_with_its_records(worker: Path, tmp_path: Path) -> None:
+def test_mirror_sink_producer_needs_rights_to_commit_its_group(worker: Path, tmp_path: Path) -> None:
     config = {**_MIRROR, "connector.class": "MirrorSinkConnector", "sync.topic.configs.enabled": "false"}
     text = printed(worker, connector(tmp_path, config), "--principal", "target=User:t")
     found = rights_at("k:9093", text)
@@ -314,7 +314,7 @@ def test_a_mirror_of_the_sink_type_commits_its_group_with_its_records(worker: Pa
     assert ["User:ANONYMOUS", "group", "connect-c", "Read", "optional"] in rows(text)
 
 
-def test_what_a_mirror_is_told_by_patterns_is_named_by_hand(worker: Path, tmp_path: Path) -> None:
+def test_acls_ask_for_a_mirrors_topics_when_its_config_has_a_pattern(worker: Path, tmp_path: Path) -> None:
     config = {**_MIRROR, "connector.class": "MirrorSourceConnector", "topics": "orders.*"}
     path = connector(tmp_path, config)
     assert "--topic" in printed(worker, path)
@@ -322,9 +322,7 @@ def test_what_a_mirror_is_told_by_patterns_is_named_by_hand(worker: Path, tmp_pa
     assert {"User:ANONYMOUS Read topic orders-1", "User:ANONYMOUS Read topic orders-2"} <= named
 
 
-def test_who_follows_groups_describes_them_and_commits_them_where_that_is_asked_for(
-    worker: Path, tmp_path: Path
-) -> None:
+def test_mirror_checkpoint_needs_group_rights_and_commit_rights_only_if_enabled(worker: Path, tmp_path: Path) -> None:
     config = {**_MIRROR, "connector.class": "MirrorCheckpointConnector", "target.cluster.alias": "east"}
     text = printed(worker, connector(tmp_path, config), "--principal", "source=User:s", "--principal", "target=User:t")
     assert rights_at("w:9092", text) == {
@@ -337,7 +335,7 @@ def test_who_follows_groups_describes_them_and_commits_them_where_that_is_asked_
     assert {"User:t Read group a", "User:t Read group b", "User:t Read topic west.orders"} <= found
 
 
-def test_the_principal_of_a_cluster_is_that_of_all_clients_there(tmp_path: Path) -> None:
+def test_principal_given_for_a_cluster_applies_to_all_clients_there(tmp_path: Path) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text(
         "clusters=west,east\nwest.bootstrap.servers=w:9092\neast.bootstrap.servers=e:9092\nwest->east.enabled=true\n"
@@ -351,7 +349,7 @@ def test_the_principal_of_a_cluster_is_that_of_all_clients_there(tmp_path: Path)
         printed(path, "--principal", "north=User:n")
 
 
-def test_a_mirrormaker_file_has_a_list_for_each_flow(tmp_path: Path) -> None:
+def test_acls_of_a_mirrormaker_file_have_one_list_per_flow(tmp_path: Path) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text(
         "clusters=west,east\nwest.bootstrap.servers=w:9092\neast.bootstrap.servers=e:9092\nwest->east.enabled=true\n"

@@ -21,7 +21,7 @@ def rights(acls: tuple[Acl, ...], need: Need, principal: str) -> set[str]:
     }
 
 
-def test_the_worker_needs_its_group_its_three_topics_and_the_leaders_id() -> None:
+def test_worker_needs_rights_on_group_internal_topics_and_leader_id() -> None:
     assert rights(required_acls(WORKERS), Need.REQUIRED, "User:worker") == {
         "Read group g",
         "Write transactional-id connect-cluster-g",
@@ -36,7 +36,7 @@ def test_the_worker_needs_its_group_its_three_topics_and_the_leaders_id() -> Non
     }
 
 
-def test_what_the_broker_grants_along_is_listed_as_implied() -> None:
+def test_rights_that_the_broker_implies_are_listed_as_implied() -> None:
     assert rights(required_acls(WORKERS), Need.IMPLIED, "User:worker") == {
         "Describe group g",
         "Describe transactional-id connect-cluster-g",
@@ -47,7 +47,7 @@ def test_what_the_broker_grants_along_is_listed_as_implied() -> None:
     }
 
 
-def test_a_connector_needs_an_id_for_each_task_its_topics_and_the_offsets_topic() -> None:
+def test_source_connector_needs_task_ids_its_topics_and_the_offsets_topic() -> None:
     found = required_acls(WORKERS, [replace(CONNECTOR, tasks=2)])
     assert rights(found, Need.REQUIRED, "User:producer") == {
         "Write transactional-id g-c-0",
@@ -63,12 +63,12 @@ def test_a_connector_needs_an_id_for_each_task_its_topics_and_the_offsets_topic(
     assert rights(found, Need.REQUIRED, "User:consumer") == set()
 
 
-def test_one_lane_needs_no_second_id() -> None:
+def test_connector_with_one_lane_needs_no_second_transactional_id() -> None:
     found = required_acls(WORKERS, [replace(CONNECTOR, lanes=1)])
     assert rights(found, Need.OPTIONAL, "User:producer") == set()
 
 
-def test_a_prefix_stands_for_all_tasks_and_both_lanes() -> None:
+def test_prefixed_transactional_id_covers_all_tasks_and_both_lanes() -> None:
     found = required_acls(WORKERS, [replace(CONNECTOR, tasks=9, is_prefixed=True)])
     assert rights(found, Need.REQUIRED, "User:producer") == {
         "Write transactional-id g-c-*",
@@ -77,13 +77,13 @@ def test_a_prefix_stands_for_all_tasks_and_both_lanes() -> None:
     }
 
 
-def test_without_exactly_once_no_task_has_an_id_but_the_leader_has() -> None:
+def test_without_exactly_once_only_the_leader_needs_a_transactional_id() -> None:
     found = required_acls(WORKERS, [replace(CONNECTOR, is_exactly_once=False)])
     assert rights(found, Need.REQUIRED, "User:producer") == {"Write topic data", "Write topic offsets"}
     assert "Write transactional-id connect-cluster-g" in rights(found, Need.REQUIRED, "User:worker")
 
 
-def test_a_connector_with_its_own_offsets_topic_makes_and_reads_it_itself() -> None:
+def test_connectors_own_clients_need_create_and_read_on_its_offsets_topic() -> None:
     found = required_acls(WORKERS, [replace(CONNECTOR, offsets_topic="own", has_own_offsets=True)])
     assert rights(found, Need.REQUIRED, "User:admin") == {"Create topic own", "Describe topic own"}
     assert rights(found, Need.REQUIRED, "User:consumer") == {"Read topic own"}
@@ -91,12 +91,12 @@ def test_a_connector_with_its_own_offsets_topic_makes_and_reads_it_itself() -> N
     assert "Write topic offsets" in rights(found, Need.REQUIRED, "User:worker")
 
 
-def test_topic_creation_needs_the_admins_right() -> None:
+def test_topic_creation_needs_create_for_the_connectors_admin() -> None:
     found = required_acls(WORKERS, [replace(CONNECTOR, creates_topics=True)])
     assert rights(found, Need.REQUIRED, "User:admin") == {"Create topic data", "Describe topic data"}
 
 
-def test_one_principal_for_everything_gets_each_right_once() -> None:
+def test_single_principal_for_all_clients_gets_each_right_once() -> None:
     own = ConnectorAccess("c", WORKER, WORKER, WORKER, "own", ("data",), has_own_offsets=True, creates_topics=True)
     found = required_acls(WORKERS, [own])
     assert len({(a.target, a.operation) for a in found}) == len(found)
@@ -104,7 +104,7 @@ def test_one_principal_for_everything_gets_each_right_once() -> None:
     assert {"Read topic own", "Write topic own", "Create topic own"} <= rights(found, Need.REQUIRED, "User:worker")
 
 
-def test_another_cluster_has_a_list_of_its_own() -> None:
+def test_rights_on_another_cluster_are_listed_separately() -> None:
     elsewhere = ClientIdentity("other:9093", "User:worker")
     own = ConnectorAccess("c", elsewhere, elsewhere, elsewhere, "offsets", ("data",), has_own_offsets=True)
     found = required_acls(WORKERS, [own])

@@ -24,7 +24,7 @@ def planned(present: list[ConnectorView], state: str | None = None, **config: An
     return plan([WantedConnector("f", "c", {**STORED, **more}, state)], present, Masking(), **how)
 
 
-def test_a_plain_secret_whose_stored_value_is_hidden_is_no_difference() -> None:
+def test_plain_secret_with_a_hidden_stored_value_is_no_difference() -> None:
     found = planned([view(db_password=HIDDEN)], db_password="s3cret")
     assert (found.steps[0].action, found.steps[0].uncompared) == (Action.NONE, ["db.password"])
     sent = planned([view(db_password=HIDDEN)], db_password="s3cret", sends_secrets=True).steps[0]
@@ -38,20 +38,20 @@ def test_a_reference_in_place_of_a_hidden_secret_is_a_difference() -> None:
 
 
 @pytest.mark.parametrize("stored", [HIDDEN, "as Kafka Connect shows it"])
-def test_a_value_to_keep_is_the_stored_one(stored: str) -> None:
+def test_fill_placeholder_keeps_the_stored_value(stored: str) -> None:
     for kept in ("${fill:db.password}", HIDDEN):
         found = planned([view(db_password=stored)], db_password=kept, topic="other").steps[0]
         assert (found.config["db.password"], [change.key for change in found.changes]) == (stored, ["topic"])
 
 
 @pytest.mark.parametrize("value", ["${fill:db.password}", HIDDEN, "********"])
-def test_without_a_value_to_keep_the_key_is_named(value: str) -> None:
+def test_fill_placeholder_without_a_stored_value_is_a_fault_that_names_the_key(value: str) -> None:
     for present in ([], [view()]):
         [fault] = planned(present, db_password=value).faults
         assert (fault.name, fault.key) == ("c", "db.password")
 
 
-def test_secrets_in_differences_are_hidden_by_name_and_by_form() -> None:
+def test_secrets_in_differences_are_hidden_by_key_and_by_url_form() -> None:
     found = planned([view(url="jdbc:x://u:0ld-pw@h")], url="jdbc:x://u:n3w-pw@h", db_password="s3cret", note="here")
     text = str(found.steps[0].to_json())
     assert not [secret for secret in ("0ld-pw", "n3w-pw", "s3cret") if secret in text], text
@@ -68,13 +68,13 @@ def test_a_state_is_changed_only_if_a_file_says_so(wanted: str | None, current: 
     assert planned([view(current)], wanted).steps[0].state == brought_to
 
 
-def test_only_connectors_of_the_given_names_are_deleted() -> None:
+def test_apply_deletes_only_connectors_that_match_the_owned_names() -> None:
     others = [ConnectorView(name, {"config": {}}, {}) for name in ("old-a", "other")]
     assert [step.name for step in planned([view(), *others]).of(Action.DELETE)] == []
     assert [step.name for step in planned([view(), *others], owned=["old-*"]).of(Action.DELETE)] == ["old-a"]
 
 
-def test_one_that_is_new_is_validated_even_if_its_config_is_empty() -> None:
+def test_new_connector_is_validated_even_if_its_config_is_empty() -> None:
     """Otherwise it is refused only when others are created already."""
     new = plan([WantedConnector("f", "c", {"name": "c"})], [], Masking()).steps[0]
     assert (new.action, new.is_config_changed) == (Action.CREATE, True)

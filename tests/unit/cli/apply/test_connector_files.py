@@ -32,7 +32,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_each_form_gives_the_same_connector(tmp_path: Path, name: str) -> None:
+def test_each_file_format_gives_the_same_connector(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(FORMS[name])
     content = read_files([str(tmp_path / name)])
     assert content.faults == []
@@ -42,7 +42,7 @@ def test_each_form_gives_the_same_connector(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("text", FAULTS)
-def test_a_fault_names_the_file_the_connector_and_the_key(tmp_path: Path, text: str) -> None:
+def test_fault_in_a_connector_file_names_file_connector_and_key(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text)
     content = read_files([str(tmp_path / "x.json")])
     assert content.wanted == []
@@ -51,7 +51,7 @@ def test_a_fault_names_the_file_the_connector_and_the_key(tmp_path: Path, text: 
     assert FAULTS[text] in str(fault)
 
 
-def test_a_directory_stands_for_all_files_below_it_but_hidden_ones(tmp_path: Path) -> None:
+def test_directory_argument_reads_all_files_below_it_except_hidden_ones(tmp_path: Path) -> None:
     for number, path in enumerate(("a.json", "deep/er/b.yaml", ".git/c.json", "notes.txt", "worker.properties")):
         file = tmp_path / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def test_standard_input_is_json_or_yaml_with_several_documents() -> None:
         assert ([one.name for one in content.wanted], content.faults) == (["c"], [])
 
 
-def test_values_of_yaml_are_the_texts_that_are_written(tmp_path: Path) -> None:
+def test_yaml_values_keep_the_text_as_written(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("name: c\nconnector.class: X\na: 010\nb: no\nc: 1_000\nd: 1e3\ne: 'null'\n")
     [wanted] = read_files([str(tmp_path / "x.yaml")]).wanted
     assert [wanted.config[key] for key in "abcde"] == ["010", "no", "1_000", "1e3", "null"]
@@ -78,7 +78,7 @@ def test_values_of_yaml_are_the_texts_that_are_written(tmp_path: Path) -> None:
     assert "no YAML" in str(read_files([str(tmp_path / "x.yaml")]).faults[0])
 
 
-def test_two_files_with_one_name_are_a_fault_that_names_both(tmp_path: Path) -> None:
+def test_connector_name_in_two_files_is_a_fault_that_names_both(tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_text(FORMS["post.json"])
     [fault] = read_files([str(tmp_path)]).faults
@@ -86,7 +86,7 @@ def test_two_files_with_one_name_are_a_fault_that_names_both(tmp_path: Path) -> 
     assert "b.json" in str(fault)
 
 
-def test_strimzis_spec_counts_where_its_config_says_something_else(tmp_path: Path) -> None:
+def test_strimzi_spec_fields_override_its_config(tmp_path: Path) -> None:
     """As the operator reads it."""
     spec = "spec:\n  class: A\n  version: '[1,2)'\n  config: {connector.class: B, tasks.max: 7, name: d, file: /f}\n"
     text = f"apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnector\nmetadata: {{name: c}}\n{spec}"

@@ -33,11 +33,11 @@ def of_kafka(name: str) -> str:
     return fault(name, f"{found}PluginDesc{{klass=class {FILE}, name='{FILE}'}}")
 
 
-def test_unknown_class_is_explained_as_the_worker_does() -> None:
+def test_unknown_class_is_explained_in_the_workers_words() -> None:
     assert fault(POSTGRES, OURS) == OURS
 
 
-def test_workers_of_kafka_connect_name_the_plugin_that_has_the_class() -> None:
+def test_unknown_class_on_kafka_connect_is_reported_with_its_plugin() -> None:
     assert of_kafka(POSTGRES).endswith(
         "is not installed on these workers: it is in io.debezium:debezium-connector-postgres"
     )
@@ -49,7 +49,7 @@ def test_class_of_low_similarity_is_not_proposed() -> None:
     assert of_kafka(FILE.replace("Sink", "Sinc")).endswith(f"did you mean {FILE}?")
 
 
-def test_key_below_a_declared_one_is_no_typo_and_others_are() -> None:
+def test_key_below_a_declared_key_is_no_typo_and_a_similar_key_is() -> None:
     def worker(asked: Asked) -> Answer:
         found = [
             {"definition": {"name": key, "type": "STRING"}, "value": {"name": key, "errors": []}} for key in DECLARED

@@ -10,7 +10,7 @@ from fencepost.ledger.audit import Audit
 from support.http_answers import Answer, HttpAnswers
 
 
-def test_audit_asks_the_kafka_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_uses_the_workers_kafka_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers: list[str] = []
 
     def run(audit: Audit, *_: object) -> None:
@@ -25,7 +25,7 @@ def test_audit_asks_the_kafka_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> 
     assert brokers == ["127.0.0.1:19092"]
 
 
-def test_the_connections_of_an_audit_are_closed_when_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_closes_its_connections_when_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[RequestClient] = []
     made: list[Audit] = []
 

@@ -23,9 +23,9 @@ from fencepost.mirror.checkpoint.connector import MirrorCheckpointConnector
         (MirrorCheckpointConnector, "audit the connector that copies"),
     ],
 )
-def test_the_reason_why_nothing_can_be_compared_has_a_next_step(connector: type[Any], next_step: str) -> None:
+def test_reason_that_a_connector_cannot_be_audited_has_a_next_step(connector: type[Any], next_step: str) -> None:
     assert next_step in why_no_audit(connector)
 
 
-def test_a_source_with_tasks_in_slots_may_have_a_ledger() -> None:
+def test_source_with_tasks_in_slots_can_be_audited() -> None:
     assert why_no_audit(FileStreamSourceConnector) == ""

@@ -27,7 +27,7 @@ NO_OFFSETS: dict[str, object] = {"offsets": []}
         ("SELECT value FROM records WHERE offset > 3", ""),
     ],
 )
-def test_the_column_of_offsets_is_found_in_the_query(query: str, column: str) -> None:
+def test_audit_finds_the_offset_column_in_the_query(query: str, column: str) -> None:
     assert offset_column(query) == column
 
 
@@ -44,11 +44,11 @@ def test_the_column_of_offsets_is_found_in_the_query(query: str, column: str) ->
         ("SELECT a.value FROM records a, records b", False),
     ],
 )
-def test_only_a_plain_projection_is_said_to_keep_every_record(query: str, is_kept: bool) -> None:
+def test_only_a_plain_projection_counts_as_keeping_every_record(query: str, is_kept: bool) -> None:
     assert keeps_all(query) is is_kept
 
 
-def test_the_scope_has_what_the_sink_has_committed_and_what_its_files_contain(tmp_path: Path) -> None:
+def test_files_audit_scope_has_committed_offsets_and_the_file_format(tmp_path: Path) -> None:
     offsets = {"offsets": [{"partition": {"kafka_topic": "t", "kafka_partition": 1}, "offset": {"kafka_offset": 7}}]}
     config = {"path": str(tmp_path), "value.converter": JSON, "format": "JSON", "writer.compression": "gzip"}
     scope = files_scope(config, offsets)
@@ -57,7 +57,7 @@ def test_the_scope_has_what_the_sink_has_committed_and_what_its_files_contain(tm
     assert (scope.has_all, scope.from_start) == (True, True)
 
 
-def test_what_may_leave_out_records_is_known(tmp_path: Path) -> None:
+def test_files_audit_scope_knows_settings_that_may_drop_records(tmp_path: Path) -> None:
     config = {"path": f"file://{tmp_path}", "errors.tolerance": "all", "value.schema": "n INT"}
     scope = files_scope({**config, "consumer.override.auto.offset.reset": "latest"}, NO_OFFSETS)
     assert (scope.path, scope.has_all, scope.from_start, scope.form.is_raw) == (tmp_path, False, False, False)
@@ -66,7 +66,7 @@ def test_what_may_leave_out_records_is_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("own", "from_start"), [({}, False), ({"consumer.override.auto.offset.reset": "earliest"}, True)]
 )
-def test_the_file_of_the_worker_says_where_a_sink_begins_unless_its_config_does(
+def test_audit_takes_offset_reset_from_the_worker_unless_the_sink_sets_it(
     tmp_path: Path, own: dict[str, str], from_start: bool
 ) -> None:
     worker = {"consumer.auto.offset.reset": "latest"}
@@ -74,7 +74,7 @@ def test_the_file_of_the_worker_says_where_a_sink_begins_unless_its_config_does(
 
 
 @pytest.mark.parametrize("path", ["s3a://bucket/data", "/not/there"])
-def test_files_that_are_not_on_this_machine_are_refused(path: str) -> None:
+def test_audit_refuses_files_on_other_machines(path: str) -> None:
     with pytest.raises(ConfigError, match=path):
         files_scope({"path": path}, NO_OFFSETS)
 
@@ -89,7 +89,7 @@ def test_files_that_are_not_on_this_machine_are_refused(path: str) -> None:
         ({"writer.compression": "snappy"}, ""),
     ],
 )
-def test_files_whose_rows_cannot_be_told_apart_are_refused(
+def test_audit_refuses_files_with_indistinguishable_rows(
     tmp_path: Path, settings: dict[str, str], refused: str
 ) -> None:
     config = {"path": str(tmp_path), **settings}

@@ -34,7 +34,7 @@ def scope(config: dict[str, str], ends: GivenEnds) -> MirrorScope:
         ("${file:/run/secrets/west:jaas}", "only workers look up"),
     ],
 )
-def test_a_secret_of_the_source_that_is_not_known_is_named_with_the_option(value: str, why: str) -> None:
+def test_mirror_audit_names_an_unknown_source_secret_and_its_option(value: str, why: str) -> None:
     config = {**SECURED, "source.cluster.sasl.jaas.config": value}
     with pytest.raises(ConfigError, match=why) as refused:
         scope(config, GivenEnds({}, None))
@@ -42,13 +42,13 @@ def test_a_secret_of_the_source_that_is_not_known_is_named_with_the_option(value
     assert "--source-properties" in str(refused.value)
 
 
-def test_a_secret_of_the_target_that_is_not_known_is_named_with_its_option() -> None:
+def test_mirror_audit_names_an_unknown_target_secret_and_its_option() -> None:
     config = {key.replace("source", "target"): value for key, value in HIDDEN.items()}
     with pytest.raises(ConfigError, match=r"target.cluster.sasl.jaas.config.* --properties"):
         scope(config, GivenEnds({}, None))
 
 
-def test_the_file_for_the_source_replaces_what_the_config_hides(tmp_path: Path) -> None:
+def test_source_properties_file_replaces_hidden_secrets_of_a_mirror_audit(tmp_path: Path) -> None:
     file = tmp_path / "west.properties"
     file.write_text(f"sasl.jaas.config={JAAS.format('a password')}")
     made = scope(HIDDEN, Given(source_properties=file).ends())
@@ -57,7 +57,7 @@ def test_the_file_for_the_source_replaces_what_the_config_hides(tmp_path: Path) 
     assert made.target_conf["bootstrap.servers"] == "east:9092"
 
 
-def test_settings_of_the_target_replace_those_of_the_config() -> None:
+def test_given_target_brokers_replace_the_target_settings_of_the_mirror() -> None:
     config = {key.replace("source", "target"): value for key, value in HIDDEN.items()}
     made = scope(config, Given(bootstrap="elsewhere:9092").ends())
     assert made.target_conf["bootstrap.servers"] == "elsewhere:9092"

@@ -27,7 +27,7 @@ def worker(asked: Asked) -> Answer:
     return Answer([])
 
 
-def test_status_of_a_failed_task_has_the_error_of_its_trace() -> None:
+def test_status_shows_the_error_from_a_failed_tasks_trace() -> None:
     with HttpAnswers(worker) as served:
         ran = fencepost("status", "--url", served.url)
     assert ran.code == 0, ran.text
@@ -35,6 +35,6 @@ def test_status_of_a_failed_task_has_the_error_of_its_trace() -> None:
     assert "Traceback" not in ran.text
 
 
-def test_waiting_for_a_connector_that_fails_ends_with_the_error_of_its_trace() -> None:
+def test_apply_wait_ends_with_the_error_from_a_failed_connectors_trace() -> None:
     with HttpAnswers(worker) as served, Connect(Access(served.url)) as connect:
         assert await_running(connect, {"broken": None}, 60, Masking()) == {"broken": "Tolerance exceeded"}

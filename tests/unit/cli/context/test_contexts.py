@@ -39,13 +39,13 @@ def test_contexts_are_added_used_listed_and_removed() -> None:
     assert "there are: dev" in fencepost("context", "use", "prod").err
 
 
-def test_nobody_else_can_read_the_file() -> None:
+def test_contexts_file_is_readable_only_by_its_owner() -> None:
     fencepost("context", "add", "dev", "--url", "http://dev:8083")
     assert stat.S_IMODE(contexts_file().stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("option", ["--password-from", "--token-from"])
-def test_a_secret_is_not_stored_and_not_repeated(option: str) -> None:
+def test_context_add_refuses_a_plain_secret_without_repeating_it(option: str) -> None:
     refused = fencepost("context", "add", "p", "--url", "https://p", "--user", "a", option, "s3cr3t")
     assert refused.code == 1
     assert option in refused.err
@@ -54,7 +54,7 @@ def test_a_secret_is_not_stored_and_not_repeated(option: str) -> None:
     assert (refused.code, "s3cr3t" in refused.text, contexts_file().exists()) == (1, False, False)
 
 
-def test_the_first_that_is_given_says_which_cluster() -> None:
+def test_cluster_is_chosen_by_option_then_environment_then_context() -> None:
     assert access(environment={}).url == DEFAULT_URL
     fencepost("context", "add", "dev", "--url", "http://dev")
     fencepost("context", "add", "prod", "--url", "http://prod")
@@ -67,7 +67,7 @@ def test_the_first_that_is_given_says_which_cluster() -> None:
         access("http://option", "prod")
 
 
-def test_passwords_and_tokens_are_read_where_the_context_says(tmp_path: Path) -> None:
+def test_password_and_token_are_read_from_the_source_the_context_names(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t0ken\n")
     fencepost("context", "add", "a", "--url", "http://a", "--user", "alice", "--password-from", "env:PW")
     fencepost("context", "add", "b", "--url", "http://b", "--token-from", f"file:{tmp_path / 'token'}")
@@ -79,7 +79,7 @@ def test_passwords_and_tokens_are_read_where_the_context_says(tmp_path: Path) ->
         access(context="a", environment={})
 
 
-def test_credentials_of_the_environment_are_not_sent_to_a_context_that_has_its_own() -> None:
+def test_environment_credentials_are_not_sent_to_a_context_with_its_own() -> None:
     fencepost("context", "add", "a", "--url", "http://a", "--user", "alice", "--password-from", "env:PW")
     fencepost("context", "add", "b", "--url", "http://b")
     environment = {"PW": "pw", USER: "eve:other", TOKEN: "token"}
@@ -90,7 +90,7 @@ def test_credentials_of_the_environment_are_not_sent_to_a_context_that_has_its_o
     assert access(context="b", environment=environment).user == "eve"
 
 
-def test_a_file_that_is_none_is_named() -> None:
+def test_malformed_contexts_file_is_named() -> None:
     contexts_file().parent.mkdir(parents=True)
     for text in ("nonsense", "[]", '{"contexts": {"a": {"url": "http://a", "pasword": "x"}}}'):
         contexts_file().write_text(text)

@@ -20,7 +20,7 @@ def letter(value: bytes | None = b"v", *, own: tuple[Any, ...] = (), **facts: st
 SINK = {"topic": "orders", "partition": "2", "offset": "8", "connector_name": "c", "task_id": "0", "stage": "TASK_PUT"}
 
 
-def test_a_sinks_letter_tells_its_origin() -> None:
+def test_dead_letter_of_a_sink_shows_its_origin() -> None:
     own = letter(**SINK)
     assert (own.connector, own.origin, own.headers) == ("c", ("orders", 2), [])
     [first, *_] = lines(own, is_sent_again=True)
@@ -33,21 +33,21 @@ def test_a_sinks_letter_tells_its_origin() -> None:
     }
 
 
-def test_a_sources_letter_has_a_position_and_cannot_be_sent_again() -> None:
+def test_dead_letter_of_a_source_has_a_source_offset_and_cannot_be_resent() -> None:
     own = letter(topic="t", partition='{"file":"a"}', offset='{"line":2}', connector_name="c")
     assert own.origin is None
     assert to_json(own, is_sent_again=False)["origin"]["offset"] == {"line": 2}
 
 
 @pytest.mark.parametrize("forged", ["NaN", '{"a": [-Infinity]}', "1e999", "[NaN, 99999999999999999999]"])
-def test_a_position_that_json_cannot_have_stays_text(forged: str) -> None:
+def test_source_offset_that_json_cannot_represent_stays_text(forged: str) -> None:
     own = letter(topic="t", partition=forged, offset=forged, connector_name="c")
     for answer in (json.dumps(to_json(own, is_sent_again=False)).encode(), answer_of(shown(own, is_handled=False))):
         origin = json.loads(answer)["origin"]
         assert (origin["partition"], origin["offset"]) == (forged, forged)
 
 
-def test_the_letter_of_a_record_that_was_sent_again_tells_where_it_came_from_at_first() -> None:
+def test_dead_letter_of_a_resent_record_shows_its_first_origin() -> None:
     resent = tuple(
         (f"__fencepost.resent.{name}", text)
         for name, text in (("topic", b"o"), ("partition", b"1"), ("offset", b"7"), ("timestamp", b"3"))
@@ -58,14 +58,14 @@ def test_the_letter_of_a_record_that_was_sent_again_tells_where_it_came_from_at_
     assert own.resent_headers == [("h", b"1"), *resent]
 
 
-def test_origin_that_is_known_in_part_is_not_completed_with_the_resend_topic() -> None:
+def test_partly_known_origin_is_not_completed_with_the_resend_topic() -> None:
     """Earlier versions have kept the topic alone if a sink reported a record after its batch."""
     own = letter(own=(("__fencepost.resent.topic", b"o"),), **{**SINK, "topic": "again", "partition": "0"})
     assert own.origin is None
     assert (own.connector, to_json(own, is_sent_again=False)["origin"]["topic"]) == ("c", "o")
 
 
-def test_a_record_of_a_dead_letter_topic_keeps_its_headers_about_an_earlier_failure() -> None:
+def test_dead_letter_of_a_dead_letter_keeps_headers_of_the_earlier_failure() -> None:
     first = letter(own=(("h", b"1"), ("__fencepost.record.timestamp", b"5")), **{**SINK, "connector_name": "other"})
     again = letter(own=(*first.record.headers, ("__fencepost.record.timestamp", b"7")), **SINK)
     assert (again.connector, again.headers) == ("c", list(first.record.headers))
@@ -75,7 +75,7 @@ def test_a_record_of_a_dead_letter_topic_keeps_its_headers_about_an_earlier_fail
 
 
 @pytest.mark.parametrize("digits", ["9" * 5_000, "9" * 19, "²", "٣", "-1", ""])
-def test_a_number_that_kafka_cannot_have_says_nothing(digits: str) -> None:
+def test_dead_letter_header_with_an_impossible_number_is_ignored(digits: str) -> None:
     """Anybody may have written the headers, and no number in them may fail a page or a resend."""
     text = digits.encode()
     for name in ("resent.timestamp", "record.timestamp"):
@@ -83,7 +83,7 @@ def test_a_number_that_kafka_cannot_have_says_nothing(digits: str) -> None:
     assert letter(**{**SINK, "partition": digits}).origin is None
 
 
-def test_a_letter_tells_the_time_of_its_record() -> None:
+def test_dead_letter_shows_the_timestamp_of_its_record() -> None:
     own = letter(own=(("__fencepost.record.timestamp", b"7"),), **SINK)
     assert (own.time_ms, own.headers) == (7, [])
     assert ("__fencepost.resent.timestamp", b"7") in own.resent_headers
@@ -92,22 +92,22 @@ def test_a_letter_tells_the_time_of_its_record() -> None:
     assert first.startswith("dead-0@4  1970-01-01 00:00:01Z  from orders-2@8 of 1970-01-01 00:00:00Z  TASK_PUT")
 
 
-def test_the_letter_of_a_record_that_was_sent_again_tells_the_first_time() -> None:
+def test_dead_letter_of_a_resent_record_shows_its_first_timestamp() -> None:
     times = (("__fencepost.resent.timestamp", b"3"), ("__fencepost.record.timestamp", b"7"))
     assert letter(own=times, **SINK).time_ms == 3
 
 
-def test_a_time_that_no_calendar_has_is_shown_as_a_number() -> None:
+def test_timestamp_beyond_the_calendar_is_shown_as_a_number() -> None:
     own = letter(own=(("__fencepost.record.timestamp", b"9" * 18),), **SINK)
     text = "\n".join(lines(own, is_sent_again=False))
     assert f"of {'9' * 18} ms" in text
 
 
-def test_a_letter_of_an_older_version_has_the_time_of_its_record() -> None:
+def test_dead_letter_without_a_timestamp_header_has_its_own_timestamp() -> None:
     assert letter(**SINK).time_ms == 1_000
 
 
-def test_no_terminal_is_given_commands_and_nothing_is_endless() -> None:
+def test_printed_dead_letter_is_shortened_and_has_no_control_characters() -> None:
     own = letter(b"\x1b[31mred\n" + b"x" * 5_000, **SINK, exception_message="a\nb\x1b")
     text = "\n".join(lines(own, is_sent_again=False))
     assert "\x1b" not in text
@@ -115,21 +115,21 @@ def test_no_terminal_is_given_commands_and_nothing_is_endless() -> None:
     assert max(map(len, text.splitlines())) < 200
 
 
-def test_bytes_that_are_no_text_are_shown_too() -> None:
+def test_binary_value_of_a_dead_letter_is_shown_escaped_or_in_base64() -> None:
     own = letter(b"\xff\x00", **SINK)
     assert "  value  \\xff\\x00" in list(lines(own, is_sent_again=False))
     assert to_json(own, is_sent_again=False)["value"] == {"base64": "/wA="}
     assert json.dumps(to_json(letter(None, **SINK), is_sent_again=False)["value"]) == "null"
 
 
-def test_letter_without_an_error_says_so() -> None:
+def test_dead_letter_without_error_headers_is_printed_with_the_reason() -> None:
     own = letter(**{name: SINK[name] for name in ("topic", "partition", "offset", "connector_name")})
     first, second, *_ = lines(own, is_sent_again=False)
     assert first == "dead-0@4  1970-01-01 00:00:01Z  from orders-2@8"
     assert second == "  too large for headers about its failure"
 
 
-def test_a_letter_without_context_says_so() -> None:
+def test_dead_letter_without_context_headers_is_marked_and_counted() -> None:
     own = letter()
     assert own.connector is None
     assert "without context headers" in "\n".join(lines(own, is_sent_again=False))

@@ -47,7 +47,7 @@ def letters(asked: Asked) -> Answer:
     return Answer({"message": "HTTP 404 Not Found"}, 404)
 
 
-def test_worker_shows_dead_letters_when_nothing_is_said_about_kafka() -> None:
+def test_dead_letters_come_from_the_worker_when_no_kafka_is_given() -> None:
     with HttpAnswers(letters) as served:
         done = fencepost("dead-letters", "c", "--url", served.url)
         assert {asked.path.partition("?")[0] for asked in served.asked} == {"/connectors/c/dead-letters"}
@@ -59,7 +59,7 @@ def test_worker_shows_dead_letters_when_nothing_is_said_about_kafka() -> None:
     assert "3 dead letters of c in orders-dead\n2 more have no header with their connector" in done.out
 
 
-def test_no_more_pages_are_asked_for_than_the_limit_needs() -> None:
+def test_dead_letters_request_no_more_pages_than_the_limit_needs() -> None:
     with HttpAnswers(letters) as served, Connect(Access(served.url)) as connect:
         found = newest_letters(connect, "c", 2)
     assert found is not None
@@ -67,7 +67,7 @@ def test_no_more_pages_are_asked_for_than_the_limit_needs() -> None:
     assert [asked.path for asked in served.asked] == ["/connectors/c/dead-letters?limit=2"]
 
 
-def test_bytes_and_positions_of_a_source_are_as_in_its_dead_letter() -> None:
+def test_dead_letter_over_rest_keeps_bytes_and_source_offset() -> None:
     position = {"partition": {"file": "a"}, "offset": {"line": 3}}
     one = letter(1, **position) | {"content": {"key": shown(b"\xff\x00"), "value": None, "headers": []}}
     page = {"topic": "orders-dead", "letters": [one], "unnamed": 0, "older": None}
@@ -79,7 +79,7 @@ def test_bytes_and_positions_of_a_source_are_as_in_its_dead_letter() -> None:
     assert only.facts["__connect.errors.partition"] == '{"file": "a"}'
 
 
-def test_workers_of_kafka_connect_show_none() -> None:
+def test_kafka_connect_workers_show_no_dead_letters() -> None:
     with HttpAnswers(lambda _: Answer({"message": "no"}, 404)) as served, Connect(Access(served.url)) as connect:
         assert newest_letters(connect, "c", 20) is None
 
@@ -88,12 +88,14 @@ def test_workers_of_kafka_connect_show_none() -> None:
     ("bootstrap", "own", "brokers"),
     [(None, None, "kafka-1:19092"), ("given:1", None, "given:1"), (None, "own:2", "own:2")],
 )
-def test_brokers_are_the_workers_unless_others_are_given(bootstrap: str | None, own: str | None, brokers: str) -> None:
+def test_dead_letters_use_the_workers_brokers_unless_brokers_are_given(
+    bootstrap: str | None, own: str | None, brokers: str
+) -> None:
     with HttpAnswers(letters) as served, Connect(Access(served.url)) as connect:
         assert client_properties(None, bootstrap, own, connect.brokers) == {"bootstrap.servers": brokers}
         assert len(served.asked) == (brokers == "kafka-1:19092")
 
 
-def test_brokers_are_local_where_workers_do_not_say_theirs() -> None:
+def test_dead_letters_use_local_brokers_if_workers_do_not_report_brokers() -> None:
     with HttpAnswers(lambda _: Answer({"message": "no"}, 404)) as served, Connect(Access(served.url)) as connect:
         assert client_properties(None, None, None, connect.brokers) == {"bootstrap.servers": "127.0.0.1:9092"}

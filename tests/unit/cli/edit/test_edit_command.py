@@ -48,7 +48,7 @@ def edited(worker: Worker, tmp_path: Path, change: str, *options: str, typed: st
         return fencepost("edit", "c", "--url", served.url, *options, typed=typed, **environment)
 
 
-def test_changed_config_is_shown_and_stored_after_a_yes(tmp_path: Path) -> None:
+def test_edited_config_is_shown_and_stored_after_confirmation(tmp_path: Path) -> None:
     worker = Worker([])
     done = edited(worker, tmp_path, '"topic": "t">"topic": "u"', typed="y\n")
     assert (done.code, worker.stored) == (0, [{**CONFIG, "name": "c", "topic": "u"}])
@@ -57,7 +57,7 @@ def test_changed_config_is_shown_and_stored_after_a_yes(tmp_path: Path) -> None:
     assert "store this? [y/N]" in done.err
 
 
-def test_config_that_is_left_as_it_is_is_not_stored(tmp_path: Path) -> None:
+def test_unchanged_config_is_not_stored_after_edit(tmp_path: Path) -> None:
     worker = Worker([])
     done = edited(worker, tmp_path, "absent>x", "--yes")
     assert (done.code, done.out, worker.stored) == (0, "Nothing was changed\n", [])
@@ -68,7 +68,7 @@ def test_config_that_is_left_as_it_is_is_not_stored(tmp_path: Path) -> None:
     [(["no such topic"], '"t">"u"', "no such topic"), ([], '"name": "c">"name": "d"', "it must stay c")],
     ids=["refused by validation", "another name"],
 )
-def test_wrong_config_is_not_stored(tmp_path: Path, errors: list[str], change: str, said: str) -> None:
+def test_invalid_edited_config_is_not_stored(tmp_path: Path, errors: list[str], change: str, said: str) -> None:
     worker = Worker(errors)
     done = edited(worker, tmp_path, change, typed="n\n")
     assert (done.code, worker.stored) == (1, [])
@@ -76,7 +76,7 @@ def test_wrong_config_is_not_stored(tmp_path: Path, errors: list[str], change: s
     assert "Edit it again?" in done.err
 
 
-def test_editor_that_does_not_exist_is_named(tmp_path: Path) -> None:
+def test_missing_editor_is_named(tmp_path: Path) -> None:
     with HttpAnswers(Worker([])) as served:
         done = fencepost("edit", "c", "--url", served.url, EDITOR="/absent/editor", VISUAL="")
     assert done.code == 1

@@ -16,7 +16,7 @@ def answer(**tasks: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_a_rate_is_the_difference_of_two_totals_of_one_start() -> None:
+def test_rate_is_the_difference_of_two_totals_since_the_same_task_start() -> None:
     before = answer(a={"records_read_total": 100}, b={"records_read_total": 100}, c={})
     now = answer(
         a={"records_read_total": 300}, b={"records_read_total": 5, "started_ms": 2}, c={"records_read_total": 9}
@@ -24,7 +24,7 @@ def test_a_rate_is_the_difference_of_two_totals_of_one_start() -> None:
     assert [task.rate for task in tasks_of(now, before, 2.0, 0)] == [100.0, None, None]
 
 
-def test_kafka_connect_has_states_and_no_figures() -> None:
+def test_top_shows_only_states_for_kafka_connect_workers() -> None:
     status = {"tasks": [{"id": 0, "state": "FAILED", "worker_id": "w:1", "trace": "x"}]}
     (task,) = tasks_of({"a": {"status": status}}, {}, 1.0, 0)
     assert cells(task) == ("a", "0", "FAILED", "w:1", *["-"] * 7)
@@ -33,12 +33,12 @@ def test_kafka_connect_has_states_and_no_figures() -> None:
     }  # fmt: skip
 
 
-def test_what_a_worker_that_is_away_runs_has_no_figures_either() -> None:
+def test_top_shows_no_figures_for_tasks_of_an_unreachable_worker() -> None:
     (task,) = tasks_of(answer(a={"kind": None, "slot": None}), {}, 1.0, 0)
     assert cells(task)[4:] == ("-",) * 7
 
 
-def test_a_row_shows_ages_and_the_memory_of_its_slot() -> None:
+def test_top_row_shows_ages_and_the_memory_of_the_slot() -> None:
     slot = {"id": "s1", "pid": 7, "resident_bytes": 100 << 20, "host_resident_bytes": 50 << 20}
     figures = {"last_record_ms": 0, "open_records": 1234, "open_since_ms": 9_900_000, "errors_total": 2, "slot": slot}
     (task,) = tasks_of(answer(a={**figures, "lag_max": 5, "stands_still": True}), {}, 1.0, 10_000_000)
@@ -46,7 +46,7 @@ def test_a_row_shows_ages_and_the_memory_of_its_slot() -> None:
     assert cells(task) == ("a", "0", *shown)
 
 
-def test_what_needs_attention_comes_first_and_a_pattern_chooses() -> None:
+def test_top_lists_troubled_tasks_first_and_filters_by_name_pattern() -> None:
     now = answer(
         a={"lag_max": 1},
         b={"state": "FAILED"},

@@ -47,18 +47,18 @@ def test_flows_are_chosen_by_name_or_target() -> None:
     ("names", "targets", "said"),
     [(["B->A"], [], "--flow B->A"), ([], ["A"], "--clusters A"), ([], ["D"], "--clusters D")],
 )
-def test_what_the_file_does_not_run_is_refused(names: list[str], targets: list[str], said: str) -> None:
+def test_unknown_flow_or_target_of_a_mirror_file_is_refused(names: list[str], targets: list[str], said: str) -> None:
     with pytest.raises(ConfigError, match=f"^{said}: .*the file runs A->B, A->C"):
         chosen(FILE.flows(), names, targets)
 
 
-def test_a_port_that_is_left_open_is_a_free_one() -> None:
+def test_port_zero_is_replaced_with_a_free_port() -> None:
     found = Listener.parse(with_port({"listeners": "http://127.0.0.1:0"})["listeners"])
     assert (found.host, found.port > 0) == ("127.0.0.1", True)
     assert with_port({"listeners": "http://:8083"})["listeners"] == "http://:8083"
 
 
-def test_run_need_not_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mirror_command_runs_the_file_without_the_word_run(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(mirror, "run_mirror", lambda *given: asked.append(given) or 3)
     for words in (["x.properties", "--flow", "A->B"], ["run", "x.properties", "--flow", "A->B"]):
@@ -66,7 +66,7 @@ def test_run_need_not_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [(Path("x.properties"), ["A->B"], [], None)] * 2
 
 
-def test_a_file_that_is_wrong_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mirror_command_reports_an_unknown_flow_in_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror, "configure_logs", lambda: None)  # of the whole process, for all tests that follow
     path = tmp_path / "mm2.properties"
     path.write_text("clusters = A, B\nA->C.enabled = true\n")
@@ -75,7 +75,7 @@ def test_a_file_that_is_wrong_is_said_to_be(tmp_path: Path, monkeypatch: pytest.
     assert "Unknown flow in configuration A->C.enabled" in done.output
 
 
-def test_when_one_process_ends_the_others_are_told_and_its_code_is_given() -> None:
+def test_mirror_ends_all_processes_with_the_exit_code_of_the_first_to_end() -> None:
     before = signal.getsignal(signal.SIGTERM)
     waits, ends = "import time; time.sleep(1000)", "import sys; sys.exit(4)"
     found = Processes({"waits": [sys.executable, "-c", waits], "ends": [sys.executable, "-c", ends]}).run()
@@ -83,7 +83,7 @@ def test_when_one_process_ends_the_others_are_told_and_its_code_is_given() -> No
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_process_goes_on_though_nobody_takes_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mirror_process_continues_when_standard_error_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: bytes) -> NoReturn:
         raise BrokenPipeError
 
@@ -94,7 +94,7 @@ def test_a_process_goes_on_though_nobody_takes_its_lines(monkeypatch: pytest.Mon
     assert Processes({"talks": [sys.executable, "-c", talks]}).run() == 4
 
 
-def test_the_last_lines_of_a_process_are_printed_however_late_they_are_read(
+def test_last_lines_of_a_mirror_process_are_printed_even_if_read_late(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     printed: list[bytes] = []
@@ -109,7 +109,7 @@ def test_the_last_lines_of_a_process_are_printed_however_late_they_are_read(
     assert [b"first" in line or b"the reason" in line for line in printed] == [True, True]
 
 
-def test_a_signal_ends_the_wait_for_the_last_lines_of_what_somebody_else_still_has(
+def test_signal_ends_the_wait_for_last_lines_when_a_grandchild_holds_the_pipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit_s = 60.0
@@ -140,7 +140,7 @@ def test_a_signal_ends_the_wait_for_the_last_lines_of_what_somebody_else_still_h
         os.kill(int(holder.read_text()), signal.SIGKILL)
 
 
-def test_lines_of_json_name_the_flow_in_a_field(
+def test_json_log_lines_name_the_flow_in_a_field(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     monkeypatch.setenv("FENCEPOST_LOG_FORMAT", "json")

@@ -5,7 +5,7 @@ from fencepost.cli.mirror.status import FlowStatus, TopicStatus, shown
 GAP = {"topic": "t", "partition": 0, "position": 4, "log_start": 9}
 
 
-def test_a_flow_is_a_line_and_a_table_of_its_topics() -> None:
+def test_mirror_status_prints_a_line_per_flow_and_a_table_of_topics() -> None:
     topics = [
         TopicStatus("orders", "A.orders", 4, 12, 3_210, 150),
         TopicStatus("quiet", "A.quiet", 1, 0, 0, None),
@@ -24,7 +24,7 @@ def test_a_flow_is_a_line_and_a_table_of_its_topics() -> None:
     ]
 
 
-def test_what_cannot_be_looked_at_is_said() -> None:
+def test_mirror_status_prints_the_reason_that_a_flow_cannot_be_checked() -> None:
     status = FlowStatus("A->B", "m", "RUNNING", [], [], [], "not looked at, as workers do not tell x: give the file")
     assert list(shown(status)) == ["A->B  m  RUNNING  tasks: none", status.note, ""]
     assert status.to_json()["note"] == status.note

@@ -34,7 +34,7 @@ OWN_FILES = {
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_a_project_has_its_files_and_no_gap_is_left(tmp_path: Path, kind: str) -> None:
+def test_new_project_has_all_files_and_no_unfilled_placeholder(tmp_path: Path, kind: str) -> None:
     project = written(tmp_path, kind)
     found = [file for file in sorted(project.rglob("*")) if file.is_file()]
     assert [str(file.relative_to(project)) for file in found] == sorted([*COMMON, *OWN_FILES[kind]])
@@ -47,7 +47,7 @@ def test_every_kind_has_templates() -> None:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, TRANSFORM])
-def test_a_projects_own_tests_pass(tmp_path: Path, kind: str) -> None:
+def test_new_projects_own_tests_pass(tmp_path: Path, kind: str) -> None:
     """Those of DataFrame connectors need Spark: tests/integration/spark."""
     [test] = [name for name in OWN_FILES[kind] if name in ("tests/test_connector.py", "tests/test_transform.py")]
     code, said = run_tests(written(tmp_path, kind), [test])
@@ -56,7 +56,7 @@ def test_a_projects_own_tests_pass(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_the_config_in_the_readme_is_valid(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_in_a_new_projects_readme_is_valid(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     project = written(tmp_path, kind, f"told-{kind}")
     monkeypatch.syspath_prepend(str(project / "src"))
     body = re.search(r"-d '\n(.*?)'", (project / "README.md").read_text(), re.DOTALL)
@@ -75,7 +75,7 @@ def test_the_config_in_the_readme_is_valid(tmp_path: Path, kind: str, monkeypatc
         (TRANSFORM, PluginKind.TRANSFORM, "transform:PriceFeed"),
     ],
 )
-def test_the_entry_point_is_the_one_that_workers_look_for(
+def test_new_projects_entry_point_has_the_group_that_workers_search(
     tmp_path: Path, kind: str, group: PluginKind, plugin: str
 ) -> None:
     facts = tomllib.loads((written(tmp_path, kind) / "pyproject.toml").read_text())["project"]
@@ -83,7 +83,7 @@ def test_the_entry_point_is_the_one_that_workers_look_for(
     assert facts["dependencies"] == ["fencepost"]
 
 
-def test_what_is_written_is_formatted_and_has_no_lint(tmp_path: Path) -> None:
+def test_new_project_is_formatted_and_has_no_lint(tmp_path: Path) -> None:
     files = [str(file) for kind in EVERY_KIND for file in written(tmp_path, kind).rglob("*.py")]
     for command in (["format", "--check"], ["check", "--select=E,F,I,UP,B,SIM,PT"]):
         options = ["--isolated", "--line-length=120", "--no-cache"]
@@ -105,20 +105,22 @@ def test_what_is_written_is_formatted_and_has_no_lint(tmp_path: Path) -> None:
         ("data-frame", "a class of that name exists already; for example my-data-frame"),
     ],
 )
-def test_a_name_that_no_package_can_have_is_refused(tmp_path: Path, name: str, said: str) -> None:
+def test_new_project_refuses_an_invalid_package_name(tmp_path: Path, name: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         Project(name, ConnectorKind.SOURCE).write(tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
-def test_a_directory_with_anything_in_it_is_left_alone(tmp_path: Path) -> None:
+def test_new_project_refuses_a_directory_that_is_not_empty(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("mine")
     with pytest.raises(ConfigError, match="exists already"):
         Project("feed", ConnectorKind.SOURCE).write(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["notes"]
 
 
-def test_the_class_is_found_where_the_package_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_class_of_an_installed_new_project_is_found_by_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = written(tmp_path, "sink", "found-by-entry-point")
     monkeypatch.syspath_prepend(str(installed(project)))
     monkeypatch.syspath_prepend(str(project / "src"))

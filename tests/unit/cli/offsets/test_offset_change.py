@@ -16,7 +16,7 @@ def place(partition: int) -> dict[str, object]:
 PRESENT = [OffsetChange(place(0), {"kafka_offset": 3}), OffsetChange(place(1), {"kafka_offset": 4})]
 
 
-def test_changes_of_a_sink() -> None:
+def test_sink_offset_changes_are_parsed() -> None:
     assert parse_changes(["a:b:2=7", "a:b:0=none"], None, PRESENT) == [
         OffsetChange(place(2), {"kafka_offset": 7}),
         OffsetChange(place(0), None),
@@ -24,7 +24,7 @@ def test_changes_of_a_sink() -> None:
     assert parse_changes(["a:b:*=0"], None, PRESENT) == [OffsetChange(place(n), {"kafka_offset": 0}) for n in (0, 1)]
 
 
-def test_changes_of_a_source_and_those_of_a_file(tmp_path: Path) -> None:
+def test_source_offset_changes_are_parsed_from_arguments_and_files(tmp_path: Path) -> None:
     one = {"partition": {"filename": "/f"}, "offset": {"position": 0}}
     wanted = [OffsetChange(one["partition"], one["offset"])]
     assert parse_changes([json.dumps(one)], None, []) == wanted
@@ -40,14 +40,14 @@ def test_changes_of_a_source_and_those_of_a_file(tmp_path: Path) -> None:
         ('{"partition": {}, "offset": 7}', "expected"), ('{"offsets": []}', "expected"),
     ],
 )  # fmt: skip
-def test_what_is_no_change_is_named_with_the_form(text: str, named: str) -> None:
+def test_malformed_offset_change_is_named_with_the_expected_form(text: str, named: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_changes([text], None, PRESENT)
     assert text in str(caught.value)
     assert named in str(caught.value)
 
 
-def test_a_partition_twice_is_refused_and_so_is_nothing() -> None:
+def test_offset_changes_refuse_a_repeated_partition_and_an_empty_list() -> None:
     with pytest.raises(ConfigError, match="given twice"):
         parse_changes(["a:b:0=1", "a:b:0=2"], None, PRESENT)
     with pytest.raises(ConfigError, match="Say which offsets"):

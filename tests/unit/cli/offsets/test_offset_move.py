@@ -51,7 +51,9 @@ def said_by(connect: Any, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err
 
 
-def test_a_connector_that_could_not_be_resumed_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_connector_that_could_not_be_resumed_after_an_offset_change_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     said = said_by(Scripted(resume=NOBODY), capsys)
     assert "c may be STOPPED still: run `fencepost resume c`" in said
 
@@ -61,7 +63,7 @@ def test_a_connector_that_could_not_be_resumed_is_named(capsys: pytest.CaptureFi
     [(NOBODY, False), (RefusedError(500, "Timed out"), False), (RefusedError(400, "No such partition"), True)],
     ids=repr,
 )
-def test_whether_offsets_were_changed_is_said(
+def test_failed_offset_change_reports_if_offsets_were_changed(
     error: Exception, is_known: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     connect = Scripted(offsets=error)
@@ -71,7 +73,7 @@ def test_whether_offsets_were_changed_is_said(
     assert connect.state == "RUNNING"
 
 
-def test_a_connector_that_does_not_stop_keeps_its_offsets(capsys: pytest.CaptureFixture[str]) -> None:
+def test_offsets_are_kept_when_the_connector_does_not_stop(capsys: pytest.CaptureFixture[str]) -> None:
     assert "No offset was changed." in said_by(Scripted(stop=NOBODY), capsys)
 
 
@@ -82,7 +84,7 @@ def test_a_connector_that_does_not_stop_keeps_its_offsets(capsys: pytest.Capture
         ("STOPPED", "RUNNING", "RUNNING"), ("PAUSED", "UNASSIGNED", "PAUSED"),
     ],
 )  # fmt: skip
-def test_a_state_that_somebody_changes_while_the_question_is_open_is_the_one_afterwards(
+def test_offset_change_restores_a_state_that_was_changed_during_the_question(
     before: str, meanwhile: str, after: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect: Any = Scripted()

@@ -75,7 +75,7 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no
     use_registry(before)
 
 
-def test_a_source_is_polled_and_its_records_are_shown_before_and_after(plugins: Path) -> None:
+def test_plan_polls_a_source_and_shows_records_before_and_after_transforms(plugins: Path) -> None:
     file = plugins.parent / "tide.json"
     file.write_text(json.dumps({"name": "tide", "config": {"connector.class": "Tide", **_JSON, **_RENAME}}))
     words = ["plan", str(file), "--plugin-path", str(plugins), "--bootstrap", "127.0.0.1:1", "-n", "2"]
@@ -96,7 +96,7 @@ def test_a_source_is_polled_and_its_records_are_shown_before_and_after(plugins: 
     assert rights.startswith("Rights are not checked: ")
 
 
-def test_a_sinks_record_is_shown_as_its_task_would_get_it() -> None:
+def test_plan_shows_a_sink_record_as_its_task_would_get_it() -> None:
     pipeline = Pipeline({**_JSON, **_RENAME, "header.converter": "SimpleHeaderConverter"}, find)
     record = TopicRecord(0, 7, 1_000, b"k", b'{"height":3}', (("h", b"x"),))
     assert list(pipeline.of_sink(("tides", record)).lines(1)) == [
@@ -108,13 +108,13 @@ def test_a_sinks_record_is_shown_as_its_task_would_get_it() -> None:
     ]
 
 
-def test_a_record_that_would_fail_is_shown_with_the_reason() -> None:
+def test_plan_shows_the_reason_that_a_record_would_fail() -> None:
     pipeline = Pipeline({**_JSON, "header.converter": "SimpleHeaderConverter"}, find)
     place, fault = pipeline.of_sink(("t", TopicRecord(0, 7, 1_000, None, b"no json"))).lines(1)
     assert (place, fault[:11]) == ("1  t-0@7", "  fails    ")
 
 
-def test_nothing_is_registered_with_a_schema_registry() -> None:
+def test_plan_registers_no_schema_with_a_schema_registry() -> None:
     registry = MemoryRegistry()
     pipeline = Pipeline({**_JSON, "header.converter": "SimpleHeaderConverter"}, find)
     pipeline._value = with_registry(AvroConverter, registry)
@@ -125,7 +125,7 @@ def test_nothing_is_registered_with_a_schema_registry() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError("height"), FatalError("no height"), UnavailableError("no height")])
-def test_a_record_that_a_transform_does_not_expect_fails_alone(error: Exception) -> None:
+def test_plan_fails_only_the_record_that_a_transform_raises_on(error: Exception) -> None:
     class Strict(Transform):
         def apply(self, record: Record) -> Record | None:
             raise error
@@ -137,7 +137,7 @@ def test_a_record_that_a_transform_does_not_expect_fails_alone(error: Exception)
     assert pipeline.of_sink(("tides", TopicRecord(0, 7, 1_000, None, b"{}"))).fault == seen.fault
 
 
-def test_an_error_of_a_source_shows_no_secret_of_its_config(plugins: Path) -> None:
+def test_plan_hides_config_secrets_in_an_error_of_a_source(plugins: Path) -> None:
     (plugins / "ebb_plugin.py").write_text(
         _PLUGIN.replace("Tide", "Ebb").replace("self.n += 1", 'raise OSError("login as hunter22")')
     )
@@ -159,7 +159,7 @@ def test_an_error_of_a_source_shows_no_secret_of_its_config(plugins: Path) -> No
     ],
     ids=["file that is not allowed", "the worker's file", "topic of the workers"],
 )
-def test_nothing_is_read_that_workers_refuse_to_connectors(
+def test_plan_refuses_files_that_workers_refuse_to_connectors(
     plugins: Path, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], refused: str
 ) -> None:
     monkeypatch.setattr(file_limit, "_limit", FileLimit())
@@ -194,12 +194,12 @@ class DebeziumLike(metaclass=Java):
         (MirrorSourceConnector, "is not started for a plan"),
     ],
 )
-def test_sources_that_may_change_something_are_not_started(connector: Any, reason: str) -> None:
+def test_plan_does_not_start_sources_that_may_change_outside_systems(connector: Any, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         ensure_startable(connector)
 
 
-def test_a_source_that_waits_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_gives_up_on_a_source_that_polls_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 
     from fencepost.api import FatalError, SourceConnector, SourceTask

@@ -51,7 +51,7 @@ def run(*arguments: str) -> str:
     return result.stdout
 
 
-def test_a_plug_in_is_described_in_text(directory: Path) -> None:
+def test_plugin_describe_prints_settings_as_text(directory: Path) -> None:
     assert run("describe", "Feed", "--plugin-path", str(directory)) == (
         "fp_feed.FeedConnector (source, version 7.1)\n"
         "\n"
@@ -70,7 +70,7 @@ def test_a_plug_in_is_described_in_text(directory: Path) -> None:
     )
 
 
-def test_a_plug_in_is_described_for_programs(directory: Path) -> None:
+def test_plugin_describe_prints_settings_as_json(directory: Path) -> None:
     found = json.loads(run("describe", "fp_feed.FeedConnector", "--plugin-path", str(directory), "--output", "json"))
     assert (found["class"], found["type"], found["version"]) == ("fp_feed.FeedConnector", "source", "7.1")
     assert [one["name"] for one in found["settings"]] == ["feed.url", "batch.size", "feed.password"]
@@ -94,20 +94,20 @@ def test_a_plug_in_is_described_for_programs(directory: Path) -> None:
         ("DefaultReplicationPolicy", "org.apache.kafka.connect.mirror.DefaultReplicationPolicy (replication_policy"),
     ],
 )
-def test_plug_ins_of_all_kinds_are_described(name: str, line: str) -> None:
+def test_plugin_describe_knows_all_kinds(name: str, line: str) -> None:
     assert run("describe", name).startswith(line)
 
 
-def test_the_kind_chooses_between_plug_ins_of_one_name() -> None:
+def test_kind_option_chooses_between_plugins_of_the_same_name() -> None:
     assert " (header_converter" in run("describe", "StringConverter", "--kind", "header_converter")
 
 
-def test_an_unknown_plug_in_is_answered_as_a_config_would_be(directory: Path) -> None:
+def test_plugin_describe_suggests_a_name_for_an_unknown_plugin(directory: Path) -> None:
     with pytest.raises(ConfigError, match="Did you mean FeedConnector"):
         run("describe", "Fed", "--plugin-path", str(directory))
 
 
-def test_all_plug_ins_are_listed_and_what_could_not_be_loaded(directory: Path, tmp_path: Path) -> None:
+def test_plugin_list_names_all_plugins_and_files_that_failed_to_load(directory: Path, tmp_path: Path) -> None:
     (tmp_path / "fp_broken_feed.py").write_text("import no_such_module")
     paths = ["--plugin-path", str(directory), "--plugin-path", str(tmp_path)]
     result = CliRunner().invoke(app, ["plugin", "list", *paths, "--kind", "connector"])
@@ -127,7 +127,7 @@ def java_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-def test_java_plug_ins_of_the_default_directory_are_listed_with_their_origin(java_plugins: Path) -> None:
+def test_plugin_list_names_java_plugins_of_the_default_directory_and_origin(java_plugins: Path) -> None:
     lines = [line.split() for line in run("list").splitlines()]
     assert ["connector", "org.example.PriceSource", "1", "org.example:prices:1"] in lines
     (own,) = (line for line in lines if "org.example.OwnSink" in line)
@@ -135,21 +135,21 @@ def test_java_plug_ins_of_the_default_directory_are_listed_with_their_origin(jav
     assert ["connector", "org.apache.kafka.connect.file.FileStreamSourceConnector", __version__, "built", "in"] in lines
 
 
-def test_a_jar_that_was_changed_since_is_reported(java_plugins: Path) -> None:
+def test_plugin_list_reports_a_jar_that_changed_since_installation(java_plugins: Path) -> None:
     assert "is not as it was installed" not in CliRunner().invoke(app, ["plugin", "list"]).output
     write_jar(java_plugins / "prices" / "prices.jar", {SOURCE: ["org.example.OtherSource"]})
     output = CliRunner().invoke(app, ["plugin", "list"]).output
     assert "prices is not as it was installed, since prices.jar changed: fencepost plugin install org.ex" in output
 
 
-def test_a_plug_in_is_removed_and_then_unknown(java_plugins: Path) -> None:
+def test_removed_plugin_is_no_longer_installed(java_plugins: Path) -> None:
     assert run("remove", "org.example:prices").startswith(f"Removed org.example:prices:1 from {java_plugins}\n")
     assert "PriceSource" not in run("list")
     with pytest.raises(InstallError, match="prices is not installed"):
         run("remove", "prices")
 
 
-def test_the_directory_is_the_first_one_of_the_workers_file(java_plugins: Path, tmp_path: Path) -> None:
+def test_plugin_remove_uses_the_first_directory_in_the_workers_file(java_plugins: Path, tmp_path: Path) -> None:
     other = write_jar(tmp_path / "other" / "prices" / "prices.jar", {SOURCE: ["org.example.PriceSource"]})
     InstallManifest.of(other.parent, "org.example:prices:2", "org.example:prices").write(other.parent)
     (tmp_path / "worker.properties").write_text(f"plugin.path=/opt/a.jar, {tmp_path / 'other'}, {java_plugins}\n")
@@ -161,7 +161,9 @@ def test_the_directory_is_the_first_one_of_the_workers_file(java_plugins: Path, 
         run("remove", "prices", "--properties", str(tmp_path / "worker.properties"))
 
 
-def test_the_directories_of_a_worker_are_those_of_its_file(java_plugins: Path, directory: Path, tmp_path: Path) -> None:
+def test_plugin_list_uses_the_directories_in_the_workers_file(
+    java_plugins: Path, directory: Path, tmp_path: Path
+) -> None:
     jar = write_jar(tmp_path / "one.jar", {SINK: ["org.example.OneSink"]})
     file = tmp_path / "worker.properties"
     file.write_text(f"plugin.path={directory}, {jar}\n")
@@ -172,7 +174,7 @@ def test_the_directories_of_a_worker_are_those_of_its_file(java_plugins: Path, d
     assert run("describe", "Feed", "--properties", str(file)).startswith("fp_feed.FeedConnector (source")
 
 
-def test_known_connectors_are_found_with_the_command_that_installs_them() -> None:
+def test_plugin_search_prints_the_install_command_of_known_connectors() -> None:
     lines = run("search", "postgres").splitlines()
     assert lines[0].split("  ")[0] == "CLASS"
     assert lines[1].split() == [
@@ -185,7 +187,7 @@ def test_known_connectors_are_found_with_the_command_that_installs_them() -> Non
     ]
 
 
-def test_plug_ins_in_python_are_listed_with_version_and_origin(directory: Path) -> None:
+def test_plugin_list_shows_version_and_origin_of_python_plugins(directory: Path) -> None:
     lines = run("list", "--plugin-path", str(directory), "--kind", "connector").splitlines()
     assert lines[0].split() == ["KIND", "CLASS", "VERSION", "FROM"]
     own = next(line for line in lines if "fp_feed" in line).split()
@@ -194,7 +196,7 @@ def test_plug_ins_in_python_are_listed_with_version_and_origin(directory: Path) 
     assert next(line for line in lines if "DatagenConnector" in line).endswith("built in")
 
 
-def test_origins_fit_a_cell_of_a_table() -> None:
+def test_plugin_origins_are_shortened_to_fit_a_table_cell() -> None:
     assert in_short(["a:b:1"]) == "a:b:1"
     assert in_short(["a:b:1", "c:d:2", "e:f:3"]) == "a:b:1 and 2 more"
     long = "/opt/" + "x" * 80 + "/end"

@@ -31,20 +31,20 @@ def read(connect: Any, start: str, count: int) -> list[Any]:
     return list(records(connect, ("topics", "t", "records"), {"from": start}, count, is_endless=False))
 
 
-def test_so_many_records_are_read_in_pages_as_large_as_workers_make_them() -> None:
+def test_topic_read_requests_pages_until_it_has_enough_records() -> None:
     connect = FakeConnect(10, most=3)
     assert read(connect, "earliest", 7) == list(range(7))
     assert connect.asked == [("earliest", 7), ("0:3", 4), ("0:6", 1)]
     assert read(FakeConnect(2), "earliest", 7) == [0, 1]
 
 
-def test_the_last_records_are_one_page() -> None:
+def test_topic_read_gets_the_last_records_in_one_page() -> None:
     connect = FakeConnect(10)
     assert read(connect, "latest", 3) == [7, 8, 9]
     assert connect.asked == [("latest", 3)]
 
 
-def test_what_is_written_later_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_topic_read_continues_with_later_records(monkeypatch: pytest.MonkeyPatch) -> None:
     connect: Any = FakeConnect(3)
 
     def later(_: float) -> None:
@@ -55,7 +55,7 @@ def test_what_is_written_later_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [next(found) for _ in range(6)] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_worker_that_reads_no_topics_is_named() -> None:
+def test_topic_read_names_a_worker_that_cannot_read_topics() -> None:
     class Old:
         access: Any = type("Access", (), {"named": "FENCEPOST_URL=http://k:1"})
 
@@ -66,7 +66,7 @@ def test_a_worker_that_reads_no_topics_is_named() -> None:
         read(Old(), "latest", 1)
 
 
-def test_a_record_is_printed_without_control_characters() -> None:
+def test_topic_read_escapes_control_characters() -> None:
     def shown(text: str, *, is_base64: bool = False, is_cut: bool = False) -> dict[str, Any]:
         return {"text": text, "is_base64": is_base64, "is_cut": is_cut, "size_bytes": 9}
 
@@ -100,7 +100,7 @@ class Failing:
         return self._answers.get(*parts, **query)
 
 
-def test_a_topic_that_does_not_exist_yet_is_waited_for(
+def test_endless_topic_read_waits_for_a_missing_topic(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
@@ -116,7 +116,7 @@ def test_a_topic_that_does_not_exist_yet_is_waited_for(
         next(records(Failing(other), path, given, 5, is_endless=True))  # type: ignore[arg-type]
 
 
-def test_a_worker_that_is_started_again_is_waited_for_once_it_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_topic_read_waits_for_a_worker_that_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     connect: Any = Failing()
     found = records(connect, ("topics", "t", "records"), {"from": "latest"}, 1, is_endless=True)
     assert next(found) == 0

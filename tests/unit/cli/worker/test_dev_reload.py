@@ -49,7 +49,7 @@ def reloading(tmp_path: Path) -> Iterator[Reloading]:
     made.pool.shutdown()
 
 
-def test_worker_is_started_again_when_a_plugin_changes(
+def test_reload_restarts_the_worker_when_a_plugin_changes(
     reloading: Reloading, capsys: pytest.CaptureFixture[str]
 ) -> None:
     running = reloading.run()
@@ -63,12 +63,12 @@ def test_worker_is_started_again_when_a_plugin_changes(
     assert f"{reloading.plugin}   has changed" in capsys.readouterr().out
 
 
-def test_end_of_the_worker_itself_ends_the_command_with_its_code(reloading: Reloading) -> None:
+def test_reload_ends_with_the_workers_exit_code(reloading: Reloading) -> None:
     reloading.command = [sys.executable, "-c", "raise SystemExit(3)"]
     assert reloading.run().result(60) == 3
 
 
-def test_files_of_installed_packages_with_plugins_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reload_watches_files_of_installed_plugin_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "fp_watched_package"
     (package / "inner").mkdir(parents=True)
     for name in ("__init__.py", "inner/task.py", "data.csv"):

@@ -60,17 +60,17 @@ def named(faults: list[str], keys: tuple[str, ...]) -> list[str]:
     return [next((key for key in keys if f" {key}:" in f" {fault}" or f" {key} " in fault), fault) for fault in faults]
 
 
-def test_table_has_all_files() -> None:
+def test_table_of_refusals_has_all_public_worker_files() -> None:
     assert {file.stem for file in FILES.glob("*.properties")} == REFUSED.keys()
 
 
 @pytest.mark.parametrize(("name", "keys"), REFUSED.items())
-def test_file_behind_a_firewall_is_taken_or_refused_with_all_keys(name: str, keys: tuple[str, ...]) -> None:
+def test_public_worker_file_with_rest_accepted_names_all_refused_keys(name: str, keys: tuple[str, ...]) -> None:
     assert sorted(named(faults(name, rest_unprotected="accepted"), keys)) == sorted(keys)
 
 
 @pytest.mark.parametrize(("name", "keys"), REFUSED.items())
-def test_file_as_it_is_names_the_next_step_for_rest_as_well(name: str, keys: tuple[str, ...]) -> None:
+def test_unchanged_public_worker_file_names_the_next_step_for_rest(name: str, keys: tuple[str, ...]) -> None:
     found = faults(name)
     [of_rest] = [fault for fault in found if fault.startswith(f"{UNPROTECTED}: other machines can reach")]
     assert "Either set rest.basic.users.file" in of_rest
@@ -80,14 +80,14 @@ def test_file_as_it_is_names_the_next_step_for_rest_as_well(name: str, keys: tup
     assert has_extension == (name in ("confluent-platform-rbac", "docker-old"))
 
 
-def test_file_with_wrong_values_of_all_kinds_is_refused_in_one_round() -> None:
+def test_worker_file_with_several_kinds_of_faults_reports_all_at_once() -> None:
     """Wrong by itself, wrong with others, not there, not translated for Kafka's client: each was a round of its own."""
     found = faults("docker-old", heartbeat_interval_ms="60000", key_converter="org.example.Gone", group_id="")
     keys = ("offset.flush.interval.ms", "heartbeat.interval.ms", _EXTENSION, UNPROTECTED, JKS, "key.converter")
     assert set(named(found, keys)) >= {*keys}
 
 
-def test_old_keys_of_rest_are_explained_and_ignored() -> None:
+def test_obsolete_rest_keys_are_ignored_with_an_explanation() -> None:
     properties = read_properties(FILES / "debezium-connect.properties") | {"rest.unprotected": "accepted"}
     config = _worker_config(properties)
     assert config.unknown_keys() == []

@@ -12,7 +12,9 @@ from fencepost.cli.worker import run
 
 
 @pytest.mark.parametrize("is_rest", [True, False])
-def test_a_second_dev_is_told_how_to_run_beside_the_first(is_rest: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_second_dev_suggests_other_ports_when_its_ports_are_taken(
+    is_rest: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as first:
         taken = first.getsockname()[1]
         code = run.run_dev(taken if is_rest else 0, 0 if is_rest else taken, None, [])
@@ -23,7 +25,7 @@ def test_a_second_dev_is_told_how_to_run_beside_the_first(is_rest: bool, capsys:
     assert "fencepost dev --port 8084 --kafka-port 9093" in said.err
 
 
-def test_why_a_worker_cannot_start_is_json_where_the_log_is(
+def test_worker_start_errors_are_json_if_the_log_format_is_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FENCEPOST_LOG_FORMAT", "json")
@@ -36,11 +38,13 @@ def test_why_a_worker_cannot_start_is_json_where_the_log_is(
     assert any('"key.converter"' in each["event"] for each in said)
 
 
-def test_the_worker_of_dev_writes_what_a_file_that_names_the_same_converters_writes() -> None:
+def test_dev_sets_no_options_of_its_converters() -> None:
     assert not [key for key in run.DEV if key.startswith(("key.converter.", "value.converter."))]
 
 
-def test_dev_finds_what_was_installed_besides_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dev_adds_the_plugin_install_directory_to_the_given_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert run._plugin_path("", []) == {}
     assert run._plugin_path("a,b", [Path("c")]) == {"plugin.path": "c,a,b"}

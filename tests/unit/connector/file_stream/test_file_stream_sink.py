@@ -31,7 +31,7 @@ def batch(*values: Any, schema: Schema | None = None) -> SinkBatch:
     return SinkBatch.of_records([SinkRecord("t", 0, n, value, schema) for n, value in enumerate(values)])
 
 
-def test_values_are_lines_as_java_prints_them(tmp_path: Path) -> None:
+def test_file_sink_writes_values_as_java_prints_them(tmp_path: Path) -> None:
     path = tmp_path / "out"
     sink = task(path)
     sink.put(batch("a", None, 7, True, {"k": [1, None]}))
@@ -43,7 +43,7 @@ def test_values_are_lines_as_java_prints_them(tmp_path: Path) -> None:
     sink.stop()
 
 
-def test_bytes_within_a_value_are_hexadecimal_too(tmp_path: Path) -> None:
+def test_file_sink_writes_nested_bytes_in_hexadecimal(tmp_path: Path) -> None:
     path = tmp_path / "out"
     sink = task(path)
     struct = Schema.struct({"data": Schema.of(SchemaType.BYTES), "n": Schema.of(SchemaType.INT32)})
@@ -70,7 +70,7 @@ def passing(raw: Sequence[bytes]) -> SinkBatch:
     )
 
 
-def test_text_that_only_passes_through_is_not_decoded(tmp_path: Path) -> None:
+def test_file_sink_does_not_decode_text_that_passes_through(tmp_path: Path) -> None:
     path = tmp_path / "out"
     task(path).put(passing([b"\xc3\xa4", b"", b"b"]))
     assert path.read_bytes() == b"\xc3\xa4\n\nb\n"
@@ -84,13 +84,13 @@ class Untouched(BinaryColumn):
 
 
 @pytest.mark.parametrize("most_bytes", [1 << 30, 7, 1])
-def test_lines_are_joined_in_pieces_that_a_column_can_hold(most_bytes: int) -> None:
+def test_joined_lines_are_split_at_the_column_size_limit(most_bytes: int) -> None:
     pieces = joined_lines(pa.array([b"\xc3\xa4", b"", b"b"], pa.binary()), most_bytes)
     assert b"".join(pieces) == b"\xc3\xa4\n\nb\n"
     assert all(len(piece) <= max(most_bytes, len(b"\xc3\xa4")) for piece in pieces)
 
 
-def test_lines_of_a_column_are_joined_without_a_look_at_any(tmp_path: Path) -> None:
+def test_file_sink_joins_untouched_columns_without_reading_values(tmp_path: Path) -> None:
     """Also of a part of a column, in several pieces."""
     path = tmp_path / "out"
     piece = pa.array([b"left out", b"\xc3\xa4", b"", b"b"], pa.binary())
@@ -98,7 +98,7 @@ def test_lines_of_a_column_are_joined_without_a_look_at_any(tmp_path: Path) -> N
     assert path.read_bytes() == b"\xc3\xa4\n\nb\n\nb\n"
 
 
-def test_a_line_that_a_killed_task_left_half_does_not_swallow_the_next(tmp_path: Path) -> None:
+def test_file_sink_ends_a_half_line_of_a_killed_task_before_the_next(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("1\n2\n3")
     task(path).put(batch("4"))
@@ -107,7 +107,7 @@ def test_a_line_that_a_killed_task_left_half_does_not_swallow_the_next(tmp_path:
     assert path.read_text() == "1\n2\n3\n4\n5\n"
 
 
-def test_a_file_that_cannot_be_written_fails_the_task_with_its_name(tmp_path: Path) -> None:
+def test_file_sink_fails_and_names_a_file_it_cannot_write(tmp_path: Path) -> None:
     with pytest.raises(FatalError, match=r"file=.*no-such.*cannot be written"):
         task(tmp_path / "no-such" / "out")
 
