@@ -39,7 +39,7 @@ def server() -> Iterator[ChannelServer]:
 
 
 @pytest.mark.parametrize("off_s", [-3600, 45, 86_400])
-def test_an_executor_whose_clock_is_off_is_served(server: ChannelServer, off_s: int) -> None:
+def test_executor_with_a_wrong_clock_is_served(server: ChannelServer, off_s: int) -> None:
     called = subprocess.run(
         [sys.executable, "-c", _ELSEWHERE, server.url, str(off_s)],
         env={**os.environ, SECRET_VARIABLE: SECRET.decode()},
@@ -51,7 +51,7 @@ def test_an_executor_whose_clock_is_off_is_served(server: ChannelServer, off_s: 
     assert called.stdout.strip() == "[0, 1, 2]", called.stderr
 
 
-def test_a_caller_with_another_secret_is_refused_and_the_worker_says_so_once(
+def test_caller_with_another_secret_is_refused_and_logged_once(
     server: ChannelServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     stranger = ChannelClient(server.url, b"another")
@@ -63,7 +63,7 @@ def test_a_caller_with_another_secret_is_refused_and_the_worker_says_so_once(
     ]
 
 
-def test_a_silent_connection_stops_nobody_where_the_channel_has_tls() -> None:
+def test_silent_tls_connection_does_not_block_other_callers() -> None:
     certificate = TLS / "certificate.pem"
     server = ChannelServer(SECRET, tls=ChannelTls(str(certificate), str(TLS / "key.pem")))
     server.start({"/say": lambda body: body})
@@ -76,7 +76,7 @@ def test_a_silent_connection_stops_nobody_where_the_channel_has_tls() -> None:
         server.stop()
 
 
-def test_a_connection_that_does_not_shake_hands_in_time_is_closed() -> None:
+def test_connection_without_a_tls_handshake_in_time_is_closed() -> None:
     server = ChannelServer(SECRET, tls=ChannelTls(str(TLS / "certificate.pem"), str(TLS / "key.pem"), handshake_s=0.1))
     server.start({})
     host, port = server.url.removeprefix("https://").split(":")
@@ -88,7 +88,7 @@ def test_a_connection_that_does_not_shake_hands_in_time_is_closed() -> None:
 
 
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
-def test_what_is_no_exception_is_an_answer_to_the_caller(error: BaseException) -> None:
+def test_base_exception_in_a_handler_is_sent_to_the_caller(error: BaseException) -> None:
     """A connector is asked here whether its split is unchanged. Without an answer the executor would ask again."""
 
     def fails(_: object) -> dict[str, object]:
@@ -104,7 +104,7 @@ def test_what_is_no_exception_is_an_answer_to_the_caller(error: BaseException) -
 
 
 @pytest.mark.parametrize("length", ["100000000000", "-1", "many"])
-def test_body_of_a_stranger_is_not_read(server: ChannelServer, length: str) -> None:
+def test_body_of_an_unauthenticated_request_is_not_read(server: ChannelServer, length: str) -> None:
     host, port = server.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as stranger:
         stranger.sendall(f"POST /say HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode())

@@ -15,7 +15,7 @@ from fencepost.worker.connector_classes import has_dataframes, type_of
         (None, ConnectorType.UNKNOWN),
     ],
 )
-def test_a_connector_whose_class_is_not_here_is_of_unknown_type(
+def test_connector_is_of_unknown_type_when_its_class_is_not_installed(
     connector_class: str | None, expected: ConnectorType
 ) -> None:
     snapshot = ClusterSnapshot(connectors={"c": {"name": "c", "connector.class": connector_class}})
@@ -32,7 +32,7 @@ def test_a_connector_whose_class_is_not_here_is_of_unknown_type(
         (["FilesSink"], True),
     ],
 )
-def test_dataframes_are_awaited_where_a_connector_that_is_here_has_them(
+def test_dataframes_are_awaited_when_an_installed_connector_class_has_them(
     connector_classes: list[str | None], expected: bool
 ) -> None:
     connectors = {str(n): {"name": str(n), "connector.class": each} for n, each in enumerate(connector_classes)}

@@ -61,7 +61,7 @@ def conf(name: str, config: Mapping[str, str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("servers", ["evil:9", "b1:9,evil:9", "SASL_PLAINTEXT://b1:9", "b1:8", "${env:SERVERS}"])
 @pytest.mark.parametrize("name", RECIPES)
-def test_client_has_nothing_of_the_worker_when_it_goes_to_other_brokers(name: str, servers: str) -> None:
+def test_client_has_no_credentials_of_the_worker_when_it_goes_to_other_brokers(name: str, servers: str) -> None:
     found = conf(name, {PRODUCER + SERVERS: servers, CONSUMER + SERVERS: servers})
     assert found[SERVERS] == ("evil:9" if servers.startswith("$") else servers)
     assert not [text for text in map(str, found.values()) if any(secret in text for secret in SECRETS)]
@@ -110,7 +110,7 @@ def faults(config: Mapping[str, str], **worker: str) -> dict[str, str]:
     ],
     ids=str,
 )  # fmt: skip
-def test_other_brokers_are_refused_when_a_client_says_nothing_of_its_security(
+def test_other_brokers_are_refused_when_a_client_sets_no_security_protocol(
     config: dict[str, str], key: str, lacking: str
 ) -> None:
     found = faults(config)
@@ -120,7 +120,7 @@ def test_other_brokers_are_refused_when_a_client_says_nothing_of_its_security(
     assert not faults(config, **{PROTOCOL: "PLAINTEXT"})
 
 
-def test_other_brokers_are_accepted_when_all_clients_say_what_they_need() -> None:
+def test_other_brokers_are_accepted_when_all_clients_set_their_security() -> None:
     own = {PROTOCOL: "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS.format("orders")}
     everywhere = {prefix + key: value for prefix in (PRODUCER, CONSUMER, ADMIN) for key, value in own.items()}
     assert not faults({**SOURCE, **everywhere, PRODUCER + SERVERS: "far:9"})
@@ -128,7 +128,7 @@ def test_other_brokers_are_accepted_when_all_clients_say_what_they_need() -> Non
 
 
 @pytest.mark.parametrize("prefix", [PRODUCER, CONSUMER, ADMIN])
-def test_protocol_without_tls_is_refused_when_the_workers_credentials_would_be_sent(prefix: str) -> None:
+def test_protocol_without_tls_is_refused_when_it_would_send_the_workers_secrets(prefix: str) -> None:
     weak = {**SOURCE, prefix + PROTOCOL: "SASL_PLAINTEXT"}
     assert list(faults(weak)) == [prefix + PROTOCOL]
     assert "are sent through TLS only" in faults(weak)[prefix + PROTOCOL]
@@ -136,7 +136,7 @@ def test_protocol_without_tls_is_refused_when_the_workers_credentials_would_be_s
     assert not faults(weak, **{PROTOCOL: "SASL_PLAINTEXT"})
 
 
-def test_command_line_keeps_its_credentials_when_a_connector_names_other_brokers(tmp_path: Path) -> None:
+def test_command_line_keeps_its_credentials_when_a_connector_has_other_brokers(tmp_path: Path) -> None:
     file = tmp_path / "worker.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in SECURED.items()))
     far = client_properties(file, None, "evil:9")

@@ -41,7 +41,7 @@ class DeclarationStage:
         self.snapshot = replace(self.snapshot, connectors={**self.snapshot.connectors, **configs})
 
 
-def test_what_is_missing_or_differs_is_stored_and_nothing_else() -> None:
+def test_only_missing_or_different_connectors_are_stored() -> None:
     scene = DeclarationStage()
     scene.store(a=A, b={**B, "more": "1"})
     assert scene.declaration.declare()
@@ -50,7 +50,7 @@ def test_what_is_missing_or_differs_is_stored_and_nothing_else() -> None:
     assert scene.put == ["b"]
 
 
-def test_what_is_passing_is_tried_again_and_what_is_wrong_ends_the_worker() -> None:
+def test_passing_errors_are_retried_and_invalid_configs_end_the_worker() -> None:
     scene = DeclarationStage()
     scene.answers = [ConflictError("an election")]
     assert not scene.declaration.declare()
@@ -63,7 +63,7 @@ def test_what_is_passing_is_tried_again_and_what_is_wrong_ends_the_worker() -> N
 
 
 @pytest.mark.parametrize("state", list(TargetState))
-def test_nothing_is_stored_beside_a_rival_that_may_run(state: TargetState) -> None:
+def test_connectors_are_stored_only_if_rival_connectors_are_stopped(state: TargetState) -> None:
     scene = DeclarationStage(rivals=True)
     scene.store(r={"name": "r"})
     scene.snapshot = replace(scene.snapshot, target_states={"r": state})
@@ -75,7 +75,7 @@ def test_nothing_is_stored_beside_a_rival_that_may_run(state: TargetState) -> No
         assert [str(error) for error in scene.failures] == ["There is a connector r: set it back"]
 
 
-def test_each_time_that_a_worker_begins_to_lead_it_looks_once() -> None:
+def test_declared_connectors_are_checked_once_each_time_a_worker_begins_to_lead() -> None:
     scene = DeclarationStage()
     scene.leads = False
     scene.declaration.start()

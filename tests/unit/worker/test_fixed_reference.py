@@ -12,11 +12,11 @@ from fencepost.worker.fixed_reference import fixed_reference_faults, refuse_fixe
      "errors.restart.enabled", "config.action.reload", "consumer.override.group.id",
      "consumer.override.bootstrap.servers"],
 )  # fmt: skip
-def test_a_reference_is_refused_by_its_key(key: str) -> None:
+def test_reference_in_a_fixed_key_is_refused_with_the_key(key: str) -> None:
     assert fixed_reference_faults({key: "${env:X}"})[key].startswith(f"{key}: ${{env:X}} is not possible here")
     with pytest.raises(ConfigError, match="write the value itself"):
         refuse_fixed_references({key: "${env:X}"})
 
 
-def test_all_others_may_be_references() -> None:
+def test_reference_is_accepted_in_keys_that_are_not_fixed() -> None:
     refuse_fixed_references({"topic": "${env:X}", "tasks.max": "${env:N}", "name": "${topic}", "connector.class": None})

@@ -29,7 +29,7 @@ def test_a_worker_imports_no_exporter_of_opentelemetry():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_jvm_does_not_wait_for_what_only_the_rest_of_a_worker_needs() -> None:
+def test_jvm_start_does_not_wait_for_imports_of_the_worker() -> None:
     code = "import sys, fencepost.cli.main, fencepost.cli.worker.run; print(*sys.modules)"
     printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     late = {"fastapi", "kafka", "pyarrow", "pydantic", "pyspark", "rich", "structlog", "uvicorn"}

@@ -30,14 +30,14 @@ def worker(**more: str) -> WorkerConfig:
         ({"connector.class": "NotInstalled"}, ""),
     ],
 )
-def test_a_source_inherits_the_workers_ledger_unless_its_config_says_otherwise_or_it_cannot_have_one(config, topic):
+def test_source_inherits_the_workers_ledger_unless_configured_or_impossible(config, topic):
     assert ledger_topic(worker(), config) == topic
 
 
-def test_without_exactly_once_no_source_has_a_ledger() -> None:
+def test_source_has_no_ledger_without_exactly_once() -> None:
     assert ledger_topic(worker(exactly_once_source_support="disabled"), {**LINES, "ledger.topic": "own"}) == ""
 
 
-def test_without_a_ledger_in_the_workers_file_a_source_has_only_its_own() -> None:
+def test_source_has_only_its_own_ledger_when_the_workers_file_names_none() -> None:
     assert ledger_topic(worker(ledger_topic=""), LINES) == ""
     assert ledger_topic(worker(ledger_topic=""), {**LINES, "ledger.topic": "own"}) == "own"

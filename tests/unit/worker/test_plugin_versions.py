@@ -84,7 +84,7 @@ def test_a_connector_is_planned_and_run_in_the_version_that_its_config_asks_for(
     assert connector_of(spec)[1].version == version
 
 
-def test_a_connector_whose_version_is_not_installed_is_of_unknown_type_and_its_passwords_stay_hidden() -> None:
+def test_connector_of_a_missing_version_has_unknown_type_and_hidden_passwords() -> None:
     config = {"name": "c", "connector.class": "FileStreamSource", "connector.plugin.version": "99", "my.password": "p"}
     assert type_of(ClusterSnapshot(connectors={"c": config}), "c") is ConnectorType.UNKNOWN
     assert version_of(config) is None
@@ -102,7 +102,7 @@ def test_transforms_and_converters_run_in_the_versions_that_a_config_asks_for() 
     assert "plugin.version" not in converters[0].originals
 
 
-def test_validate_shows_the_keys_of_the_version_and_recommends_those_that_are_installed() -> None:
+def test_validation_has_the_keys_of_the_version_and_recommends_installed_ones() -> None:
     found = reports(validate(connector__plugin__version="1.0"))
     assert "since.1.0" in found
     assert "since.2.0" not in found
@@ -112,7 +112,7 @@ def test_validate_shows_the_keys_of_the_version_and_recommends_those_that_are_in
     assert version.value.recommended_values == (OLDEST, NEWEST)
 
 
-def test_a_version_of_the_connector_that_is_not_installed_is_refused_with_those_that_are() -> None:
+def test_missing_version_of_a_connector_is_refused_with_the_installed_ones() -> None:
     report = validate(connector__plugin__version="[3,)")
     said = errors(report)
     assert list(said) == ["connector.class", "connector.plugin.version"]
@@ -133,13 +133,13 @@ def test_a_version_of_the_connector_that_is_not_installed_is_refused_with_those_
         ),
     ],
 )
-def test_a_version_of_what_it_uses_that_is_not_installed_is_refused(keys: dict[str, str], faulty: list[str]) -> None:
+def test_missing_version_of_a_transform_or_converter_is_refused(keys: dict[str, str], faulty: list[str]) -> None:
     said = errors(validate(**keys))
     assert sorted(said) == sorted(faulty)
     assert all("available versions: [1.0, 2.0]" in text for texts in said.values() for text in texts)
 
 
-def test_the_version_of_a_converter_that_the_worker_chose_is_looked_for_there() -> None:
+def test_version_is_checked_for_a_converter_that_the_workers_file_names() -> None:
     said = errors(validate(key__converter__plugin__version="99"))
     assert list(said) == ["key.converter.plugin.version"]
     assert "StringConverter" in said["key.converter.plugin.version"][0]

@@ -14,5 +14,5 @@ from fencepost.worker.reload import reload_in_s
         ({"config.action.reload": "none"}, 90_000, None),
     ],
 )
-def test_it_follows_the_time_that_values_are_valid(config: dict[str, str], ttl_ms: int | None, in_s: float) -> None:
+def test_reload_is_due_when_values_expire(config: dict[str, str], ttl_ms: int | None, in_s: float) -> None:
     assert reload_in_s(config, ttl_ms) == in_s

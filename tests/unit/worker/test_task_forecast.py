@@ -7,7 +7,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.task_forecast import TaskForecast
 
 
-def test_dataframes_are_awaited_as_soon_as_the_config_topic_has_a_connector_of_them() -> None:
+def test_dataframes_are_awaited_once_the_config_topic_has_such_a_connector() -> None:
     topics = SimpleNamespace(snapshot=ClusterSnapshot())
     forecast = TaskForecast("http://w", cast(Any, topics), cast(Any, None), cast(Any, None))
     assert not forecast.awaits_frames

@@ -45,7 +45,7 @@ def settings_of(**more: str) -> tuple[WorkerSettings, Asked]:
 
 
 @pytest.mark.parametrize("servers", ["k2:9092", "alias:9092"])
-def test_another_spelling_of_the_workers_cluster_is_the_workers_cluster(servers: str) -> None:
+def test_other_spelling_of_the_brokers_is_recognized_as_the_workers_cluster(servers: str) -> None:
     """Else the copies for the worker's topic would go to the very topic that the transactions write to."""
     settings, _ = settings_of()
     assert not settings.has_own_offsets({OVERRIDE: servers})
@@ -53,13 +53,13 @@ def test_another_spelling_of_the_workers_cluster_is_the_workers_cluster(servers:
 
 
 @pytest.mark.parametrize("config", [{}, {OVERRIDE: None}, {OVERRIDE: "k2:9092, k1:9092"}])
-def test_nobody_is_asked_where_the_brokers_are_the_same(config: dict[str, str | None]) -> None:
+def test_no_cluster_id_is_requested_when_the_brokers_are_the_same(config: dict[str, str | None]) -> None:
     settings, asked = settings_of()
     assert not settings.has_own_offsets(config)
     assert asked.servers == []
 
 
-def test_another_cluster_implies_an_offsets_topic_there_and_is_asked_once() -> None:
+def test_connector_on_another_cluster_has_an_offsets_topic_there() -> None:
     settings, asked = settings_of()
     for _ in range(3):
         own = settings.own_offsets({OVERRIDE: "far:9092"})
@@ -68,13 +68,13 @@ def test_another_cluster_implies_an_offsets_topic_there_and_is_asked_once() -> N
     assert sorted(asked.servers) == ["far:9092", "k1:9092,k2:9092"]
 
 
-def test_a_named_topic_is_the_connectors_own_on_any_cluster() -> None:
+def test_named_offsets_topic_is_the_connectors_own_on_any_cluster() -> None:
     settings, asked = settings_of()
     assert settings.has_own_offsets({"offsets.storage.topic": "mine"})
     assert asked.servers == []
 
 
-def test_a_cluster_that_does_not_answer_is_asked_again() -> None:
+def test_cluster_id_is_requested_again_when_the_cluster_did_not_answer() -> None:
     settings, asked = settings_of()
     for _ in range(2):
         with pytest.raises(KafkaUnavailableError):
@@ -82,7 +82,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again() -> None:
     assert asked.servers == ["gone:9092"] * 2
 
 
-def test_offsets_are_read_where_the_workers_setting_for_producers_leads() -> None:
+def test_offsets_are_read_from_the_brokers_of_the_workers_producer_settings() -> None:
     """Committed there, and looked for elsewhere, they would never be found: each start would send all again."""
     settings, _ = settings_of(producer_bootstrap_servers="far:9092", consumer_bootstrap_servers="k1:9092")
     own = settings.own_offsets({})
@@ -93,7 +93,7 @@ def test_offsets_are_read_where_the_workers_setting_for_producers_leads() -> Non
     assert settings.own_offsets({OVERRIDE: "alias:9092"}) is None
 
 
-def test_a_connectors_own_override_decides_where_its_topics_are_read_and_made() -> None:
+def test_overrides_decide_on_which_brokers_own_topics_are_read_and_created() -> None:
     settings, _ = settings_of()
     config = {
         "offsets.storage.topic": "mine",
@@ -114,7 +114,7 @@ def test_a_connectors_own_override_decides_where_its_topics_are_read_and_made() 
         ({}, {"transaction.boundary.interval.ms": "59000"}, 59_000),
     ],
 )
-def test_an_interval_that_nobody_set_leaves_half_of_the_time_of_a_transaction(
+def test_default_commit_interval_is_half_of_the_transaction_timeout(
     shared: dict[str, str], own: dict[str, str], expected_ms: int
 ) -> None:
     """`offset.flush.interval.ms` and `transaction.timeout.ms` are equal by default: no commit would come in time."""
@@ -133,7 +133,7 @@ def test_ids_are_fenced_with_the_settings_of_a_transaction_in_every_mode(mode: s
     ProducerClient({**conf, "transactional.id": "g-c-0"}).drop()  # raises for settings that are at odds
 
 
-def test_a_key_of_the_file_that_no_client_knows_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_client_key_in_the_workers_file_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     settings, _ = settings_of(ssl_provider="SunJSSE")
     for conf in (settings.reader_conf, settings.admin_conf, settings.producer_conf, settings.leader_conf):
         conf()
@@ -154,7 +154,7 @@ def spec_of(config: dict[str, str], *, is_sink: bool) -> TaskSpec:
 
 
 @pytest.mark.parametrize(("servers", "closed"), [(None, CLOSED), ("alias:9092", CLOSED), ("far:9092", ())])
-def test_topics_are_closed_to_a_task_when_its_servers_are_of_the_workers_cluster(
+def test_workers_topics_are_closed_to_a_task_on_the_workers_cluster(
     servers: str | None, closed: tuple[str, ...]
 ) -> None:
     source, sink = (

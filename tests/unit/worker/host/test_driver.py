@@ -23,7 +23,7 @@ from fencepost.worker.host.driver import print_line
         ("ValueError: no", ("fencepost.worker", logging.INFO, "spark: ValueError: no")),
     ],
 )
-def test_events_of_slots_are_logged_as_they_were_there(
+def test_log_events_of_slots_keep_their_logger_level_and_message(
     line: str, logged: tuple[str, int, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
@@ -31,7 +31,7 @@ def test_events_of_slots_are_logged_as_they_were_there(
     assert [(each.name, each.levelno, each.getMessage()) for each in caplog.records] == [logged]
 
 
-def test_what_spark_prints_before_there_is_a_log_is_shown(
+def test_lines_printed_by_spark_before_logging_is_set_up_are_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(logging.root, "handlers", [])
@@ -39,7 +39,7 @@ def test_what_spark_prints_before_there_is_a_log_is_shown(
     assert capsys.readouterr().err == "spark: Unrecognized option: -nonsense\n"
 
 
-def test_the_first_line_is_json_as_all_others(
+def test_first_line_is_json_when_logs_are_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FENCEPOST_LOG_FORMAT", "json")

@@ -152,7 +152,7 @@ def test_a_session_waits_for_tasks_that_start_but_not_for_ever(
 
 
 @pytest.mark.parametrize("error", [OSError("a plug-in directory cannot be read"), *no_exceptions()])
-def test_spark_is_kept_where_nobody_can_tell_whether_there_are_dataframes(
+def test_spark_is_kept_when_the_search_for_dataframe_connectors_fails(
     monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
 
@@ -179,7 +179,7 @@ class Awaiting(Idle):
     def awaits_frames(self, _value: bool) -> None: ...
 
 
-def test_a_session_is_made_once_when_the_first_connector_of_dataframes_has_come() -> None:
+def test_session_is_made_once_when_the_first_dataframe_connector_has_come() -> None:
     scene = Awaiting(awaits_frames=False, session_after=-1.0)
     scene.keeper.run()
     assert (scene.sessions, scene.looks) == (1, 4)
@@ -194,7 +194,7 @@ class WithoutSession(Idle):
         raise RuntimeError("the JVM does not answer")
 
 
-def test_spark_is_kept_where_its_session_cannot_be_made(caplog: pytest.LogCaptureFixture) -> None:
+def test_spark_is_kept_when_its_session_cannot_be_made(caplog: pytest.LogCaptureFixture) -> None:
     """Who sees to a Spark that has gone is the very thread that asks for the session."""
     scene = WithoutSession(awaits_frames=True, session_after=-1.0)
     scene.keeper.run()
@@ -213,7 +213,7 @@ class Waiting(Idle):
 
 
 @pytest.mark.parametrize(("looks", "longest_s", "ready"), [(3, 3_600.0, 1), (99, 3_600.0, 0), (99, -1.0, 1)])
-def test_a_worker_is_said_to_be_ready_once_when_its_slots_are_there_or_have_had_their_time(
+def test_worker_is_reported_ready_once_when_slots_run_or_their_time_is_over(
     looks: int,
     longest_s: float,
     ready: int,
@@ -224,7 +224,7 @@ def test_a_worker_is_said_to_be_ready_once_when_its_slots_are_there_or_have_had_
     assert scene.ready == ready
 
 
-def test_tasks_can_run_from_when_slots_are_there_until_spark_goes() -> None:
+def test_tasks_can_run_once_slots_are_there_and_until_spark_goes() -> None:
     scene, seen = Idle(awaits_frames=False), list[bool]()
 
     def wait(timeout_s: float) -> bool:
@@ -264,7 +264,7 @@ class Failing(SparkKeeperStage):
         return super().wait_until_there(timeout_s)
 
 
-def test_it_says_why_spark_is_away_until_it_runs_again() -> None:
+def test_absence_of_spark_has_a_reason_until_spark_runs_again() -> None:
     scene = Failing()
     scene.keeper.run()
     assert scene.absences == [None, "no Java 1", "no Java 0", None, "Spark has gone", None]

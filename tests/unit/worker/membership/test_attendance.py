@@ -35,7 +35,7 @@ def attendance(writer: Writer) -> Attendance:
 
 
 @pytest.mark.parametrize("newest", ["predecessor", None])
-def test_a_worker_that_has_not_announced_itself_finds_its_predecessor_and_is_not_replaced(
+def test_unannounced_worker_finds_its_predecessor_and_is_not_replaced(
     attendance: Attendance, newest: str | None
 ) -> None:
     """Its own late request may have taken its place in the group; then it must join again, not end."""
@@ -45,14 +45,12 @@ def test_a_worker_that_has_not_announced_itself_finds_its_predecessor_and_is_not
     assert not attendance.is_followed_by("me")
 
 
-def test_whoever_announces_itself_later_has_the_place(attendance: Attendance) -> None:
+def test_worker_that_announces_itself_later_replaces_the_earlier_one(attendance: Attendance) -> None:
     attendance.announce("predecessor")
     assert attendance.is_followed_by("successor")
 
 
-def test_who_was_there_before_is_remembered_while_the_announcement_is_tried_again(
-    attendance: Attendance, writer: Writer
-) -> None:
+def test_predecessor_is_remembered_while_the_announcement_is_retried(attendance: Attendance, writer: Writer) -> None:
     writer.is_reachable = False
     with pytest.raises(KafkaUnavailableError):
         attendance.announce("predecessor")
@@ -63,7 +61,7 @@ def test_who_was_there_before_is_remembered_while_the_announcement_is_tried_agai
 
 
 @pytest.mark.parametrize("newest", ["predecessor", None])
-def test_who_is_not_the_newest_at_its_address_any_more_but_was_followed_by_nobody_announces_itself_again(
+def test_worker_announces_itself_again_when_a_predecessor_overwrites_its_entry(
     attendance: Attendance, writer: Writer, newest: str | None
 ) -> None:
     """The predecessor's last word was late: it erased this worker, or stands in its place, and takes all work to it."""
@@ -78,7 +76,7 @@ def test_who_is_not_the_newest_at_its_address_any_more_but_was_followed_by_nobod
     assert writer.written[-1] == worker_incarnation("http://w:1/", "me", is_ready=True)
 
 
-def test_who_was_followed_leaves_its_place_to_its_successor(attendance: Attendance, writer: Writer) -> None:
+def test_replaced_worker_leaves_its_entry_to_its_successor(attendance: Attendance, writer: Writer) -> None:
     attendance.announce("predecessor")
     attendance.keep_announced("successor")
     attendance.leave()  # which waits for what is still to be said

@@ -10,7 +10,7 @@ from fencepost.worker.membership.held_ids import HeldIds, held_by_predecessors
 from fencepost.worker.settings import WorkerSettings
 
 
-def test_a_predecessor_is_who_had_this_address_under_another_incarnation() -> None:
+def test_predecessor_is_a_worker_with_this_address_and_another_incarnation() -> None:
     mine = WorkerAssignment("me", "http://w:1", (), (TaskId("c", 0),))
     before = WorkerAssignment("before", "http://w:1", (), (TaskId("c", 1),))
     other = WorkerAssignment("other", "http://w:2", (), (TaskId("c", 2),))
@@ -18,12 +18,12 @@ def test_a_predecessor_is_who_had_this_address_under_another_incarnation() -> No
     assert held_by_predecessors(snapshot, "http://w:1", "me") == {TaskId("c", 1)}
 
 
-def test_where_nothing_was_ever_assigned_nobody_holds_anything() -> None:
+def test_no_ids_are_held_before_the_first_assignment() -> None:
     assert held_by_predecessors(ClusterSnapshot(), "http://w:1", "me") == set()
 
 
 @pytest.mark.parametrize("exactly_once", ["enabled", "disabled"])
-def test_tasks_of_a_stream_have_ids_whatever_is_said_of_sources_and_those_of_a_sink_have_none(
+def test_stream_tasks_always_have_transactional_ids_and_sink_tasks_never_do(
     exactly_once: str,
 ) -> None:
     topics = {f"{kind}.storage.topic": kind for kind in ("config", "offset", "status")}

@@ -40,7 +40,9 @@ def line() -> Line:
 
 
 @pytest.mark.parametrize("answer", [False, KafkaUnavailableError("cut off")])
-def test_who_is_not_seen_for_the_session_time_out_is_lost_and_comes_back(line: Line, answer: bool | Exception) -> None:
+def test_worker_unseen_for_the_session_timeout_is_lost_until_it_is_seen_again(
+    line: Line, answer: bool | Exception
+) -> None:
     assert line.after(9) == []
     line.answer = answer
     assert line.after(9) == []
@@ -50,13 +52,13 @@ def test_who_is_not_seen_for_the_session_time_out_is_lost_and_comes_back(line: L
     assert line.after(1) == ["lost", "back"]
 
 
-def test_who_was_paused_finds_out_before_it_looks_again(line: Line) -> None:
+def test_paused_process_notices_its_loss_before_it_looks_at_the_group(line: Line) -> None:
     line.after(1)
     assert line.after(11, looks=False) == ["lost"]
     assert line.after(0) == ["lost", "back"]
 
 
-def test_what_cannot_wait_for_the_next_look_knows_at_once(line: Line) -> None:
+def test_lifeline_is_overdue_at_once_before_the_next_look(line: Line) -> None:
     assert not line.lifeline.is_overdue
     line.now += 11
     assert (line.lifeline.is_overdue, line.lifeline.is_lost) == (True, False)
@@ -64,14 +66,14 @@ def test_what_cannot_wait_for_the_next_look_knows_at_once(line: Line) -> None:
     assert not line.lifeline.is_overdue
 
 
-def test_a_look_that_takes_long_counts_from_its_beginning(line: Line) -> None:
+def test_slow_look_counts_from_its_beginning(line: Line) -> None:
     line.after(5)
     line.answers_in_s = 10
     assert line.after(0) == []
     assert line.after(0.001, looks=False) == ["lost"]
 
 
-def test_why_it_was_not_seen_is_said(line: Line, caplog: pytest.LogCaptureFixture) -> None:
+def test_reason_for_not_being_seen_is_logged(line: Line, caplog: pytest.LogCaptureFixture) -> None:
     line.answer = KafkaUnavailableError("cut off")
     line.after(11)
     assert "(the group cannot be asked: cut off)" in caplog.text
@@ -86,7 +88,7 @@ def test_why_it_was_not_seen_is_said(line: Line, caplog: pytest.LogCaptureFixtur
     assert "(no answer came in that time)" in caplog.text
 
 
-def test_what_two_threads_judge_is_passed_on_in_its_order(line: Line) -> None:
+def test_judgements_of_two_threads_are_passed_on_in_order(line: Line) -> None:
     """Else tasks would stay cut off whose worker is back."""
     other = threading.Thread(target=line.after, args=(0,))
 

@@ -52,7 +52,7 @@ def worker(goes_on: threading.Event) -> Iterator[str]:
         server.server_close()
 
 
-def test_a_worker_that_was_late_is_forgotten_once_its_request_has_ended() -> None:
+def test_late_worker_is_forgotten_once_its_request_has_ended() -> None:
     runs, goes_on = threading.Event(), threading.Event()
     runs.set()
     with worker(runs) as quick, worker(goes_on) as stopped:

@@ -25,14 +25,14 @@ ME, LEADER, OTHER = "http://me:1/", "http://leader:1/", "http://other:1/"
         ([A, U, U, U, U, U], False),  # cut off, or standing still
     ],
 )
-def test_a_worker_is_gone_whose_address_answered_and_then_refused_three_times_in_a_row(
+def test_worker_is_gone_when_its_address_refuses_three_times_after_an_answer(
     looks: list[ConnectOutcome], is_gone: bool
 ) -> None:
     refusals = Refusals()
     assert [refusals.judge("i", look) for look in looks][-1] is is_gone
 
 
-def test_the_address_of_a_process_that_came_back_is_not_believed_again() -> None:
+def test_evicted_process_that_came_back_is_not_evicted_for_refusals_again() -> None:
     refusals = Refusals()
     assert [refusals.judge("i", look) for look in (A, R, R, R)][-1]
     refusals.evicted("i")
@@ -85,7 +85,7 @@ def cluster() -> Cluster:
     return Cluster()
 
 
-def test_whoever_leads_looks_at_all_others_and_they_at_whoever_leads(cluster: Cluster) -> None:
+def test_leader_watches_all_workers_and_they_watch_the_leader(cluster: Cluster) -> None:
     cluster.watch.look()
     assert cluster.looked_at == [LEADER]
     leading = Cluster()
@@ -94,7 +94,7 @@ def test_whoever_leads_looks_at_all_others_and_they_at_whoever_leads(cluster: Cl
     assert sorted(leading.looked_at) == [LEADER, OTHER]
 
 
-def test_a_worker_that_is_gone_is_evicted_once_and_nobody_else(cluster: Cluster) -> None:
+def test_only_the_gone_worker_is_evicted_and_only_once(cluster: Cluster) -> None:
     cluster.is_leading = True
     assert not cluster.watch.look()
     cluster.looks[OTHER] = R
@@ -104,7 +104,7 @@ def test_a_worker_that_is_gone_is_evicted_once_and_nobody_else(cluster: Cluster)
     assert cluster.evicted == [OTHER]
 
 
-def test_an_eviction_that_does_not_come_about_is_tried_again_and_holds_up_no_other(cluster: Cluster) -> None:
+def test_failed_eviction_is_retried_and_delays_no_other(cluster: Cluster) -> None:
     cluster.is_leading = True
     cluster.watch.look()
     cluster.looks[LEADER] = cluster.looks[OTHER] = R
@@ -128,7 +128,7 @@ def test_worker_that_started_again_since_the_last_answer_is_evicted(cluster: Clu
     assert cluster.evicted == [LEADER]
 
 
-def test_nobody_is_evicted_by_a_worker_that_is_told_to_end(cluster: Cluster) -> None:
+def test_stopping_worker_evicts_no_worker(cluster: Cluster) -> None:
     cluster.watch.look()
     cluster.looks[LEADER] = R
     cluster.stopping.set()
@@ -136,7 +136,7 @@ def test_nobody_is_evicted_by_a_worker_that_is_told_to_end(cluster: Cluster) -> 
     assert cluster.evicted == []
 
 
-def test_a_look_tells_who_listens_from_who_does_not_and_from_who_cannot_be_reached() -> None:
+def test_look_distinguishes_listening_refusing_and_unreachable_workers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         assert look_at(f"http://127.0.0.1:{listener.getsockname()[1]}/") is A
     with reserved_port() as silent:
@@ -148,7 +148,7 @@ def test_few_workers_are_looked_at_more_often_than_many() -> None:
     assert [pause_s(looked_at) for looked_at in (0, 2, 20, 500)] == [0.2, 0.2, 0.4, 0.5]
 
 
-def test_workers_together_ask_no_more_often_when_they_are_many() -> None:
+def test_total_rate_of_requests_does_not_grow_with_the_number_of_workers() -> None:
     assert ask_again_s(3) == 1
     for members in (10, 100, 500, 2000):
         assert members / ask_again_s(members) == 10, "each answer names all of them"

@@ -58,14 +58,14 @@ REQUESTS = {
 
 @pytest.mark.parametrize("error", [KafkaUnavailableError("no broker"), ReadTimeoutError("a transaction stays open")])
 @pytest.mark.parametrize("request_name", REQUESTS)
-def test_a_request_that_kafka_does_not_answer_names_the_stage_it_was_in(request_name: str, error: Exception) -> None:
+def test_request_that_times_out_in_kafka_names_its_stage(request_name: str, error: Exception) -> None:
     act, stage = REQUESTS[request_name]
     with pytest.raises(RequestTimeoutError, match=f"^Request timed out. The worker is currently {stage}, which began"):
         act(operations(error))
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)
-def test_a_right_that_is_missing_is_named(request_name: str) -> None:
+def test_missing_right_is_named(request_name: str) -> None:
     act, _ = REQUESTS[request_name]
     with pytest.raises(OperationError, match=r"^Write on topic configs$"):
         act(operations(KafkaAuthorizationError("Write on topic configs")))
@@ -103,7 +103,7 @@ def test_a_mirror_does_not_become_one_of_the_other_type(types: tuple[str, str]) 
     assert "fencepost mirror migrate" in refusal
 
 
-def test_any_other_change_of_a_connector_s_class_is_its_owner_s_business() -> None:
+def test_class_of_a_connector_that_is_no_mirror_can_be_changed() -> None:
     for before in ("MirrorHeartbeatConnector", "FileStreamSource", "MirrorSinkConnector", "NotHere", None):
         assert refusal_of_change({"connector.class": before}, {"connector.class": "MirrorSinkConnector"}) is None
     assert refusal_of_change({}, {"connector.class": "MirrorSourceConnector"}) is None

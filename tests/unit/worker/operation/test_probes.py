@@ -28,7 +28,7 @@ def probes(absence: str | None, *, topic: Any = None, refusal: str | None = None
     return Probes(HealthCheck(topic or readable, progress, spark, leader), lambda: b"", other, other)
 
 
-def test_a_worker_whose_spark_runs_is_healthy() -> None:
+def test_worker_is_healthy_while_spark_runs() -> None:
     assert probes(None).health().status is HealthStatus.HEALTHY
 
 
@@ -45,7 +45,7 @@ def test_a_leader_that_cannot_write_an_assignment_says_why() -> None:
     assert "too large" in health.message
 
 
-def test_a_file_of_roles_that_cannot_be_used_is_named_until_it_can(tmp_path: Path) -> None:
+def test_invalid_roles_file_is_named_until_it_is_valid_again(tmp_path: Path) -> None:
     users, roles = tmp_path / "users.properties", tmp_path / "roles"
     users.write_text("alice=s3cret\n")
     roles.write_text("user:alice admin *\n")
@@ -73,7 +73,7 @@ def test_a_worker_without_spark_is_not_ready_and_says_why_without_secrets() -> N
 
 
 @pytest.mark.parametrize("absence", [None, "gone"])
-def test_a_worker_that_cannot_read_its_topic_is_unhealthy_whatever_spark_does(absence: str | None) -> None:
+def test_worker_that_cannot_read_its_topic_is_unhealthy_with_or_without_spark(absence: str | None) -> None:
     def fail(timeout_s: float) -> None:
         raise TimeoutError
 

@@ -9,7 +9,7 @@ def restarts(chance: float = 0.5) -> AutomaticRestarts[str]:
     return AutomaticRestarts(lambda: chance)
 
 
-def test_each_pause_is_twice_the_last_one_up_to_the_longest() -> None:
+def test_delay_doubles_with_each_restart_up_to_the_maximum() -> None:
     counts, pauses = restarts(), []
     for _ in range(6):
         plan = counts.failed("c", POLICY, 0)
@@ -20,12 +20,12 @@ def test_each_pause_is_twice_the_last_one_up_to_the_longest() -> None:
     assert POLICY.pause_s(10_000, 0.5) == 10
 
 
-def test_what_fails_together_does_not_come_back_together() -> None:
+def test_connectors_that_fail_together_are_restarted_at_different_times() -> None:
     pauses = [plan.in_s for chance in (0.0, 0.25, 1.0) if (plan := restarts(chance).failed("c", POLICY, 0))]
     assert pauses == [0.8, 0.9, 1.2]
 
 
-def test_a_failure_stays_when_there_were_as_many_as_may_be() -> None:
+def test_no_restart_is_scheduled_once_the_attempts_are_used_up() -> None:
     counts, twice = restarts(), RestartPolicy(True, most=2)
     for made in range(2):
         assert counts.failed("c", twice, 0) == RestartSchedule(made, 2.0**made)
@@ -34,19 +34,19 @@ def test_a_failure_stays_when_there_were_as_many_as_may_be() -> None:
     assert counts.failed("other", twice, 0) == RestartSchedule(0, 1.0)
 
 
-def test_none_is_made_where_none_may_be_or_nobody_asks() -> None:
+def test_no_restart_is_scheduled_without_attempts_or_when_disabled() -> None:
     assert restarts().failed("c", RestartPolicy(True, most=0), 0) == RestartSchedule(0, None)
     assert restarts().failed("c", RestartPolicy(), 0) is None
 
 
-def test_what_lived_for_the_window_counts_anew() -> None:
+def test_restart_count_is_reset_after_a_life_as_long_as_the_window() -> None:
     counts = restarts()
     counts.made("c")
     assert counts.failed("c", POLICY, 59.9) == RestartSchedule(1, 2.0)
     assert counts.failed("c", POLICY, 60) == RestartSchedule(0, 1.0)
 
 
-def test_a_config_says_what_is_wanted() -> None:
+def test_restart_policy_is_read_from_the_config() -> None:
     given = {
         "enabled": "true",
         "backoff.initial.ms": "500",

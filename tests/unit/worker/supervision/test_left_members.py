@@ -51,13 +51,13 @@ class LeftMembersStage:
         Preparation(self.settings, never, read, threading.Event(), self.fence.remove_members).prepare(self.handle)
 
 
-def test_a_start_has_the_members_removed_that_go_by_its_tasks_name() -> None:
+def test_start_removes_members_with_the_client_id_of_its_task() -> None:
     scene = LeftMembersStage()
     scene.prepare()
     assert scene.removed == [("connect-out", "connector-consumer-out-1", True)]
 
 
-def test_a_start_that_is_not_wanted_any_more_removes_nobody() -> None:
+def test_start_that_is_no_longer_wanted_removes_no_member() -> None:
     elsewhere = LeftMembersStage(owner="another")
     with pytest.raises(AbandonedError):
         elsewhere.prepare()
@@ -69,20 +69,20 @@ def test_a_start_that_is_not_wanted_any_more_removes_nobody() -> None:
 
 
 @pytest.mark.parametrize("key", ["consumer_override_client_id", "consumer_override_group_instance_id"])
-def test_where_a_name_is_not_the_tasks_own_nobody_is_removed(key: str) -> None:
+def test_no_member_is_removed_when_the_client_id_is_not_unique_to_the_task(key: str) -> None:
     scene = LeftMembersStage(**{key: "mine"})
     scene.prepare()
     assert scene.removed == []
 
 
-def test_what_a_start_without_a_successor_has_left_is_removed() -> None:
+def test_member_left_by_a_start_without_a_successor_is_removed() -> None:
     scene = LeftMembersStage()
     spec = task_spec(scene.settings, scene.snapshot, scene.handle)
     scene.fence.lock_out(spec)
     assert scene.removed == [("connect-out", "connector-consumer-out-1", True)]
 
 
-def test_a_task_whose_config_refers_to_a_config_provider_fails_before_anything_of_it_starts() -> None:
+def test_task_with_an_unresolvable_reference_fails_before_members_are_removed() -> None:
     scene = LeftMembersStage(consumer_override_sasl_password="${file:/secrets:password}")
     with pytest.raises(ConfigError, match=r"consumer\.override\.sasl\.password: \$\{file:/secrets:password\} refers"):
         scene.prepare()

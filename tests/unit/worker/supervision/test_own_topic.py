@@ -9,7 +9,7 @@ from fencepost.worker.supervision.task.own_topic import ensure_own_topic
 from support.settings import SETTINGS
 
 
-def test_a_value_that_looks_like_a_reference_is_no_more_looked_up() -> None:
+def test_looked_up_value_that_looks_like_a_reference_is_not_looked_up_again() -> None:
     config: dict[str, Any] = {"name": "files", "connection.password": "${ab:cd}"}
     settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
     ensure_own_topic(settings, config, ledger_topic(settings.config, config))  # no such provider is configured

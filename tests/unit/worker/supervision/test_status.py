@@ -37,12 +37,12 @@ class Worker:
         return list(self.topic.put_states)
 
 
-def test_what_comes_late_is_answered_each_time() -> None:
+def test_status_from_an_older_generation_is_corrected_each_time() -> None:
     worker = Worker(5)
     assert [worker.hear(generation) for generation in (4, 4, 5, 5)] == [[(State.RUNNING, 5)]] * 4
 
 
-def test_what_comes_from_a_newer_generation_is_answered_once() -> None:
+def test_status_from_a_newer_generation_is_corrected_once() -> None:
     """Else two that both take themselves for the owner would answer each other for ever."""
     worker = Worker(5)
     assert worker.hear(6) == [(State.RUNNING, 5)]
@@ -52,7 +52,7 @@ def test_what_comes_from_a_newer_generation_is_answered_once() -> None:
     assert worker.hear(7) == [(State.RUNNING, 7)]
 
 
-def test_who_has_come_to_the_newer_generation_and_is_still_the_owner_has_the_last_word() -> None:
+def test_owner_in_the_newer_generation_writes_the_last_status() -> None:
     worker = Worker(5)
     assert [worker.hear(6), worker.hear(6)] == [[(State.RUNNING, 5)], []]
     worker.topic.put_states.clear()
@@ -64,7 +64,7 @@ def test_who_has_come_to_the_newer_generation_and_is_still_the_owner_has_the_las
     assert worker.topic.put_states == [(State.RUNNING, 6)]
 
 
-def test_who_is_the_owner_no_more_leaves_the_last_word_to_the_other() -> None:
+def test_former_owner_does_not_correct_the_status_of_the_new_owner() -> None:
     worker = Worker(5)
     assert [worker.hear(6), worker.hear(6)] == [[(State.RUNNING, 5)], []]
     worker.topic.put_states.clear()
@@ -75,7 +75,7 @@ def test_who_is_the_owner_no_more_leaves_the_last_word_to_the_other() -> None:
     assert worker.topic.put_states == []
 
 
-def test_nobody_answers_what_is_not_its_own_or_its_own_words() -> None:
+def test_worker_corrects_neither_its_own_status_nor_statuses_of_foreign_tasks() -> None:
     worker = Worker(5)
     assert worker.hear(4, "this:1") == []
     worker.owned = False

@@ -19,7 +19,7 @@ class Notes:
         self.told.append("snapshot")
 
 
-def test_states_that_others_have_spoken_over_are_looked_at_with_each_new_assignment() -> None:
+def test_overwritten_states_are_checked_with_each_assignment() -> None:
     supervision, notes = object.__new__(Supervision), Notes()
     supervision.board = supervision.supervisor = supervision.connectors = cast(Any, notes)
     supervision.changed(ClusterSnapshot())

@@ -94,12 +94,12 @@ def test_regex_is_accepted_when_it_matches_other_topics_as_well(regex: str) -> N
     ],
     ids=str,
 )  # fmt: skip
-def test_topic_is_accepted_when_it_is_of_another_cluster_or_nobodys(config: dict[str, Any]) -> None:
+def test_topic_is_accepted_when_it_is_on_another_cluster_or_not_the_workers(config: dict[str, Any]) -> None:
     assert not faults(config)
 
 
 @pytest.mark.parametrize("servers", ["b1:9", "b2:9,b1:9", "elsewhere:9,b1:9"])
-def test_topic_of_the_worker_is_refused_when_its_cluster_is_named_again(servers: str) -> None:
+def test_topic_of_the_worker_is_refused_when_overrides_name_the_workers_cluster(servers: str) -> None:
     assert list(faults({**SOURCE, "topic": "connect-configs", PRODUCER: servers})) == ["topic"]
 
 

@@ -78,14 +78,14 @@ ATTEMPTS: list[tuple[dict[str, str], dict[str, str]]] = [
 @pytest.mark.parametrize(
     ("config", "attempt"), ATTEMPTS, ids=lambda each: " ".join("=".join(i) for i in each.items())[-70:]
 )
-def test_editor_is_refused_when_a_config_names_what_is_not_theirs(
+def test_editor_is_refused_when_a_config_names_things_outside_their_rights(
     config: dict[str, str], attempt: dict[str, str]
 ) -> None:
     (key,) = attempt
     assert refused_keys({"name": "orders-x", **config, **attempt}) == {key}
 
 
-def test_editor_is_accepted_when_a_config_names_their_own() -> None:
+def test_editor_is_accepted_when_a_config_names_things_within_their_rights() -> None:
     for config in (SOURCE, SINK, STREAM, {**SINK, GROUP: "orders-readers"}):
         put({"name": "orders-x", **config})
 

@@ -49,7 +49,7 @@ def errors(report: ValidationReport) -> dict[str, tuple[str, ...]]:
     return {name: one.value.errors for name, one in keys(report).items() if one.value.errors}
 
 
-def test_one_report_has_the_keys_of_both(plugins: ScriptedPlugins) -> None:
+def test_report_has_the_keys_of_the_worker_and_of_java(plugins: ScriptedPlugins) -> None:
     report = validate(plugins)
     assert report.error_count == 0
     assert {"name", "tasks.max", "transaction.boundary", "url", "password"} <= keys(report).keys()
@@ -57,7 +57,7 @@ def test_one_report_has_the_keys_of_both(plugins: ScriptedPlugins) -> None:
     require_valid(report)
 
 
-def test_faults_of_both_are_in_it(plugins: ScriptedPlugins) -> None:
+def test_report_has_the_errors_of_the_worker_and_of_java(plugins: ScriptedPlugins) -> None:
     report = validate(plugins, url="wrong", **{"tasks.max": "0"})
     assert errors(report) == {
         "tasks.max": ("Invalid value 0 for configuration tasks.max: Value must be at least 1",),
@@ -66,7 +66,9 @@ def test_faults_of_both_are_in_it(plugins: ScriptedPlugins) -> None:
     assert report.error_count == 2
 
 
-def test_transforms_and_converters_are_javas(plugins: ScriptedPlugins, machine: ScriptedJava) -> None:
+def test_transforms_and_converters_of_a_java_connector_are_java_classes(
+    plugins: ScriptedPlugins, machine: ScriptedJava
+) -> None:
     chain = {"transforms": "round", "transforms.round.type": "Round$Value", "transforms.round.digits": "3"}
     report = validate(plugins, **chain, **{"value.converter": "JsonConverter"})
     assert errors(report) == {}
@@ -76,7 +78,7 @@ def test_transforms_and_converters_are_javas(plugins: ScriptedPlugins, machine: 
     assert f"validate {ROUND}" in machine.asked
 
 
-def test_what_java_says_of_a_transform_is_in_the_report(plugins: ScriptedPlugins) -> None:
+def test_errors_of_a_java_transform_are_in_the_report(plugins: ScriptedPlugins) -> None:
     chain = {"transforms": "round", "transforms.round.type": ROUND}
     wrong = validate(plugins, **chain, **{"transforms.round.digits": "many"})
     assert "Not a number of type INT" in errors(wrong)["transforms.round.digits"][0]
@@ -84,14 +86,14 @@ def test_what_java_says_of_a_transform_is_in_the_report(plugins: ScriptedPlugins
     assert errors(validate(plugins, **chain)) == {"transforms.round.type": ("digits must be even",)}
 
 
-def test_a_class_that_is_not_there_is_named_with_where_to_put_it(plugins: ScriptedPlugins) -> None:
+def test_missing_class_is_named_with_the_command_that_installs_it(plugins: ScriptedPlugins) -> None:
     (text,) = errors(validate(plugins, **{"value.converter": "io.acme.CborConverter"}))["value.converter"]
     assert "io.acme.CborConverter could not be found" in text
     assert "`fencepost plugin install`, if it is a Java class" in text
 
 
 @pytest.mark.parametrize("support", [ExactlyOnceSupport.SUPPORTED, ExactlyOnceSupport.UNSUPPORTED, None])
-def test_exactly_once_is_asked_of_java(
+def test_exactly_once_support_is_requested_from_java(
     plugins: ScriptedPlugins, machine: ScriptedJava, support: ExactlyOnceSupport | None
 ) -> None:
     from support.java_host import ScriptedConnector
@@ -107,7 +109,7 @@ def test_exactly_once_is_asked_of_java(
 
 
 @pytest.mark.parametrize("can_define", [True, False])
-def test_java_is_asked_whether_it_defines_transactions(
+def test_transaction_boundary_support_is_requested_from_java(
     plugins: ScriptedPlugins, machine: ScriptedJava, can_define: bool
 ) -> None:
     from support.java_host import ScriptedConnector
@@ -142,7 +144,9 @@ def test_a_sink_may_have_a_topic_for_resent_records(plugins: ScriptedPlugins) ->
     assert validate(plugins, **config, **dead).error_count == 0
 
 
-def test_a_host_that_ends_is_an_error_of_the_class(plugins: ScriptedPlugins, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_of_the_host_is_an_error_at_the_connector_class(
+    plugins: ScriptedPlugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: Any) -> Any:
         raise HostEndedError("the host for validation ended: exit code 3")
 
@@ -153,7 +157,7 @@ def test_a_host_that_ends_is_an_error_of_the_class(plugins: ScriptedPlugins, mon
     assert report.warnings == ()
 
 
-def test_key_below_one_that_a_java_connector_declares_is_left_alone(
+def test_key_below_a_declared_key_of_a_java_connector_is_no_warning(
     plugins: ScriptedPlugins, machine: ScriptedJava
 ) -> None:
     """Iceberg's sink declares `iceberg.catalog`, and hands all that begins with it to its catalog."""
@@ -201,12 +205,12 @@ def test_missing_key_of_debezium_names_the_old_one_that_the_config_has(debezium:
     assert len(errors(of_debezium(debezium))["topic.prefix"]) == 1
 
 
-def test_old_key_that_a_class_still_reads_is_not_explained(debezium: ScriptedPlugins, machine: ScriptedJava) -> None:
+def test_old_key_that_a_class_still_reads_gets_no_warning(debezium: ScriptedPlugins, machine: ScriptedJava) -> None:
     machine.definitions[POSTGRES] = [definition(key) for key in OLD]
     assert of_debezium(debezium, **OLD).warnings == ()
 
 
-def test_connector_is_not_asked_with_references_that_are_not_known(
+def test_java_connector_is_not_validated_with_unresolved_references(
     plugins: ScriptedPlugins, machine: ScriptedJava
 ) -> None:
     """Debezium logs in to its database when it validates: with the text of the reference, as a role."""

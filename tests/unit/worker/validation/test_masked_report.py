@@ -5,7 +5,7 @@ from fencepost.telemetry.secret import hold
 from fencepost.worker.validation.masking import shown
 
 
-def test_recommended_values_hide_only_what_is_known_to_be_secret() -> None:
+def test_recommended_values_hide_only_known_secrets() -> None:
     values = ("amqp://me:pw@host", "hunter22 or so")
     release = hold(["hunter22"])
     try:

@@ -58,7 +58,7 @@ SQL = {"connector.class": "TopicSql"}
     ],
     ids=str,
 )  # fmt: skip
-def test_output_that_is_input_is_refused(settings: dict[str, Any]) -> None:
+def test_output_topic_that_is_an_input_topic_is_refused(settings: dict[str, Any]) -> None:
     [text] = faults(**settings)
     assert "read them again, forever" in text
 
@@ -80,12 +80,12 @@ def test_output_that_is_input_is_refused(settings: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_output_that_goes_elsewhere_or_that_only_records_show_is_accepted(settings: dict[str, Any]) -> None:
+def test_output_to_another_cluster_or_known_only_from_records_is_accepted(settings: dict[str, Any]) -> None:
     assert faults(**settings) == []
 
 
 @pytest.mark.parametrize("name", ["dead", "again"])
-def test_a_sink_that_would_read_its_own_letters_is_refused(name: str) -> None:
+def test_sink_that_would_read_its_own_dead_letters_is_refused(name: str) -> None:
     letters = {"errors.tolerance": "all", "errors.deadletterqueue.context.headers.enable": "true"}
     letters |= {"errors.deadletterqueue.topic.name": "dead", "errors.deadletterqueue.resend.topic.name": "again"}
     for own in ({"connector.class": "FileStreamSink", "file": "f"}, {"output.topic": "out"}):

@@ -61,12 +61,12 @@ def errors(name: str) -> tuple[dict[str, str], set[str]]:
 
 
 @pytest.mark.parametrize("name", [name for name in CONFIGS if name not in (*REFUSED, *FAULTS)])
-def test_a_config_of_what_is_here_is_taken(name: str) -> None:
+def test_config_of_installed_classes_is_accepted(name: str) -> None:
     assert errors(name) == ({}, WARNED.get(name, set()))
 
 
 @pytest.mark.parametrize(("name", "advice"), REFUSED.items())
-def test_a_config_of_a_connector_of_others_is_refused_with_advice(name: str, advice: str) -> None:
+def test_config_of_a_connector_that_is_not_installed_is_refused_with_advice(name: str, advice: str) -> None:
     with pytest.raises(BadRequestError) as caught:
         errors(name)
     [how] = OF_ANOTHER.findall(caught.value.message)
@@ -77,12 +77,14 @@ def test_a_config_of_a_connector_of_others_is_refused_with_advice(name: str, adv
 
 
 @pytest.mark.parametrize(("name", "expected"), FAULTS.items())
-def test_a_config_with_a_transform_of_others_is_refused_by_its_key(name: str, expected: dict[str, Any]) -> None:
+def test_config_with_a_transform_that_is_not_installed_is_refused_with_the_key(
+    name: str, expected: dict[str, Any]
+) -> None:
     said, _ = errors(name)
     assert said.keys() == expected.keys()
     assert all(OF_ANOTHER.split(said[key])[1].startswith(advice) for key, advice in expected.items())
 
 
-def test_every_expectation_is_of_a_config() -> None:
+def test_every_expectation_belongs_to_a_config() -> None:
     assert {*REFUSED, *FAULTS, *WARNED} <= CONFIGS.keys()
     assert len(CONFIGS) >= 13

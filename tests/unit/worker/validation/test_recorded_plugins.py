@@ -175,7 +175,7 @@ _REFUSALS = [one for one in RECORDED["answers"] if one[2] != 200]
 
 
 @pytest.mark.parametrize("answer", _SUCCESSES, ids=_id)
-def test_an_answer_is_kafka_connects_but_for_the_accepted_differences(answer: list[Any], plugins: Plugins) -> None:
+def test_answer_equals_kafka_connects_except_for_accepted_differences(answer: list[Any], plugins: Plugins) -> None:
     path, body, _, said = answer
     theirs, ours = _theirs(said), _ours(plugins, path, body)
     if _id(answer).endswith(tuple(ANSWERS_THAT_DIFFER)):
@@ -192,7 +192,7 @@ def test_an_answer_is_kafka_connects_but_for_the_accepted_differences(answer: li
 
 
 @pytest.mark.parametrize("answer", _REFUSALS, ids=_id)
-def test_what_kafka_connect_refuses_is_refused(answer: list[Any], plugins: Plugins) -> None:
+def test_request_that_kafka_connect_refuses_is_refused(answer: list[Any], plugins: Plugins) -> None:
     path, body, status, said = answer
     if status == 500:  # a version that cannot be read: here it is an error of its key
         errors = {one["name"]: one["errors"] for one in _ours(plugins, path, body) if one["errors"]}

@@ -26,11 +26,11 @@ def faults(**settings: str) -> dict[str, list[str]]:
     return {one.value.name: list(one.value.errors) for one in report.configs if one.value.errors}
 
 
-def test_a_stream_with_nothing_but_topics_is_right() -> None:
+def test_stream_config_with_only_topics_is_valid() -> None:
     assert faults() == {}
 
 
-def test_both_sides_may_have_converters_and_transforms() -> None:
+def test_input_and_output_of_a_stream_can_have_converters_and_transforms() -> None:
     assert (
         faults(
             output__value__converter="JsonConverter",
@@ -85,7 +85,9 @@ def test_both_sides_may_have_converters_and_transforms() -> None:
         ({"topic__creation__default__partitions": "3"}, "topic.creation.default.replication.factor", "replication"),
     ],
 )
-def test_what_is_wrong_is_told_by_the_key_that_the_user_knows(settings: dict[str, str], key: str, text: str) -> None:
+def test_error_in_a_stream_config_has_the_key_that_the_user_wrote(
+    settings: dict[str, str], key: str, text: str
+) -> None:
     found = faults(**settings)
     assert list(found) == [key]
     assert len(found[key]) == 1

@@ -134,11 +134,11 @@ def test_setting_of_a_converter_that_the_workers_file_names_and_sets_is_named() 
         ({"name": "c", "connector.class": "org.example.NotThere"}, "tasks.maxx"),
     ],
 )
-def test_a_key_that_something_may_read_is_left_alone(config: dict[str, str], key: str) -> None:
+def test_key_that_a_class_may_read_is_not_named_as_a_typo(config: dict[str, str], key: str) -> None:
     assert warnings(config | {key: "x"}) == {}
 
 
-def test_the_keys_of_a_streams_output_are_looked_at_by_their_own_names() -> None:
+def test_typo_in_a_key_of_a_streams_output_is_named_with_its_prefix() -> None:
     stream = {"name": "c", "connector.class": "TopicTransform", "topics": "t", "topic": "u"}
     stream |= {"output.transforms": "r", "output.transforms.r.type": "RegexRouter"}
     right = {"output.transforms.r.regex": "a", "output.transforms.r.replacement": "b"}
@@ -158,7 +158,7 @@ MIRRORS = ("MirrorSourceConnector", "MirrorSinkConnector", "MirrorCheckpointConn
 
 
 @pytest.mark.parametrize("name", MIRRORS)
-def test_a_key_that_another_connector_of_a_mirror_file_reads_is_left_alone(name: str) -> None:
+def test_key_read_by_another_connector_of_a_mirror_file_is_not_named_as_a_typo(name: str) -> None:
     keys = {key for each in MIRRORS for key in PLUGINS.find(PluginKind.CONNECTOR, each).settings()}
     assert "emit.checkpoints.interval.seconds" in keys
     own = {"name": "c", "connector.class": name}

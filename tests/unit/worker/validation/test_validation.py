@@ -144,7 +144,7 @@ def test_definitions_are_those_of_kafka_connect():
     assert (boundary.group, boundary.order_in_group, boundary.default_value) == ("Exactly Once Support", 3, "poll")
 
 
-def test_reports_every_error_and_refuses_with_all_of_them():
+def test_every_error_of_a_config_is_reported():
     report = validate({"connector.class": FILE_SOURCE, "tasks.max": "0", "errors.tolerance": "some", "file": "/f"})
     assert errors(report) == {
         "name": ('Missing required configuration "name" which has no default value.',),
@@ -166,7 +166,7 @@ def test_reports_every_error_and_refuses_with_all_of_them():
     )
 
 
-def test_refuses_a_config_without_a_class_or_with_one_that_there_is_not():
+def test_config_without_a_class_or_with_an_unknown_class_is_refused():
     with pytest.raises(BadRequestError, match="contains no connector type"):
         validate({"name": "c"})
     with pytest.raises(BadRequestError, match="which name matches Nonsense"):
@@ -181,7 +181,7 @@ def test_null_values_are_errors():
 
 
 @pytest.mark.parametrize("name", ["", "a\tb", "a\x7f"])
-def test_names_are_checked(name):
+def test_invalid_connector_name_is_refused(name):
     assert set(errors(validate({**GOOD, "name": name}))) == {"name"}
 
 
@@ -263,14 +263,14 @@ def test_settings_that_contradict_each_other_are_shown_at_their_key():
         ("raise", "An unexpected error occurred during validation: no idea"),
     ],
 )
-def test_a_connector_that_must_be_exactly_once_has_to_say_that_it_is(answer, expected):
+def test_required_exactly_once_is_refused_unless_the_connector_confirms_it(answer, expected):
     config = {"name": "c", "connector.class": "Undecided", "answer": answer, "exactly.once.support": "REQUIRED"}
     [found] = errors(validate(config, worker(exactly_once_source_support="enabled"))).values()
     assert len(found) == 1
     assert found[0].startswith(expected)
 
 
-def test_a_worker_that_is_not_exactly_once_refuses_a_connector_that_must_be():
+def test_required_exactly_once_is_refused_when_the_worker_has_it_disabled():
     config = {**GOOD, "exactly.once.support": "required"}
     text = "This worker does not have exactly-once source support enabled."
     assert errors(validate(config, worker(exactly_once_source_support="preparing"))) == {
@@ -279,7 +279,7 @@ def test_a_worker_that_is_not_exactly_once_refuses_a_connector_that_must_be():
     assert errors(validate(config, worker(exactly_once_source_enabled="true"))) == {}
 
 
-def test_a_connector_that_defines_its_transactions_has_to_be_able_to():
+def test_connector_boundaries_are_refused_when_the_connector_cannot_define_them():
     config = {"name": "c", "connector.class": "Undecided", "transaction.boundary": "connector"}
     [found] = errors(validate(config)).values()
     assert found[0].startswith("The connector does not support connector-defined transaction boundaries")
@@ -311,7 +311,7 @@ def test_an_interval_that_reaches_the_time_out_of_a_transaction_is_refused(more,
         assert TIMEOUT_KEY in found[INTERVAL_KEY][0]
 
 
-def test_an_interval_is_not_compared_where_there_are_no_transactions():
+def test_interval_is_not_compared_with_the_timeout_without_transactions():
     assert errors(validate({**GOOD, "transaction.boundary": "interval", INTERVAL_KEY: "600000"})) == {}
 
 
@@ -363,7 +363,7 @@ def test_overrides_are_subject_to_the_policy(policy, key, refused):
         ("sasl.jaas.config", "com.sun.security.auth.module.JndiLoginModule required user.provider.url='ldap://x';"),
     ],
 )
-def test_dangerous_overrides_are_refused_whatever_the_policy_and_not_shown(key, value):
+def test_dangerous_overrides_are_refused_and_hidden_under_every_policy(key, value):
     report = validate({**GOOD, f"consumer.override.{key}": value})
     assert set(errors(report)) == {f"consumer.override.{key}"}
     assert by_key(report)[f"consumer.override.{key}"].value.value == "[hidden]"
@@ -379,7 +379,7 @@ def test_tls_files_of_overrides_come_from_listed_directories(tmp_path):
     assert set(errors(validate({**config, key: str(tmp_path / "tls" / ".." / "ca.pem")}, settings))) == {key}
 
 
-def test_clients_of_the_connectors_own_are_held_to_the_same_rules_whatever_the_policy(tmp_path):
+def test_override_rules_apply_to_a_connectors_own_clients_under_every_policy(tmp_path):
     settings = worker(connector_client_config_override_policy="None")
     settings = WorkerConfig({**settings.originals, "connector.client.config.override.allowed.paths": str(tmp_path)})
     own = {"far.ssl.truststore.location": str(tmp_path / "ca.pem"), "far.linger.ms": "1", "near.ssl.ca.location": "/x"}
@@ -391,7 +391,7 @@ def test_clients_of_the_connectors_own_are_held_to_the_same_rules_whatever_the_p
     assert "passwd" not in text
 
 
-def test_overrides_that_cannot_be_translated_are_errors_and_guarded_ones_are_not():
+def test_untranslatable_overrides_are_errors_and_guarded_ones_are_not():
     found = errors(validate({**GOOD, "producer.override.linger.ms": "soon", "producer.override.acks": "1"}))
     assert found == {
         "producer.override.linger.ms": (
@@ -414,14 +414,14 @@ def test_overrides_that_cannot_be_translated_are_errors_and_guarded_ones_are_not
         ({"producer.client": "other"}, {}, ("other", "AUTO, BATCH, LIBRDKAFKA")),
     ],
 )
-def test_what_the_chosen_client_lacks_is_named(config, shared, named):
+def test_settings_that_the_chosen_client_lacks_are_named(config, shared, named):
     found = errors(validate({**GOOD, **config}, worker(**shared)))
     assert list(found) == (["producer.client"] if named else [])
     for part in named:
         assert part in found["producer.client"][0]
 
 
-def test_overrides_are_read_together_with_what_the_worker_says():
+def test_overrides_are_combined_with_the_workers_client_settings():
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule required username=a password=b;"
     config = {**GOOD, "producer.override.sasl.jaas.config": scram}
     assert errors(validate(config, worker(sasl_mechanism="SCRAM-SHA-512"))) == {}
@@ -457,7 +457,7 @@ def test_topic_creation_groups_are_checked():
     assert set(errors(validate(config))) == {"topic.creation.default.partitions"}
 
 
-def test_a_source_may_have_a_dead_letter_topic_and_no_answer_lists_the_keys_unless_they_are_wrong():
+def test_source_can_have_dead_letters_and_only_wrong_keys_of_them_are_reported():
     letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
     assert errors(validate({**GOOD, **letters})) == {}
     wrong = validate({**GOOD, **letters, "errors.deadletterqueue.topic.replication.factor": "many"})
@@ -469,7 +469,7 @@ def test_dead_letters_do_not_go_where_the_connector_keeps_its_offsets():
     assert errors(validate({**GOOD, key: "mine", "offsets.storage.topic": "mine"})).keys() == {key}
 
 
-def test_a_dataframe_connector_has_no_dead_letters_and_is_told_why():
+def test_dead_letters_of_a_dataframe_connector_are_refused_with_the_reason():
     spool = {"name": "c", "connector.class": "SpoolDirectorySource", "input.path": "/in", "topic": "t"}
     key = "errors.deadletterqueue.topic.name"
     [text] = errors(validate({**spool, key: "dead", "input.format": "csv"}))[key]
@@ -489,7 +489,7 @@ def test_a_dataframe_connector_has_no_dead_letters_and_is_told_why():
         ({"errors.deadletterqueue.resend.topic.name": "no topic"}, False),
     ],
 )
-def test_what_is_sent_again_needs_letters_that_tell_their_origin_and_a_topic_of_its_own(changes, is_right):
+def test_resend_topic_needs_context_headers_and_a_topic_without_another_use(changes, is_right):
     key = "errors.deadletterqueue.resend.topic.name"
     config = {
         "name": "c",
@@ -530,7 +530,7 @@ def test_the_finder_of_the_test_is_the_real_one():
         ("backoff.max.ms", "999", "at least that of errors.restart.backoff.initial.ms, 1000"),
     ],
 )
-def test_what_automatic_restarts_cannot_follow_is_refused_by_name(key: str, value: str, text: str):
+def test_invalid_settings_of_automatic_restarts_are_refused_with_the_key(key: str, value: str, text: str):
     found = errors(validate({**GOOD, f"errors.restart.{key}": value}))
     assert list(found) == [f"errors.restart.{key}"]
     assert text in found[f"errors.restart.{key}"][0]
@@ -554,7 +554,7 @@ def with_providers(**more: str) -> WorkerConfig:
     return WorkerConfig({**worker(**more).originals, **declared})
 
 
-def test_what_a_config_refers_to_is_validated_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looked_up_values_are_validated_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"TOPIC": "canary-topic", "COUNT": "canary-count", "CASE": "canary-case"}.items():
         monkeypatch.setenv(f"FENCEPOST_{name}", value)
     config = {
@@ -584,7 +584,7 @@ def test_what_a_config_refers_to_is_validated_and_not_shown(monkeypatch: pytest.
     assert "canary" not in str(refused.value)
 
 
-def test_what_cannot_be_looked_up_is_the_only_fault_of_its_key() -> None:
+def test_failed_look_up_is_the_only_error_of_its_key() -> None:
     config = {**GOOD, "tasks.max": "${env:FENCEPOST_NOT_SET}", "topic": "${env:FENCEPOST_NOT_SET}"}
     found = errors(validate_connector(config, plugins=PLUGINS, worker=with_providers()))
     assert found.keys() == {"tasks.max", "topic"}
@@ -593,7 +593,7 @@ def test_what_cannot_be_looked_up_is_the_only_fault_of_its_key() -> None:
 
 
 @pytest.mark.parametrize("key", ["offsets.storage.topic", "producer.override.bootstrap.servers", "slot.dedicated"])
-def test_what_a_worker_reads_by_itself_cannot_be_a_reference(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_the_worker_reads_itself_cannot_be_references(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FENCEPOST_VALUE", "elsewhere")
     config = {**GOOD, key: "${env:FENCEPOST_VALUE}"}
     found = errors(validate_connector(config, plugins=PLUGINS, worker=with_providers()))
@@ -606,7 +606,7 @@ def test_the_class_of_a_connector_cannot_be_a_reference() -> None:
         validate_connector({"connector.class": "${env:CLASS}"}, plugins=PLUGINS, worker=with_providers())
 
 
-def test_a_reference_to_a_provider_that_is_not_declared_is_refused_by_its_key() -> None:
+def test_reference_to_an_undeclared_provider_is_refused_with_the_key() -> None:
     config = {
         **GOOD,
         "topic": "${file:/x:topic}",
@@ -641,9 +641,7 @@ def test_a_reference_to_a_provider_that_is_not_declared_is_refused_by_its_key() 
         ),
     ],
 )
-def test_converters_of_a_workers_file_that_cannot_be_had_are_refused_all_at_once(
-    given: dict[str, str], said: list[str]
-) -> None:
+def test_all_unusable_converters_of_a_workers_file_are_refused_at_once(given: dict[str, str], said: list[str]) -> None:
     worker = WorkerConfig({**SETTINGS, **given})
     if not said:
         require_converters(worker, PluginRegistry())

@@ -66,7 +66,7 @@ def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner_module, "_LOOK_S", 0.0)
 
 
-def test_lag_of_an_epoch_that_is_committed_is_over() -> None:
+def test_lag_is_zero_when_the_epoch_is_committed() -> None:
     life = Life()
     plan = life._next()
     assert plan is not None

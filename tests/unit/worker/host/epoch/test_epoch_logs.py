@@ -74,7 +74,7 @@ def test_reading_continues_at_the_end_of_a_log_that_was_cut(sure: None, resets_t
     assert look(Admin("one", 0, 980, 990), resets_to) == (990, 980)
 
 
-def test_reading_continues_where_a_log_was_cut_that_grows_while_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_continues_at_the_cut_when_the_log_grows_before_it_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
     group = Group("earliest")
     assert group.look(Admin("one", 0, 900, 900)) == (1000, 1000)
     monkeypatch.setattr(logs_module, "SURE_S", 0.0)
@@ -82,7 +82,7 @@ def test_reading_continues_where_a_log_was_cut_that_grows_while_in_doubt(monkeyp
 
 
 @pytest.mark.parametrize("end", [1000, 1100])
-def test_reading_continues_where_a_log_was_cut_that_grows_past_the_offset(end: int) -> None:
+def test_reading_continues_at_the_cut_when_the_log_grows_past_the_offset(end: int) -> None:
     """One leader has reported both ends. Its log never becomes shorter, so the offset was read from another one."""
     group = Group("earliest")
     assert group.look(Admin("one", 0, 900, 900)) == (1000, 1000)
@@ -91,14 +91,14 @@ def test_reading_continues_where_a_log_was_cut_that_grows_past_the_offset(end: i
     assert group.look(Admin("one", 0, end, end)) == (900, end)
 
 
-def test_an_offset_of_an_unknown_topic_is_kept_when_the_log_grows_past_it() -> None:
+def test_offset_without_topic_id_is_kept_when_the_log_grows_past_it() -> None:
     """Someone may have chosen it."""
     group = Group("earliest", topic_id=None)
     assert group.look(Admin("one", 0, 900, 900)) == (1000, 1000)
     assert group.look(Admin("one", 0, 1100, 1100)) == (1000, 1100)
 
 
-def test_a_short_log_of_a_deposed_leader_is_no_cut_but_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_short_log_of_a_deposed_leader_is_logged_and_is_not_a_cut(caplog: pytest.LogCaptureFixture) -> None:
     group, newer = Group("earliest"), Admin("one", 0, 1100, 1100)
     assert group.look(Admin("one", 0, 900, 900)) == (1000, 1000)
     newer.epochs, newer._epoch_end = {PLACE: 8}, 1100
@@ -111,21 +111,21 @@ def test_a_short_log_of_a_deposed_leader_is_no_cut_but_is_logged(caplog: pytest.
 
 
 @pytest.mark.parametrize(("resets_to", "goes_on"), [("earliest", 5), ("latest", 1200)])
-def test_a_topic_that_was_created_again_is_a_new_one(sure: None, resets_to: str, goes_on: int) -> None:
+def test_recreated_topic_is_treated_as_a_new_topic(sure: None, resets_to: str, goes_on: int) -> None:
     """Although it has the offset. The latest offset is before the first open transaction."""
     assert look(Admin("two", 5, 1200, 1300), resets_to) == (goes_on, 1200)
 
 
 @pytest.mark.parametrize(("topic_id", "end"), [("one", 990), ("two", 1300)])
-def test_nothing_is_planned_while_one_answer_seems_to_be_a_loss(topic_id: str, end: int) -> None:
+def test_no_epoch_is_planned_while_one_answer_looks_like_data_loss(topic_id: str, end: int) -> None:
     assert look(Admin(topic_id, 0, end, end), "earliest") == (1000, 1000)
 
 
-def test_auto_offset_reset_decides_when_the_topic_of_an_offset_is_unknown(sure: None) -> None:
+def test_auto_offset_reset_applies_when_an_offset_has_no_topic_id(sure: None) -> None:
     assert look(Admin("one", 0, 990, 990), "earliest", topic_id=None) == (0, 990)
 
 
-def test_an_epoch_is_finished_with_the_topic_ids_with_which_it_was_planned() -> None:
+def test_epoch_is_finished_with_the_topic_ids_of_its_plan() -> None:
     again = begun_of({PLACE: EpochOffset(5, EpochMetadata(3, topic_id="one"), 7)}, 9)
     assert again.topic_ids == {"t": "one"}
     assert again.ended()[PLACE].metadata.topic_id == "one"
@@ -143,7 +143,7 @@ def begun_of(offsets: dict[TopicPartition, EpochOffset], end: int) -> OpenEpoch:
 
 
 @pytest.mark.parametrize("resets_to", ["earliest", "latest"])
-def test_reading_continues_where_a_log_was_cut_that_has_grown_since(
+def test_reading_continues_at_the_cut_when_the_log_has_grown_since(
     sure: None, caplog: pytest.LogCaptureFixture, resets_to: str
 ) -> None:
     """The group did not read meanwhile. Only the leader epoch of its offset says that the log is another one."""
@@ -154,7 +154,7 @@ def test_reading_continues_where_a_log_was_cut_that_has_grown_since(
     assert "was cut at 900" in text
 
 
-def test_a_cut_counts_once_it_has_been_reported_for_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cut_is_applied_once_it_has_been_reported_for_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     group = Group("earliest", epoch=5)
     assert group.look(Admin("one", 0, 1200, 1200, epoch_end=900)) == (1000, 1000)
     assert group.leader_epoch == 5
@@ -162,14 +162,14 @@ def test_a_cut_counts_once_it_has_been_reported_for_long_enough(monkeypatch: pyt
     assert group.look(Admin("one", 0, 1300, 1300, epoch_end=900)) == (900, 1300)
 
 
-def test_a_cut_that_another_leader_denies_was_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cut_is_discarded_when_another_leader_does_not_report_it(monkeypatch: pytest.MonkeyPatch) -> None:
     group = Group("earliest", epoch=5)
     assert group.look(Admin("one", 0, 1200, 1200, epoch_end=900)) == (1000, 1000)
     monkeypatch.setattr(logs_module, "SURE_S", 0.0)
     assert group.look(Admin("one", 0, 1200, 1200, epoch_end=1000)) == (1000, 1200)
 
 
-def test_a_cut_log_whose_kept_part_was_deleted_is_read_from_its_beginning(sure: None) -> None:
+def test_cut_log_is_read_from_its_start_when_its_kept_part_was_deleted(sure: None) -> None:
     assert look(Admin("one", 950, 1200, 1200, epoch_end=900), "earliest", epoch=5) == (950, 1200)
 
 
@@ -196,7 +196,7 @@ def test_nothing_is_planned_while_brokers_report_only_older_leaders(
     assert group.look(newer) == (1000, 1200)
 
 
-def test_nothing_is_planned_if_the_leader_changes_between_two_questions() -> None:
+def test_no_epoch_is_planned_when_the_leader_changes_between_two_requests() -> None:
     """The end of the log is from another leader than the answer that nothing was cut."""
     admin, group = Admin("one", 0, 1200, 1200), Group("earliest", epoch=5)
 
@@ -217,12 +217,12 @@ def test_an_offset_copied_from_another_cluster_is_kept(sure: None, epoch: int) -
     assert group._held.offsets[PLACE] == EpochOffset(1000, EpochMetadata(3, topic_id="one"), 7)
 
 
-def test_an_epoch_copied_from_another_cluster_is_not_bound_to_its_topic() -> None:
+def test_epoch_copied_from_another_cluster_has_no_topic_id() -> None:
     assert begun_of({PLACE: EpochOffset(5, EpochMetadata(3, topic_id="of the other cluster"))}, 9).topic_ids == {}
 
 
 @pytest.mark.parametrize(("epoch_end", "then"), [(1100, 7), (1030, 7), (1000, 7), (990, 5)])
-def test_an_epoch_that_is_read_again_has_the_log_of_the_newest_leader(epoch_end: int, then: int) -> None:
+def test_repeated_epoch_reads_the_log_of_the_newest_leader(epoch_end: int, then: int) -> None:
     """If that was cut below the epoch, it is not the log of the offsets before, and the cut is still to be found."""
     group = Group("earliest", epoch=5)
     epoch = begun_of(dict(group._held.offsets), 1050)
@@ -232,7 +232,7 @@ def test_an_epoch_that_is_read_again_has_the_log_of_the_newest_leader(epoch_end:
     assert again.ended()[PLACE].leader_epoch == then
 
 
-def test_a_cut_in_an_epoch_is_found_after_it_was_read_again_from_a_log_that_was_shorter(sure: None) -> None:
+def test_cut_is_found_in_an_epoch_that_was_repeated_from_a_shorter_log(sure: None) -> None:
     """The newest leader did not have all of the epoch yet, so its leader epoch says nothing of the epoch's end."""
     group = Group("earliest", epoch=5)
     epoch = begun_of(dict(group._held.offsets), 1050)
@@ -241,7 +241,7 @@ def test_a_cut_in_an_epoch_is_found_after_it_was_read_again_from_a_log_that_was_
     assert group.look(Admin("one", 0, 1200, 1200, epoch_end=1010)) == (1010, 1200)
 
 
-def test_an_epoch_is_not_read_again_from_an_older_leader_than_that_of_its_plan() -> None:
+def test_epoch_is_not_repeated_from_an_older_leader_than_in_its_plan() -> None:
     """It was deposed. What its log lacks is no loss: the newest leader may have it."""
     group = Group("earliest", epoch=8)
     epoch = begun_of(dict(group._held.offsets), 1050)

@@ -55,7 +55,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_module, "job_group", lambda *_: threading.Lock())
 
 
-def test_work_is_cancelled_and_over_when_the_member_s_poll_raises() -> None:
+def test_work_is_cancelled_and_ends_when_the_members_poll_raises() -> None:
     jobs = Jobs()
 
     def refused() -> None:

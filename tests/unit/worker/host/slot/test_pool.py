@@ -105,7 +105,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
     return Pool(monkeypatch)
 
 
-def test_a_slot_is_asked_of_spark_when_load_asks_for_it(pool: Pool) -> None:
+def test_slot_is_requested_from_spark_when_load_needs_one(pool: Pool) -> None:
     slot = pool.start("a")
     assert pool.jobs.launched == [slot]
     assert pool.ledger.taken(CoreUse.SLOT) == 1
@@ -119,7 +119,7 @@ def test_a_task_is_handed_over_once_its_slot_has_registered(pool: Pool) -> None:
     assert pool.directives(slot, ack=directive["seq"]) == []
 
 
-def test_e11_a_task_is_handed_over_with_references_and_no_value(pool: Pool) -> None:
+def test_e11_task_is_handed_over_with_references_and_without_their_values(pool: Pool) -> None:
     later = References({"config.providers": "env"}, {"password": "${env:P}"}, {"dsn": "x ${env:P}"}, values=("canary",))
     clients = OutputSpec({"sasl.password": "canary"}, "o", admin_conf={"sasl.password": "canary"})
     pool.slots.start(
@@ -133,7 +133,7 @@ def test_e11_a_task_is_handed_over_with_references_and_no_value(pool: Pool) -> N
     assert "canary" not in str(directive)
 
 
-def test_levels_of_loggers_reach_slots_that_run_and_those_that_come(pool: Pool) -> None:
+def test_levels_of_loggers_reach_running_slots_and_later_ones(pool: Pool) -> None:
     first = pool.start("a")
     pool.register(first)
     pool.loggers.set_level("test.pool", "DEBUG", 1)
@@ -147,7 +147,7 @@ def test_levels_of_loggers_reach_slots_that_run_and_those_that_come(pool: Pool) 
     ]
 
 
-def test_a_directive_that_was_not_acknowledged_is_given_again(pool: Pool) -> None:
+def test_unacknowledged_directive_is_repeated(pool: Pool) -> None:
     slot = pool.start("a")
     pool.register(slot)
     assert pool.directives(slot) == pool.directives(slot)
@@ -162,7 +162,7 @@ def test_idle_tasks_are_packed(pool: Pool) -> None:
         pool.is_idle(slot, f"b{number}")
 
 
-def test_busy_tasks_are_spread_over_at_most_so_many_slots(pool: Pool) -> None:
+def test_busy_tasks_are_spread_over_at_most_the_configured_number_of_slots(pool: Pool) -> None:
     used = [pool.start(f"t{n}") for n in range(8)]
     assert len(set(used)) == 4
     assert all(used.count(slot) == 2 for slot in used)
@@ -186,7 +186,7 @@ def test_a_connector_may_have_a_slot_of_its_own(pool: Pool) -> None:
     assert pool.start("c") == slot
 
 
-def test_without_spark_or_cores_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pool_has_no_room_without_spark_or_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     crowded = Pool(monkeypatch, cores=0)
     with pytest.raises(NoRoomError, match=r"spark\.master"):
         crowded.slots.start(TaskSpec("c", 0, 1, "a", {}, {}, output=OutputSpec({}, "o")))
@@ -200,7 +200,7 @@ def test_when_cores_are_short_slots_are_shared(monkeypatch: pytest.MonkeyPatch) 
     assert small.start("a") == small.start("b")
 
 
-def test_a_slot_that_spark_ran_again_has_lost_its_tasks_and_its_older_attempt_must_leave(pool: Pool) -> None:
+def test_slot_that_spark_reran_loses_its_tasks_and_its_older_attempt_must_leave(pool: Pool) -> None:
     slot = pool.start("a")
     pool.register(slot, "0-a")
     pool.register(slot, "1-b")
@@ -221,7 +221,7 @@ def test_an_older_attempt_that_registers_late_is_refused(pool: Pool) -> None:
     assert pool.directives(slot, "10-b")
 
 
-def test_a_registration_whose_answer_was_lost_may_be_repeated(pool: Pool) -> None:
+def test_registration_can_be_repeated_when_its_answer_was_lost(pool: Pool) -> None:
     slot = pool.start("a")
     pool.register(slot)
     pool.register(slot)
@@ -255,7 +255,7 @@ def stand_still(pool: Pool, slot: str, incarnation: str) -> None:
     pool.slots.channel.stacks({"slot": slot, "attempt": "0-a", "stacks": {incarnation: "  in search"}})
 
 
-def test_a_task_says_where_it_stands_still_until_its_slot_is_heard_of(pool: Pool) -> None:
+def test_stack_of_a_stuck_task_is_shown_until_its_slot_is_heard_from(pool: Pool) -> None:
     slot = pool.start("a")
     pool.register(slot)
     pool.report(slot, "a", "RUNNING")
@@ -271,7 +271,7 @@ def test_a_task_says_where_it_stands_still_until_its_slot_is_heard_of(pool: Pool
 
 
 @pytest.mark.parametrize("stands_still", [True, False])
-def test_a_silence_counts_as_a_crash_only_if_a_task_has_caused_it(pool: Pool, stands_still: bool) -> None:
+def test_silence_of_a_slot_counts_as_a_crash_only_if_a_task_has_caused_it(pool: Pool, stands_still: bool) -> None:
     slot = pool.start("a")
     pool.register(slot)
     pool.report(slot, "a", "RUNNING")
@@ -284,7 +284,7 @@ def test_a_silence_counts_as_a_crash_only_if_a_task_has_caused_it(pool: Pool, st
     assert ("in search" in pool.events.reasons[0]) is stands_still
 
 
-def test_a_slot_whose_job_ended_frees_its_core_once(pool: Pool) -> None:
+def test_slot_frees_its_core_once_when_its_job_ends(pool: Pool) -> None:
     slot = pool.start("a")
     pool.slots.job_ended(slot, RuntimeError("killed"))
     pool.slots.job_ended(slot, None)
@@ -293,7 +293,7 @@ def test_a_slot_whose_job_ended_frees_its_core_once(pool: Pool) -> None:
     assert pool.start("b") != slot
 
 
-def test_an_end_by_signal_is_counted_and_the_tasks_learn_its_name(pool: Pool) -> None:
+def test_end_of_a_slot_by_a_signal_is_counted_and_named_to_its_tasks(pool: Pool) -> None:
     error = RuntimeError("Python worker exited unexpectedly (crashed): Fatal Python error: Segmentation fault")
     pool.slots.job_ended(pool.start("a"), error)
     pool.slots.job_ended(pool.start("b"), RuntimeError("ValueError: no such table"))
@@ -304,7 +304,7 @@ def test_an_end_by_signal_is_counted_and_the_tasks_learn_its_name(pool: Pool) ->
     assert "it left" in pool.events.reasons[2]
 
 
-def test_a_slot_with_an_abandoned_task_takes_no_more_and_is_cancelled_when_its_neighbours_have_gone(
+def test_slot_with_an_abandoned_task_takes_no_tasks_and_is_cancelled_once_empty(
     pool: Pool,
 ) -> None:
     slot = pool.start("deaf")
@@ -320,7 +320,7 @@ def test_a_slot_with_an_abandoned_task_takes_no_more_and_is_cancelled_when_its_n
     assert pool.jobs.cancelled == [slot]
 
 
-def test_a_silent_slot_is_given_up_also_when_sparks_jvm_stands_still(pool: Pool) -> None:
+def test_silent_slot_is_given_up_while_sparks_jvm_hangs(pool: Pool) -> None:
     slot, moves_on, waited = pool.start("a"), threading.Event(), []
     pool.register(slot)
     pool.jobs.cancel = lambda slot_id: waited.append(moves_on.wait(60))  # type: ignore[method-assign]
@@ -332,14 +332,14 @@ def test_a_silent_slot_is_given_up_also_when_sparks_jvm_stands_still(pool: Pool)
     assert waited == [True], "the pool waited for the JVM"
 
 
-def test_reports_of_starts_that_are_not_here_are_dropped(pool: Pool) -> None:
+def test_reports_of_starts_unknown_to_the_pool_are_dropped(pool: Pool) -> None:
     slot = pool.start("a")
     pool.register(slot)
     pool.report(slot, "unknown", "RUNNING")
     assert pool.events.reports == []
 
 
-def test_tasks_whose_process_below_the_slot_is_gone_are_lost_or_have_crashed_together(pool: Pool) -> None:
+def test_tasks_are_lost_or_crashed_together_when_their_host_is_gone(pool: Pool) -> None:
     slot = pool.start("a")
     pool.register(slot)
     for known in ("a", "ab", "abc"):
@@ -374,7 +374,7 @@ def test_an_unknown_slot_is_refused(pool: Pool) -> None:
 
 
 @pytest.mark.parametrize(("is_full", "cores", "expected"), [(False, 8, 1), (True, 8, 4), (True, 2, 2)])
-def test_slots_in_advance_are_waited_for_until_all_are_there(
+def test_pool_is_ready_once_all_slots_started_in_advance_have_registered(
     monkeypatch: pytest.MonkeyPatch, is_full: bool, cores: int, expected: int
 ) -> None:
     pool = Pool(monkeypatch, cores=cores)
@@ -389,7 +389,7 @@ def test_slots_in_advance_are_waited_for_until_all_are_there(
     assert len(pool.jobs.launched) == expected
 
 
-def test_tasks_that_died_with_their_process_are_told_apart_from_those_whose_slot_was_ended(
+def test_tasks_count_as_crashed_if_their_process_died_and_lost_if_it_was_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = Pool(monkeypatch)
@@ -400,7 +400,7 @@ def test_tasks_that_died_with_their_process_are_told_apart_from_those_whose_slot
     assert (pool.events.crashed_starts, pool.events.lost_starts) == (["a"], ["b"])
 
 
-def test_a_process_that_died_before_it_had_a_task_speaks_against_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_task_is_suspected_when_a_process_dies_before_it_has_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """An executor whose machine goes while the slot is on its way there."""
     pool = Pool(monkeypatch)
     pool.slots.job_ended(pool.start("a"), SlotCrashedError("ExecutorLostFailure (executor 3 exited)"))

@@ -26,18 +26,18 @@ def split(number: int, size: int | None) -> Split:
         ([1] * 70, [list(range(64)), list(range(64, 70))]),
     ],
 )
-def test_small_neighbours_share(sizes: list[int | None], expected: list[list[int]]) -> None:
+def test_small_neighbouring_splits_share_a_bundle(sizes: list[int | None], expected: list[list[int]]) -> None:
     found = bundles([split(n, size) for n, size in enumerate(sizes)], lambda _: True)
     assert [[s.partition["file"] for s in bundle] for bundle in found] == expected
 
 
-def test_a_split_that_may_not_share_is_alone() -> None:
+def test_split_that_may_not_share_has_its_own_bundle() -> None:
     found = bundles([split(n, 1) for n in range(4)], lambda s: s.partition["file"] != 1)
     assert [[s.partition["file"] for s in bundle] for bundle in found] == [[0], [1], [2, 3]]
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 80 * MIB)), max_size=100), st.sets(st.integers(0, 99)))
-def test_every_split_comes_once_and_in_order(sizes: list[int | None], alone: set[int]) -> None:
+def test_bundles_contain_every_split_once_and_in_order(sizes: list[int | None], alone: set[int]) -> None:
     splits = [split(n, size) for n, size in enumerate(sizes)]
     found = list(bundles(splits, lambda s: s.partition["file"] not in alone))
     assert [s for bundle in found for s in bundle] == splits

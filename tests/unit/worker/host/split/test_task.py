@@ -225,9 +225,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
 
 @pytest.mark.parametrize("error", [ReadTimeoutError("a transaction hangs"), OSError("the name node is away")])
 @pytest.mark.parametrize("place", ["admission", "listing"])
-def test_a_task_goes_on_when_trouble_with_planning_has_passed(
-    stage: Callable[..., Stage], place: str, error: Exception
-) -> None:
+def test_task_continues_when_planning_works_again(stage: Callable[..., Stage], place: str, error: Exception) -> None:
     it = stage("a")
     setattr(it, place, fails(20, error))
     it.run()
@@ -235,7 +233,7 @@ def test_a_task_goes_on_when_trouble_with_planning_has_passed(
     assert "FAILED" not in it.events.told
 
 
-def test_a_task_goes_on_when_trouble_that_the_worker_met_for_an_executor_has_passed(
+def test_task_continues_when_the_worker_failed_for_a_while_to_serve_an_executor(
     stage: Callable[..., Stage],
 ) -> None:
     it = stage("a")
@@ -255,7 +253,7 @@ def _asks_in_vain(it: Stage) -> None:
             raise job_failed("/split/admit: 500") from None
 
 
-def test_a_task_goes_on_when_trouble_of_which_an_executor_has_told_has_passed(stage: Callable[..., Stage]) -> None:
+def test_task_continues_when_a_failure_reported_by_an_executor_has_passed(stage: Callable[..., Stage]) -> None:
     it = stage("a")
 
     def tells(names: list[str]) -> None:
@@ -270,7 +268,7 @@ def test_a_task_goes_on_when_trouble_of_which_an_executor_has_told_has_passed(st
     assert len(it.runs) == 10
 
 
-def test_other_trouble_with_planning_fails_the_task_after_a_few_turns(stage: Callable[..., Stage]) -> None:
+def test_unexpected_planning_errors_fail_the_task_after_a_few_attempts(stage: Callable[..., Stage]) -> None:
     it = stage("a")
     it.listing = fails(100, RuntimeError("a bug"))
     it.run()
@@ -287,7 +285,7 @@ def test_a_wrong_setting_fails_the_task_at_once(stage: Callable[..., Stage]) -> 
 
 
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
-def test_what_is_no_exception_fails_the_task_at_once_with_its_trace(
+def test_base_exception_fails_the_task_at_once_with_its_trace(
     stage: Callable[..., Stage], error: BaseException
 ) -> None:
     it = stage("a")
@@ -298,7 +296,7 @@ def test_what_is_no_exception_fails_the_task_at_once_with_its_trace(
 
 
 @pytest.mark.parametrize("error", [OSError("the group cannot be left"), *no_exceptions()], ids=repr)
-def test_a_task_makes_its_last_report_whatever_goes_wrong_at_its_end(
+def test_task_makes_its_last_report_when_its_close_raises(
     stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     it = stage("a")
@@ -311,7 +309,7 @@ def test_a_task_makes_its_last_report_whatever_goes_wrong_at_its_end(
 # trouble is shown
 
 
-def test_trouble_and_its_age_stand_in_the_status_until_it_has_passed(
+def test_status_shows_a_transient_error_and_its_age_until_it_has_passed(
     stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = stage("a")
@@ -340,7 +338,7 @@ def shown(it: Stage) -> str:
     return it.events.said[-1][1]
 
 
-def test_a_task_that_stands_still_says_where_until_it_moves(stage: Callable[..., Stage]) -> None:
+def test_stack_of_a_stuck_task_is_shown_until_it_moves(stage: Callable[..., Stage]) -> None:
     it, over = stage("a"), threading.Event()
 
     def listing_for_long() -> None:
@@ -363,7 +361,7 @@ def test_a_task_that_stands_still_says_where_until_it_moves(stage: Callable[...,
     assert len(it.events.said) == count, "nothing follows the last report"
 
 
-def test_a_task_moves_while_spark_does_and_says_where_its_executors_are_when_it_does_not(
+def test_task_is_stuck_only_if_spark_is_and_shows_the_stacks_of_its_executors(
     stage: Callable[..., Stage],
 ) -> None:
     it, over = stage("a"), threading.Event()
@@ -414,7 +412,7 @@ def stuck(it: Stage, over: threading.Event, look: Callable[[], None]) -> bool:
     return it.events.counters.get("stands_still", 0.0) == 1.0
 
 
-def test_a_task_whose_jobs_wait_for_executors_says_so_and_does_not_stand_still(
+def test_task_is_not_stuck_and_shows_the_wait_while_its_jobs_wait_for_executors(
     stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     it, over = stage("a"), threading.Event()
@@ -437,7 +435,7 @@ def test_a_task_whose_jobs_wait_for_executors_says_so_and_does_not_stand_still(
     assert it.written == ["a"]
 
 
-def test_a_task_moves_while_sparks_driver_works_for_it_without_a_job(stage: Callable[..., Stage]) -> None:
+def test_task_is_not_stuck_while_sparks_driver_works_for_it_without_a_job(stage: Callable[..., Stage]) -> None:
     it, over = stage("a"), threading.Event()
     try:
         it.task.work.saw(None, 100)
@@ -450,7 +448,7 @@ def test_a_task_moves_while_sparks_driver_works_for_it_without_a_job(stage: Call
         it.task.thread.join(60)
 
 
-def test_a_task_says_where_sparks_driver_is_if_that_works_for_very_long_without_a_job(
+def test_stack_of_sparks_driver_is_shown_when_it_works_very_long_without_a_job(
     stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may try something again and again without end."""
@@ -499,7 +497,7 @@ def test_an_abandoned_task_that_hangs_holds_no_core(stage: Callable[..., Stage],
     assert it.ledger.free == 0
 
 
-def test_a_task_is_abandoned_at_once_also_when_sparks_jvm_stands_still(
+def test_task_is_abandoned_at_once_while_sparks_jvm_hangs(
     stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = stage("a")
@@ -533,7 +531,7 @@ def test_a_task_starts_again_when_spark_goes(stage: Callable[..., Stage]) -> Non
     assert "FAILED" not in it.events.told
 
 
-def test_a_task_waits_to_be_given_up_when_spark_went_and_nobody_has_said_so_yet(stage: Callable[..., Stage]) -> None:
+def test_task_waits_to_be_given_up_when_spark_is_gone_but_not_yet_reported(stage: Callable[..., Stage]) -> None:
     it = stage("a")
     turns = []
 
@@ -563,7 +561,7 @@ def expires(it: Stage, times: int = 1) -> Callable[[list[str]], None]:
 
 
 @pytest.mark.parametrize("chooses", [True, False])
-def test_a_run_is_told_whether_it_may_choose_its_client(stage: Callable[..., Stage], *, chooses: bool) -> None:
+def test_run_receives_the_permission_to_choose_its_client(stage: Callable[..., Stage], *, chooses: bool) -> None:
     it = stage("a")
     it.task.spec = replace(it.task.spec, output=replace(it.task.spec.output, chooses_client=chooses))
     told = []
@@ -587,7 +585,7 @@ def test_the_parts_of_a_split_become_smaller_while_their_transactions_expire(sta
     assert (it.written, it.rows_of_parts) == (["a"], [0, 100_000, 10_000, 1_000])
 
 
-def test_a_split_that_is_not_exact_fails_the_task_when_its_transaction_has_expired(
+def test_inexact_split_fails_the_task_when_its_transaction_has_expired(
     stage: Callable[..., Stage],
 ) -> None:
     it = stage("a")
@@ -597,7 +595,7 @@ def test_a_split_that_is_not_exact_fails_the_task_when_its_transaction_has_expir
     assert "ran for 61 s, longer than the producer's transaction.timeout.ms=60000" in it.trace
 
 
-def test_a_run_that_took_long_is_tried_again_when_its_transaction_has_not_expired(
+def test_slow_run_is_retried_when_its_transaction_has_not_expired(
     stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waited for a core, or for Kafka, or its process was killed."""
@@ -609,14 +607,14 @@ def test_a_run_that_took_long_is_tried_again_when_its_transaction_has_not_expire
     assert (it.written, it.rows_of_parts) == (["a"], [0] * 4)
 
 
-def test_a_split_in_parts_is_tried_again_when_one_of_its_transactions_has_expired(stage: Callable[..., Stage]) -> None:
+def test_split_in_parts_is_retried_when_one_of_its_transactions_has_expired(stage: Callable[..., Stage]) -> None:
     it = stage("a")
     it.trouble, it.rows_max = expires(it), 300
     it.run()
     assert (it.written, it.rows_of_parts) == (["a"], [300, 300])
 
 
-def test_a_split_in_parts_fails_the_task_when_its_transactions_expire_again_and_again(
+def test_split_in_parts_fails_the_task_when_its_transactions_expire_repeatedly(
     stage: Callable[..., Stage],
 ) -> None:
     it = stage("a")
@@ -681,7 +679,7 @@ def test_files_are_listed_again_when_one_has_gone(stage: Callable[..., Stage]) -
     assert "FAILED" not in it.events.told
 
 
-def test_nothing_more_of_a_plan_is_run_when_a_file_by_itself_has_gone(stage: Callable[..., Stage]) -> None:
+def test_rest_of_a_plan_is_not_run_when_a_file_in_its_own_run_is_missing(stage: Callable[..., Stage]) -> None:
     it = stage("a", "b", "c", "d")
     it.rows_max = 300
     it.trouble = lambda names: [it.files.pop(name, 0) for name in "abc"] and None
@@ -693,7 +691,7 @@ def test_nothing_more_of_a_plan_is_run_when_a_file_by_itself_has_gone(stage: Cal
 # who waits for whom
 
 
-def test_whether_a_split_is_exact_is_asked_before_its_job_has_the_core(stage: Callable[..., Stage]) -> None:
+def test_exactness_of_a_split_is_checked_before_its_job_takes_a_core(stage: Callable[..., Stage]) -> None:
     """To know it may take a job of its own."""
     it = stage("a")
     it.rows_max = 300
@@ -772,7 +770,7 @@ def test_a_failed_task_leaves_no_transaction_open(stage: Callable[..., Stage]) -
     assert fenced == [[BOTH]]
 
 
-def test_the_supervisor_hears_of_a_stopped_task_that_may_have_left_a_transaction_open(
+def test_supervisor_is_notified_when_a_stopped_task_may_leave_transactions_open(
     stage: Callable[..., Stage],
 ) -> None:
     """It fences where no other start follows; one that does must not be fenced by its predecessor."""
@@ -783,13 +781,13 @@ def test_the_supervisor_hears_of_a_stopped_task_that_may_have_left_a_transaction
     assert it.fenced == []
 
 
-def test_a_stopped_task_that_left_nothing_open_just_stops(stage: Callable[..., Stage]) -> None:
+def test_stopped_task_without_open_transaction_just_stops(stage: Callable[..., Stage]) -> None:
     it = stage("a")
     it.run()
     assert it.events.told == ["RUNNING", "STOPPED"]
 
 
-def test_a_run_is_traced_to_its_commit_and_a_failed_one_names_the_class_of_its_error(
+def test_run_is_traced_to_its_commit_and_a_failed_run_names_its_error_class(
     stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traced = Traced()

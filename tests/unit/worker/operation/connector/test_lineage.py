@@ -49,7 +49,7 @@ def test_an_address_without_slashes_shows_no_credentials_either(place: str) -> N
     assert lineage(config)[1] == [("external", "FileStreamSource", None)]
 
 
-def test_of_an_unknown_class_its_name_is_shown_where_the_kind_is_known() -> None:
+def test_name_of_an_unknown_class_is_shown_when_its_kind_is_known() -> None:
     assert lineage({"connector.class": "org.example.Odd", "topics": "t"}) == ("unknown", [("topic", "t", None)], [])
     assert lineage({"connector.class": "Datagen", "topic": "t"})[1] == [("external", "Datagen", None)]
 
@@ -64,5 +64,5 @@ def test_of_an_unknown_class_its_name_is_shown_where_the_kind_is_known() -> None
         ({"s3.bucket.name": "lake"}, "Postgres lake"),
     ],
 )
-def test_outside_system_is_named_where_its_address_does_not_say_it(config: dict[str, str], name: str) -> None:
+def test_outside_system_is_named_when_its_address_does_not_name_it(config: dict[str, str], name: str) -> None:
     assert _external({"connector.class": "io.debezium.connector.postgresql.PostgresConnector", **config}).name == name

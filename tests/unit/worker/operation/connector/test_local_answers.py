@@ -11,7 +11,7 @@ NEEDED = ("group.id", "config.storage.topic", "offset.storage.topic", "status.st
 GIVEN = {"key.converter": "JsonConverter", "value.converter": "JsonConverter", "sasl.mechanism": "PLAIN"}
 
 
-def test_worker_says_its_brokers_and_no_credentials() -> None:
+def test_worker_shows_its_brokers_and_no_credentials() -> None:
     secret = {"sasl.jaas.config": "a.PlainLoginModule required username='me' password='geheim';"}
     settings = {**dict.fromkeys(NEEDED, "x"), **GIVEN, **secret, "bootstrap.servers": "a:9092, b:9093"}
     topics: Any = SimpleNamespace(cluster_id="cluster")

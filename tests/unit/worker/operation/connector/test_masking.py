@@ -34,12 +34,12 @@ def test_e11_secrets_are_hidden_and_everything_else_is_shown():
     assert "canary" not in repr(shown)
 
 
-def test_what_was_shown_can_be_sent_back():
+def test_masked_config_can_be_sent_back():
     assert unmasked({**masked(_CONFIG), "file": "/other"}, _CONFIG) == {**_CONFIG, "file": "/other"}
 
 
 @pytest.mark.parametrize("stored", [None, {}])
-def test_a_config_without_a_predecessor_is_taken_as_it_is(stored: dict[str, str] | None):
+def test_config_without_a_predecessor_is_accepted_unchanged(stored: dict[str, str] | None):
     assert unmasked({"db.password": "new"}, stored) == {"db.password": "new"}
 
 
@@ -55,13 +55,13 @@ def test_secrets_of_converters_and_in_urls_are_hidden_as_well():
     assert unmasked(shown, config) == config
 
 
-def test_what_a_connector_made_of_its_secrets_is_hidden_in_its_tasks():
+def test_values_derived_from_secrets_are_hidden_in_task_configs():
     connector = {**_CONFIG, "db.password": "canary-51"}
     shown = masked({"dsn": "db host=h password=canary-51 file=/data"}, connector)
     assert shown == {"dsn": "db host=h password=[hidden] file=/data"}
 
 
-def test_e11_before_a_jvm_was_asked_which_keys_are_secret_all_of_the_connectors_own_are_hidden(tmp_path: Path) -> None:
+def test_e11_all_own_keys_of_a_java_connector_are_hidden_until_a_jvm_is_asked(tmp_path: Path) -> None:
     machine = ScriptedJava()
     machine.definitions[PRICES] = [definition("url"), definition("passphrase", "PASSWORD", "")]
     config = {"connector.class": PRICES, "tasks.max": "1", "url": "jdbc:prices", "passphrase": "canary"}

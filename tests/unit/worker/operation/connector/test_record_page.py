@@ -51,7 +51,7 @@ def test_pages_have_each_record_once_in_the_order_of_times() -> None:
     assert pages(browser, "1:1") == [[(0, 0), (0, 1), (0, 2)], [(1, 1), (0, 3)]]
 
 
-def test_the_last_page_ends_at_the_ends() -> None:
+def test_last_page_ends_at_the_ends_of_the_partitions() -> None:
     browser = FakeBrowser([10, 30, 20, 50], [15, 40])
     page = read_page(browser, {}, RecordQuery(LATEST, 3))  # type: ignore[arg-type]
     assert [(one.partition, one.offset) for one in page.records] == [(0, 2), (1, 1), (0, 3)]
@@ -80,7 +80,7 @@ def test_the_last_records_are_the_newest_when_they_are_large(partitions: int, mo
         assert own == list(range(100 - len(own), 100))
 
 
-def test_an_offset_begins_there_and_a_partition_leaves_the_others_out() -> None:
+def test_page_begins_at_the_given_offset_and_has_only_the_given_partition() -> None:
     browser = FakeBrowser([10, 30, 20], [15, 40])
     page = read_page(browser, {}, RecordQuery("1", 10, 1))  # type: ignore[arg-type]
     assert ([(one.partition, one.offset) for one in page.records], page.next) == ([(1, 1)], {1: 2})

@@ -68,17 +68,17 @@ def test_nothing_is_resent_to_a_topic_with_another_use() -> None:
 
 
 @pytest.mark.parametrize("topic", ["dead", "__transaction_state", SETTINGS["status.storage.topic"]])
-def test_no_such_topic_is_the_sinks_own_for_resending_either(topic: str) -> None:
+def test_topic_with_another_use_cannot_be_the_sinks_resend_topic(topic: str) -> None:
     with pytest.raises(BadRequestError, match=f"^{RESEND}={topic}: that topic has another use"):
         begun({RESEND: topic})
 
 
-def test_a_wrong_pattern_gives_no_rights() -> None:
+def test_invalid_topic_pattern_gives_no_rights() -> None:
     targets = ResendTargets(ReadTopics(("named",), "("), ())
     assert (targets.has("orders"), targets.has("named")) == (False, True)
 
 
-def test_a_pattern_that_has_taken_too_long_gives_no_rights_and_is_not_tried_again(
+def test_slow_topic_pattern_gives_no_rights_and_is_not_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(java_regex, "LONGEST_MATCH_S", 0.1)

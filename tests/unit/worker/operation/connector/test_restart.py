@@ -25,10 +25,12 @@ TASKS = {0: status(State.RUNNING), 1: status(State.FAILED), 2: status(State.FAIL
         (True, True, State.FAILED, RestartPlan(True, (1, 2))),
     ],
 )
-def test_what_is_restarted(include_tasks: bool, only_failed: bool, connector: State, expected: RestartPlan) -> None:
+def test_restart_plan_contains_the_requested_connector_and_tasks(
+    include_tasks: bool, only_failed: bool, connector: State, expected: RestartPlan
+) -> None:
     request = RestartRequested("c", include_tasks, only_failed)
     assert plan_restart(request, status(connector), TASKS) == expected
 
 
-def test_what_has_no_status_has_not_failed() -> None:
+def test_connector_without_a_status_is_not_restarted_as_failed() -> None:
     assert plan_restart(RestartRequested("c", True, True), None, {}) == RestartPlan(False, ())

@@ -61,7 +61,7 @@ def samples(text: str) -> Mapping[tuple[str, frozenset[tuple[str, str]]], float]
     return {(sample.name, frozenset(sample.labels.items())): sample.value for sample in found}
 
 
-def test_every_metric_of_the_dashboards_is_there_or_it_is_said_why_not(text: str) -> None:
+def test_dashboard_metrics_are_exported_or_documented_as_absent(text: str) -> None:
     expected = json.loads(DASHBOARDS.read_text())
     have = {name for name, _ in samples(text)}
     missing = {name for names in expected["dashboards"].values() for name in names} - have
@@ -70,7 +70,7 @@ def test_every_metric_of_the_dashboards_is_there_or_it_is_said_why_not(text: str
     assert all(f"`{name}`" in docs for name in missing)
 
 
-def test_what_is_text_in_jmx_is_a_label(text: str) -> None:
+def test_jmx_attributes_with_text_are_labels(text: str) -> None:
     found = samples(text)
     for label, value in {
         "connector_type": "source",
@@ -92,7 +92,7 @@ def test_the_member_of_the_group_is_measured(text: str) -> None:
     assert 0 <= found["kafka_connect_connect_worker_rebalance_metrics_time_since_last_rebalance_ms"] < 60_000
 
 
-def test_the_jvm_is_that_of_spark_and_absent_if_there_is_none(text: str) -> None:
+def test_jvm_metrics_are_of_sparks_jvm_and_absent_without_spark(text: str) -> None:
     assert 'jvm_memory_used_bytes{area="heap"} 7.0' in text
     assert 'jvm_gc_collection_seconds_sum{gc="G1"} 0.5' in text
     assert not re.search(r"^jvm_", page(MemberMeter(), None), re.MULTILINE)

@@ -89,7 +89,7 @@ def test_every_help_text_is_a_sentence_that_says_the_unit_of_a_time_or_share(pag
         assert all(word in text for end, word in units.items() if name.endswith(end)), name
 
 
-def test_a_running_task_says_when_it_last_had_a_record_and_a_commit(page: Page) -> None:
+def test_running_task_reports_the_times_of_its_last_record_and_commit(page: Page) -> None:
     begun = page.samples[LAST_RECORD]
     assert time.time() - 60 < begun <= time.time()
     page.counters.last_record_s = page.counters.last_commit_s = 5.0
@@ -104,7 +104,7 @@ def test_a_running_task_says_when_it_last_had_a_record_and_a_commit(page: Page) 
 
 
 @pytest.mark.parametrize("state", ["FAILED", "STOPPED", "PAUSED"])
-def test_a_task_that_is_not_to_run_is_not_silent(page: Page, state: str) -> None:
+def test_task_that_does_not_run_has_no_time_of_its_last_record(page: Page, state: str) -> None:
     page.report(state)
     assert LAST_RECORD not in page.samples
 
@@ -123,7 +123,7 @@ def test_processes_that_a_signal_ended_are_counted_by_its_name(page: Page) -> No
     assert 'fencepost_processes_ended_by_signal_total{signal="SIGSEGV"} 2.0' in page.text
 
 
-def test_what_a_mirror_measures_has_mirror_makers_names(page: Page) -> None:
+def test_metrics_of_a_mirror_have_mirror_makers_names(page: Page) -> None:
     row = ["A", "B", "A.t", "3", 7, 70, 4.0, 9.0, 1.0, 5.0, 8.0, 12.0, 2.0, 6.0]
     figures = {"source": [row], "gap": [["A", "B", "A.t", "3", 1, 20]]}
     page.totals.reported(TaskReport("m", 2, "i", RunState.RUNNING, figures=json.dumps(figures)))
@@ -139,7 +139,7 @@ def test_what_a_mirror_measures_has_mirror_makers_names(page: Page) -> None:
     }  # fmt: skip
 
 
-def test_what_plug_ins_in_java_register_has_their_names_as_labels(page: Page) -> None:
+def test_metrics_of_java_plugins_have_the_plugins_names_as_labels(page: Page) -> None:
     figures = {"plugins": [["seen", "transformation=org.example.Picky", 2.0], ["damaged", 3.0]]}
     page.totals.reported(TaskReport("c", 1, "i", RunState.RUNNING, figures=json.dumps(figures)))
     lines = {"".join(sorted_labels(line)) for line in page.text.splitlines() if line.startswith("fencepost_plugin")}
@@ -162,7 +162,7 @@ def test_automatic_restarts_are_counted(page: Page) -> None:
     assert 'fencepost_automatic_restarts_total{kind="task"} 1.0' in page.text
 
 
-def test_of_topics_that_are_emptied_it_is_shown_what_went_and_what_is_held(page: Page) -> None:
+def test_retention_metrics_show_deleted_and_held_offsets_of_each_topic(page: Page) -> None:
     found = {
         (s.name, s.labels.get("topic")): s.value for f in text_string_to_metric_families(page.text) for s in f.samples
     }
@@ -174,7 +174,7 @@ def test_of_topics_that_are_emptied_it_is_shown_what_went_and_what_is_held(page:
     assert found["fencepost_retention_decided_timestamp_seconds", None] == 1_700_000_000
 
 
-def test_a_streams_task_is_a_sinks_that_writes(page: Page) -> None:
+def test_stream_task_has_the_metrics_of_a_sink_and_of_a_writer(page: Page) -> None:
     counters = page.counters = StreamCounters(partition_count=3, lag_max=7)
     counters.polled(20, 0.1)
     counters.sent(10, ["out"] * 10)

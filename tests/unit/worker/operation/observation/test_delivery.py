@@ -29,7 +29,7 @@ class OwnSink(SinkConnector):
     task = SinkTask
 
 
-def test_source_is_not_exactly_once_by_default_and_the_line_to_add_is_said() -> None:
+def test_source_is_not_exactly_once_by_default_and_the_missing_line_is_shown() -> None:
     found = delivery_of(LINES, worker())
     assert found.exactly_once is False
     assert found.because == (
@@ -52,7 +52,7 @@ def test_source_is_not_exactly_once_by_default_and_the_line_to_add_is_said() -> 
         ({"connector.class": "NotInstalled"}, None),
     ],
 )
-def test_built_in_connectors_say_whether_they_are_exactly_once(
+def test_built_in_connectors_declare_whether_they_are_exactly_once(
     config: dict[str, str], exactly_once: bool | None
 ) -> None:
     found = delivery_of(config, ENABLED)
@@ -62,7 +62,7 @@ def test_built_in_connectors_say_whether_they_are_exactly_once(
 
 
 @pytest.mark.parametrize("own", [Own, OwnSink])
-def test_connector_that_does_not_declare_it_is_not_known_to_be_exactly_once(
+def test_exactly_once_is_unknown_when_a_connector_does_not_declare_it(
     monkeypatch: pytest.MonkeyPatch, own: type
 ) -> None:
     monkeypatch.setattr(module, "typical_class_of", lambda _: own)
@@ -82,7 +82,7 @@ def test_java_source_is_not_asked_unless_its_config_demands_it(monkeypatch: pyte
     assert delivery_of({"exactly.once.support": "Required"}, ENABLED) == Delivery(True)
 
 
-def test_connector_whose_answer_raises_is_not_known_to_be_exactly_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exactly_once_is_unknown_when_the_connectors_answer_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     def exit(_: object) -> None:
         raise SystemExit
 

@@ -49,7 +49,7 @@ def test_a_task_that_has_just_begun_has_no_times_but_its_start() -> None:
     assert (found.lag_max, found.stands_still) == (None, False)
 
 
-def test_a_source_shows_what_it_has_open() -> None:
+def test_source_shows_its_open_records() -> None:
     counters = Counters()
     counters.polled(3, 0.1)
     counters.sent(2, ["t", "t"])
@@ -67,7 +67,7 @@ def test_a_task_that_is_over_has_nothing_open_and_keeps_its_totals() -> None:
 
 
 @pytest.mark.parametrize(("state", "retrying"), [(RunState.RUNNING, True), (RunState.FAILED, False)])
-def test_task_that_tries_again_is_retrying_until_it_is_over(state: RunState, retrying: bool) -> None:
+def test_task_is_retrying_until_its_retries_are_over(state: RunState, retrying: bool) -> None:
     told = replace(report(Counters(), state=state), counters={RETRYING: 1.0})
     assert figures_of(told, "w", None).retrying is retrying
 
@@ -116,7 +116,7 @@ def test_each_task_is_shown_by_the_worker_that_it_is_assigned_to() -> None:
     assert cluster.asked == [([THERE], "/internal/figures", ANSWER_S)]
 
 
-def test_of_a_worker_that_does_not_answer_only_its_name_is_known() -> None:
+def test_only_the_name_is_shown_of_a_worker_that_does_not_answer() -> None:
     cluster = Cluster()
     assert cluster.read("c")[1] == TaskFigures(1, "there:8083")
     cluster.answers[THERE] = b'[{"connector": "c", "figures": {"id": "another version"}}]'
@@ -154,7 +154,7 @@ def test_kind_and_delivery_are_found_out_once_for_each_config() -> None:
     assert asked == [*classes]  # also of the last one: to look for a class that is not installed takes 14 ms
 
 
-def test_warnings_are_looked_for_again_until_a_jvm_has_said_the_keys() -> None:
+def test_warnings_are_computed_again_until_a_jvm_has_answered_with_the_keys() -> None:
     cluster, found = Cluster(), iter([Description("source"), Description("source", None, ["no"]), Description("sink")])
     cluster.figures = Figures(HERE, lambda: cluster.snapshot, cluster.totals, dict, cluster, lambda _: next(found))
     assert [cluster.figures.read(["c"])["c"].warnings for _ in range(3)] == [None, ["no"], ["no"]]

@@ -137,13 +137,13 @@ def test_waiting_ends_with_the_first_event_and_when_the_worker_stops(cluster: Cl
     assert texts(cluster.read(cluster.read().cursor, wait_ms=60_000)) == []
 
 
-def test_of_a_task_only_its_events_are_shown(cluster: Cluster) -> None:
+def test_only_events_of_the_requested_task_are_shown(cluster: Cluster) -> None:
     cluster.say(HERE, "0")
     cluster.say(THERE, "1", task=1)
     assert texts(cluster.read(task=1)) == ["1"]
 
 
-def test_events_of_a_connector_that_was_deleted_are_shown_and_an_unknown_one_is_not_found(cluster: Cluster) -> None:
+def test_events_of_a_deleted_connector_are_shown_and_an_unknown_is_not_found(cluster: Cluster) -> None:
     cluster.say(HERE, "1")
     cluster.snapshot = ClusterSnapshot()
     assert texts(cluster.read()) == ["1"]
@@ -156,7 +156,7 @@ HUGE = "eyJhIjpbInIiLDFlMzAwXX0"  # 1e300
 
 
 @pytest.mark.parametrize("text", ["x", "!", "e30", "W10", "eyJhIjoxfQ", "é", NEGATIVE, HUGE])
-def test_a_cursor_of_somebody_else_is_refused(text: str) -> None:
+def test_cursor_made_by_another_program_is_refused(text: str) -> None:
     if text == "e30":  # an object without workers
         assert from_cursor(text) == {}
     else:

@@ -48,7 +48,7 @@ class Stage:
         self.past.look()
 
 
-def test_worker_keeps_a_sample_every_ten_seconds_and_asks_the_others() -> None:
+def test_worker_keeps_a_sample_every_ten_seconds_and_asks_other_workers() -> None:
     stage = Stage("c")
     for written in (0, 50, 70):
         stage.moves("c", written)

@@ -31,7 +31,7 @@ def test_an_offset_is_a_number_or_its_text(offset: Any) -> None:
         ({"a": None}, "{a=null}"), (2**63, str(2**63)), ("9" * 5_000, "9" * 5_000),
     ],
 )  # fmt: skip
-def test_what_is_no_number_is_told_as_kafka_connect_prints_it(value: Any, text: str) -> None:
+def test_invalid_offset_is_printed_in_the_error_as_kafka_connect_prints_it(value: Any, text: str) -> None:
     with pytest.raises(BadRequestError) as refused:
         parsed(at(value))
     assert f"offset value in the provided offsets: '{text}'. Offset values for" in str(refused.value)
@@ -40,7 +40,7 @@ def test_what_is_no_number_is_told_as_kafka_connect_prints_it(value: Any, text: 
     assert f"partition value in the provided offsets: '{text}'. Partition values for" in str(refused.value)
 
 
-def test_a_null_is_no_offset_and_no_partition_beyond_32_bits_is_asked_for() -> None:
+def test_null_offsets_and_partitions_beyond_32_bits_are_refused() -> None:
     for wrong in (at(None), at(0, 2**31)):
         with pytest.raises(BadRequestError, match="need to be integers"):
             parsed(wrong)
@@ -61,12 +61,12 @@ def test_members_of_a_sinks_tasks_are_known_by_their_client_ids(client_id: str, 
     assert is_of_a_task("c", "connector-consumer-c-0", client_id) is is_one
 
 
-def test_a_client_id_that_the_user_gives_is_that_of_all_tasks() -> None:
+def test_client_id_set_by_the_user_is_the_one_of_all_tasks() -> None:
     assert is_of_a_task("c", "mine", "mine")
     assert not is_of_a_task("c", "mine", "connector-consumer-c-0")
 
 
-def test_group_of_another_connector_is_not_asked_when_a_sink_is_created_with_offsets() -> None:
+def test_group_of_another_connector_is_not_read_when_a_sink_gets_first_offsets() -> None:
     config = {"name": "c", "connector.class": "X", "topics": "t", "consumer.override.group.id": "others"}
     stored = MemoryTopic().write(records.connector_config("payments", {**config, "name": "payments"}))
     waits: list[str] = []

@@ -135,7 +135,7 @@ def raising(error: Exception) -> Callable[[], None]:
     return act
 
 
-def test_all_that_may_still_write_is_fenced_before_the_offsets_are_read(scene: SourceOffsetsStage) -> None:
+def test_all_possible_writers_are_fenced_before_the_offsets_are_read(scene: SourceOffsetsStage) -> None:
     assert scene.alter((A, {"n": 1})) == "The offsets for this connector have been altered successfully"
     stopped = "EnsureStopped"
     assert scene.log == [
@@ -144,7 +144,7 @@ def test_all_that_may_still_write_is_fenced_before_the_offsets_are_read(scene: S
     ]  # fmt: skip
 
 
-def test_reset_writes_a_tombstone_for_each_partition_and_nothing_where_there_is_none(scene: SourceOffsetsStage) -> None:
+def test_reset_writes_a_tombstone_for_each_partition_that_has_an_offset(scene: SourceOffsetsStage) -> None:
     assert scene.changes.reset("c", scene.lead).endswith("been reset successfully")
     assert not [one for one in scene.log if one[0] == "written"]
     scene.topic = {"a": {"n": 1}, "b": None}
@@ -162,7 +162,7 @@ def test_unknown_commit_is_read_after_a_fence(scene: SourceOffsetsStage) -> None
     assert scene.log[-2:] == [("fence", 1), "read"]
 
 
-def test_unknown_commit_that_was_not_made_is_an_error_that_says_so(scene: SourceOffsetsStage) -> None:
+def test_unknown_commit_that_changed_nothing_is_an_error_with_advice_to_retry(scene: SourceOffsetsStage) -> None:
     scene.on_write = raising(CommitUnknownError("timed out"))
     with pytest.raises(OperationError, match="Nothing was changed; the request can be safely retried"):
         scene.alter((A, {"n": 1}))
@@ -176,7 +176,7 @@ def test_unknown_commit_that_was_not_made_is_an_error_that_says_so(scene: Source
         (ValueError("secret"), OperationError, "^Failed to modify offsets for source connector c$"),
     ],
 )
-def test_what_goes_wrong_is_told(
+def test_error_of_a_failed_alteration_names_its_cause(
     scene: SourceOffsetsStage, error: Exception, expected: type[OperationError], message: str
 ) -> None:
     scene.on_write = raising(error)
@@ -184,20 +184,20 @@ def test_what_goes_wrong_is_told(
         scene.alter((A, {"n": 1}))
 
 
-def test_transaction_that_stays_open_is_waited_for_only_so_long(scene: SourceOffsetsStage) -> None:
+def test_wait_for_an_open_transaction_is_limited(scene: SourceOffsetsStage) -> None:
     scene.on_read = raising(ReadTimeoutError("partition 3"))
     with pytest.raises(OperationError, match=r"^Timed out while trying to read to the end of the offsets topic prior"):
         scene.alter((A, {"n": 1}))
 
 
-def test_the_last_word_on_a_partition_is_the_one_that_counts(scene: SourceOffsetsStage) -> None:
+def test_last_offset_given_for_a_partition_is_written(scene: SourceOffsetsStage) -> None:
     """Both would be written, and a copy of a tombstone comes before the copies of values."""
     scene.alter((A, {"n": 1}), (A, None))
     assert scene.log[-1] == ("written", [(KEY_A, None)])
 
 
 @pytest.mark.parametrize("error", [KafkaAuthorizationError("no Read"), SettingsError({"sasl.mechanism": "unknown"})])
-def test_why_offsets_cannot_be_read_is_told(scene: SourceOffsetsStage, error: Exception) -> None:
+def test_error_of_a_failed_read_names_its_cause(scene: SourceOffsetsStage, error: Exception) -> None:
     scene.on_read = raising(error)
     with pytest.raises(OperationError, match=f"^Failed to retrieve offsets for source connector c: .*{error}"):
         scene.changes.read(scene.snapshot, "c")
@@ -219,7 +219,7 @@ def test_initial_offsets_are_in_the_transaction_of_the_config(scene: SourceOffse
     assert not [one for one in scene.log if one[0] == "written"]
 
 
-def test_initial_offsets_in_a_topic_of_its_own_are_put_back_when_the_connector_is_refused(
+def test_initial_offsets_in_an_own_topic_are_undone_if_the_connector_is_refused(
     scene: SourceOffsetsStage,
 ) -> None:
     scene.has_own, scene.topic = True, {"b": {"n": 9}}
@@ -229,7 +229,7 @@ def test_initial_offsets_in_a_topic_of_its_own_are_put_back_when_the_connector_i
     assert [one[1] for one in scene.log if one[0] == "written"] == PUT_BACK
 
 
-def test_initial_offsets_that_a_group_keeps_are_written_there_and_put_back_when_the_connector_is_refused(
+def test_initial_offsets_in_a_group_are_undone_if_the_connector_is_refused(
     scene: SourceOffsetsStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_change, "read_offsets", lambda *_, **__: scene.read("c", None, 1.0, may_be_missing=True))
@@ -241,7 +241,7 @@ def test_initial_offsets_that_a_group_keeps_are_written_there_and_put_back_when_
     assert not [one for one in scene.log if one[0] == "beside"]
 
 
-def test_right_that_the_workers_principal_lacks_is_named(scene: SourceOffsetsStage) -> None:
+def test_missing_right_of_the_workers_principal_is_named(scene: SourceOffsetsStage) -> None:
     def denied() -> None:
         raise OperationError("Failed to write to config topic") from ProduceError("not authorized", is_refused=True)
 
@@ -260,7 +260,7 @@ def test_refusal_of_the_connector_comes_before_anything_is_written(scene: Source
     assert not [one for one in scene.log if one[0] == "written" or one == "PutConnector"]
 
 
-def test_partitions_that_json_tells_apart_are_altered_each_for_itself(scene: SourceOffsetsStage) -> None:
+def test_partitions_that_differ_as_json_are_altered_separately(scene: SourceOffsetsStage) -> None:
     scene.alter(({"p": 1}, {"n": 1}), ({"p": True}, {"n": 2}), ({"p": 1.0}, {"n": 3}))
     assert scene.log[-1] == (
         "written",
@@ -269,7 +269,7 @@ def test_partitions_that_json_tells_apart_are_altered_each_for_itself(scene: Sou
 
 
 @pytest.mark.parametrize("has_own", [False, True])
-def test_tasks_that_lived_during_a_change_refuse_it(scene: SourceOffsetsStage, has_own: bool) -> None:
+def test_change_of_offsets_is_refused_when_tasks_lived_during_it(scene: SourceOffsetsStage, has_own: bool) -> None:
     """They may still be ending, and are not fenced: their offsets would follow those that are written here."""
     scene.has_own, scene.topic = has_own, {"a": {"n": 1}}
     scene.on_read = scene.lives_once_more
@@ -280,7 +280,7 @@ def test_tasks_that_lived_during_a_change_refuse_it(scene: SourceOffsetsStage, h
     assert not [one for one in scene.log if one[0] in ("written", "beside")]
 
 
-def test_another_config_refuses_a_change_that_was_asked_of_the_first(scene: SourceOffsetsStage) -> None:
+def test_change_of_offsets_is_refused_when_the_config_was_replaced_meanwhile(scene: SourceOffsetsStage) -> None:
     def reconfigure() -> None:
         scene.snapshot = replace(scene.snapshot, connectors={"c": {**CONFIG, "offsets.storage.topic": "o"}})
 

@@ -253,7 +253,7 @@ def test_task_configs_are_published_one_set_at_a_time_and_the_newest_last(stage:
     stage.published[1][1].set_result(None)
 
 
-def test_a_config_that_is_stored_again_as_it_was_starts_the_connector_again(stage: Stage) -> None:
+def test_connector_restarts_when_an_unchanged_config_is_stored_again(stage: Stage) -> None:
     stage.put()
     eventually(lambda: stage.board.said == [State.RUNNING], within_s=60)
     stage.host.changed(stage.config.snapshot)
@@ -262,7 +262,7 @@ def test_a_config_that_is_stored_again_as_it_was_starts_the_connector_again(stag
     assert stage.host.services.startups["attempts"] == 2
 
 
-def test_task_configs_are_published_as_text_whatever_the_connector_returns(stage: Stage) -> None:
+def test_task_configs_are_published_as_text_when_the_connector_returns_no_text(stage: Stage) -> None:
     stage.put(**{"connector.class": "Planned"})
     eventually(lambda: stage.topics == ["t"], within_s=60)
     [config] = stage.configs
@@ -282,7 +282,7 @@ def test_a_connector_that_cannot_plan_yet_is_asked_again_and_does_not_fail(
     assert stage.board.said == [State.RUNNING]
 
 
-def test_what_a_connector_remarks_on_is_in_its_status_until_it_says_otherwise_or_ends(
+def test_remark_of_a_connector_is_in_its_status_until_withdrawn_or_the_end(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Remarking, "all", [])
@@ -300,7 +300,7 @@ def test_what_a_connector_remarks_on_is_in_its_status_until_it_says_otherwise_or
     assert set(stage.board.said) == {State.RUNNING}
 
 
-def test_an_error_that_a_connector_raises_after_its_end_does_not_fail_the_next_one(
+def test_error_raised_after_a_connectors_end_does_not_fail_its_successor(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a Java connector does whose start in another host is ended, because a new config has come."""
@@ -318,7 +318,7 @@ def test_an_error_that_a_connector_raises_after_its_end_does_not_fail_the_next_o
     eventually(lambda: State.FAILED in stage.board.said, within_s=60)
 
 
-def test_task_configs_that_cannot_be_sent_fail_the_connector_and_do_not_keep_the_next_ones_back(
+def test_unsendable_task_configs_fail_the_connector_and_do_not_block_later_ones(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file name that is not UTF-8, for one: Python has it with surrogates, and JSON does not take them."""
@@ -376,7 +376,7 @@ def test_a_call_in_another_process_ends_when_the_connector_is_to_stop(
 _RESTART = {"connector.class": "Broken", "errors.restart.enabled": "true"}
 
 
-def test_a_connector_that_is_to_stop_while_its_config_is_looked_up_does_not_hang_in_its_start(
+def test_start_does_not_hang_when_the_connector_stops_during_a_config_look_up(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Hosted, "starts", [])
@@ -396,7 +396,7 @@ def test_a_connector_that_is_to_stop_while_its_config_is_looked_up_does_not_hang
     assert State.FAILED not in stage.board.said, "its first start was not ended"
 
 
-def test_a_connector_that_has_failed_is_restarted_by_itself_until_it_starts(
+def test_failed_connector_is_restarted_automatically_until_it_starts(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Broken, "is_mended", False)
@@ -409,7 +409,7 @@ def test_a_connector_that_has_failed_is_restarted_by_itself_until_it_starts(
 
 
 @pytest.mark.parametrize("by", ["restart", "pause", "config"])
-def test_who_sees_to_a_failed_connector_calls_its_restart_off(
+def test_automatic_restart_is_cancelled_when_a_user_changes_the_connector(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     later: list[Any] = []
@@ -437,7 +437,7 @@ def test_who_sees_to_a_failed_connector_calls_its_restart_off(
 
 
 @pytest.mark.parametrize("refers", [{"topic": "${file:/secrets:topic}"}, {"connector.class": "${own:FENCEPOST_TOPIC}"}])
-def test_a_connector_with_a_reference_that_nobody_can_look_up_fails(stage: Stage, refers: dict[str, str]) -> None:
+def test_connector_with_an_unresolvable_reference_fails(stage: Stage, refers: dict[str, str]) -> None:
     """Another worker of the group, Kafka Connect's for one, may have taken the config."""
     stage.put(**refers)
     eventually(lambda: stage.board.said == [State.FAILED], within_s=60)
@@ -490,7 +490,7 @@ def test_a_connector_goes_on_with_expired_values_while_their_store_is_away(
 
 @pytest.mark.parametrize("where", ["start", "task_configs"])
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
-def test_what_is_no_exception_fails_the_connector_with_its_trace(
+def test_base_exception_fails_the_connector_with_its_trace(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, error: BaseException, where: str
 ) -> None:
     monkeypatch.setattr(Exiting, "error", error, raising=False)
@@ -501,7 +501,7 @@ def test_what_is_no_exception_fails_the_connector_with_its_trace(
 
 
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
-def test_a_connector_whose_stop_raises_what_is_no_exception_starts_again(
+def test_connector_starts_again_when_its_stop_raises_a_base_exception(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     monkeypatch.setattr(Exiting, "error", error, raising=False)

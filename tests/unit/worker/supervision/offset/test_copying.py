@@ -47,7 +47,7 @@ def body(incarnation: str, *copies: OffsetCopy) -> dict[str, Any]:
     return {"connector": "c", "task": 0, "incarnation": incarnation, "copies": [one.to_json() for one in copies]}
 
 
-def test_copies_stand_under_the_keys_of_the_workers_topic_with_the_time_of_the_original(
+def test_copied_offsets_keep_their_time_and_get_the_keys_of_the_workers_topic(
     copying: OffsetCopying, topic: Topic
 ) -> None:
     copies = [OffsetCopy(b'["c",{"p":"a"}]', None, 5), OffsetCopy(b'["c",{"p":"b"}]', b'{"n":1}', 6)]
@@ -55,7 +55,7 @@ def test_copies_stand_under_the_keys_of_the_workers_topic_with_the_time_of_the_o
     assert topic.written == [(THEIRS, None, 5), (b"ours", b'{"n":1}', 6)]
 
 
-def test_task_that_is_stopping_still_copies_what_it_commits(
+def test_stopping_task_still_copies_the_offsets_that_it_commits(
     copying: OffsetCopying, topic: Topic, handle: TaskHandle
 ) -> None:
     handle.state = HandleState.STOPPING

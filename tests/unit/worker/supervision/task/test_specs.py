@@ -61,7 +61,7 @@ def spec_of(settings: WorkerSettings, config: dict[str, str], task_config: dict[
 
 
 @pytest.mark.parametrize("config", [SOURCE, SINK, STREAM, EPOCHS], ids=lambda config: config["connector.class"])
-def test_a_spec_that_travels_has_no_value_and_an_executor_makes_the_same_spec_of_it(
+def test_sent_spec_has_no_secret_values_and_is_resolved_again_by_the_executor(
     settings: WorkerSettings, config: dict[str, str]
 ) -> None:
     clients = {f"{kind}.override.sasl.jaas.config": "${env:SPEC_JAAS}" for kind in ("producer", "consumer", "admin")}
@@ -84,7 +84,7 @@ def test_a_spec_that_travels_has_no_value_and_an_executor_makes_the_same_spec_of
     assert CANARY not in repr(found)
 
 
-def test_an_executor_looks_up_what_is_there_now(settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executor_looks_up_the_current_values(settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     travelled = spec_of(settings, SOURCE, {"topic": "${env:SPEC_TOPIC}"}).unresolved()
     monkeypatch.setenv("SPEC_TOPIC", "rotated")
     assert resolved(travelled).connector_config["topic"] == "rotated"
@@ -93,7 +93,7 @@ def test_an_executor_looks_up_what_is_there_now(settings: WorkerSettings, monkey
         resolved(travelled)
 
 
-def test_a_start_asks_once_for_what_both_configs_refer_to(
+def test_value_that_both_configs_refer_to_is_looked_up_once_per_start(
     settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[list[str]] = []
@@ -109,14 +109,14 @@ def test_a_start_asks_once_for_what_both_configs_refer_to(
     assert asked == [["SPEC_TOPIC"]]
 
 
-def test_a_spec_without_references_travels_as_it_is(settings: WorkerSettings) -> None:
+def test_spec_without_references_is_sent_unchanged(settings: WorkerSettings) -> None:
     spec = spec_of(settings, {**SOURCE, "topic": "t"}, {"topic": "t"})
     assert spec.look_up.references is None
     assert spec.unresolved() is spec
     assert resolved(spec) is spec
 
 
-def test_what_a_worker_inherits_to_its_connectors_is_not_looked_up_again(settings: WorkerSettings) -> None:
+def test_values_inherited_from_the_worker_are_not_looked_up_again(settings: WorkerSettings) -> None:
     settings.config.originals["value.converter.password"] = "${no:reference}"  # a value that was looked up at the start
     spec = spec_of(settings, SOURCE, {})
     assert spec.connector_config["value.converter.password"] == "${no:reference}"
@@ -150,7 +150,7 @@ def test_converter_that_the_connector_names_has_the_settings_of_the_connector(se
 
 
 @pytest.mark.parametrize(("source_id", "is_refused"), [("workers", True), ("another", False)])
-def test_mirror_of_the_workers_own_cluster_reads_none_of_their_topics(
+def test_mirror_of_the_workers_cluster_reads_none_of_the_workers_topics(
     settings: WorkerSettings, source_id: str, is_refused: bool
 ) -> None:
     ids = {"localhost:9092": "workers", "source:9092": source_id}
@@ -192,7 +192,7 @@ LETTERS = {"errors.deadletterqueue.topic.name": "letters"}
         ({**SOURCE, "consumer.override.bootstrap.servers": "away:9"}, False),
     ],
 )
-def test_cluster_is_not_asked_for_its_id_when_a_task_neither_reads_nor_writes_there(
+def test_id_of_a_cluster_is_not_requested_when_a_task_does_not_use_the_cluster(
     settings: WorkerSettings, config: dict[str, str], asked: bool
 ) -> None:
     def ask(conf: Mapping[str, str]) -> str:
@@ -205,7 +205,7 @@ def test_cluster_is_not_asked_for_its_id_when_a_task_neither_reads_nor_writes_th
         assert spec_of(settings, config, {}).connector == "c"
 
 
-def test_topic_of_the_workers_is_closed_when_a_host_turns_out_to_be_theirs_later(settings: WorkerSettings) -> None:
+def test_topic_of_the_workers_is_closed_when_a_host_joins_their_cluster_later(settings: WorkerSettings) -> None:
     ids = {"localhost:9092": "workers", "moves:9": "another"}
     settings = replace(settings, cluster_ids=ClusterIds(lambda conf: ids[conf["bootstrap.servers"]]))
     config = {**SINK, "topics": "connect-configs", "consumer.override.bootstrap.servers": "moves:9"}

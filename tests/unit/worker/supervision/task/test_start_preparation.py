@@ -19,7 +19,7 @@ from support.memory_topic import MemoryTopic
 from support.settings import SETTINGS
 
 
-def test_a_start_for_which_the_config_topic_is_not_read_in_time_is_tried_again_and_its_status_says_why() -> None:
+def test_start_is_retried_with_the_reason_when_reading_the_config_topic_is_slow() -> None:
     """A transaction that hangs stays until somebody ends it: nobody would know of it from a line of a log."""
 
     def late(timeout_s: float) -> ClusterSnapshot:
@@ -32,7 +32,7 @@ def test_a_start_for_which_the_config_topic_is_not_read_in_time_is_tried_again_a
         Preparation(settings, never, late, threading.Event(), never).prepare(handle)
 
 
-def test_start_is_tried_again_and_its_status_says_so_when_its_connectors_kafka_is_away() -> None:
+def test_start_is_retried_with_the_reason_when_its_connectors_kafka_is_away() -> None:
     task = TaskId("c", 0)
     config = {"name": "c", "connector.class": "FileStreamSink", "file": "f", "topics": "t"}
     snapshot = MemoryTopic().write(

@@ -269,14 +269,14 @@ def running(stage: Stage) -> Stage:
     return stage
 
 
-def test_an_assigned_task_is_started_once_and_said_to_run(running: Stage) -> None:
+def test_assigned_task_is_started_once_and_reported_as_running(running: Stage) -> None:
     running.tick()
     running.report(running.handle(), "RUNNING")
     assert running.door.verbs == ["start STARTED"]
     assert running.board.states() == [State.RUNNING]
 
 
-def test_a_topic_is_noted_when_records_went_to_it_and_not_for_a_last_word(running: Stage) -> None:
+def test_topic_is_noted_when_records_went_to_it_and_not_at_a_tasks_last_report(running: Stage) -> None:
     """Topics that were reset stay so until then, also when a task ends that wrote to them before."""
     older = running.handle()
     running.report(older, "RUNNING", written=3)
@@ -384,7 +384,7 @@ def test_an_abandoned_task_that_comes_back_to_life_changes_nothing(running: Stag
     assert running.handle() is newer
 
 
-def test_a_failed_task_says_why_and_stays_failed_until_it_is_restarted(running: Stage) -> None:
+def test_failed_task_has_its_trace_and_stays_failed_until_it_is_restarted(running: Stage) -> None:
     running.report(running.handle(), "FAILED", "the trace")
     assert running.board.said[-1] == (FIRST, State.FAILED, "the trace")
     running.tick(after_s=60)
@@ -395,7 +395,7 @@ def test_a_failed_task_says_why_and_stays_failed_until_it_is_restarted(running: 
     assert State.RESTARTING in running.board.states()
 
 
-def test_the_trouble_of_a_task_that_runs_is_shown_and_goes_when_it_has_passed(running: Stage) -> None:
+def test_transient_error_of_a_running_task_is_shown_until_it_has_passed(running: Stage) -> None:
     for trace in (None, "in trouble", "in trouble", "in trouble for long", None, None):
         running.report(running.handle(), "RUNNING", trace)
     said = [trace for task, state, trace in running.board.said if (task, state) == (FIRST, State.RUNNING)]
@@ -412,7 +412,7 @@ def test_a_preparation_that_fails_fails_the_task(stage: Stage) -> None:
     assert "no such thing" in (trace or "")
 
 
-def test_a_task_that_stands_still_runs_and_says_so_until_it_moves(running: Stage) -> None:
+def test_stuck_task_is_running_with_its_stack_until_it_moves(running: Stage) -> None:
     running.report(running.handle(), "RUNNING", "in poll", hangs=1)
     running.report(running.handle(), "RUNNING")
     said = [(state, trace) for _, state, trace in running.board.said]
@@ -420,7 +420,7 @@ def test_a_task_that_stands_still_runs_and_says_so_until_it_moves(running: Stage
     assert running.door.verbs == ["start STARTED"]
 
 
-def test_a_task_whose_start_stands_still_says_so(stage: Stage) -> None:
+def test_task_with_a_stuck_start_is_unassigned_with_its_stack(stage: Stage) -> None:
     stage.tasks(1)
     stage.tick()
     stage.report(stage.handle(), "STARTING")
@@ -430,7 +430,7 @@ def test_a_task_whose_start_stands_still_says_so(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("action", ["fail", "FAIL"])
-def test_a_task_that_stands_still_fails_if_it_is_to_and_its_neighbours_move(stage: Stage, action: str) -> None:
+def test_stuck_task_fails_when_configured_and_its_neighbours_leave_the_slot(stage: Stage, action: str) -> None:
     stage.write(records.connector_config("c", {"name": "c", "progress.timeout.action": action}))
     stage.tasks(2)
     stage.tick()
@@ -451,7 +451,7 @@ def test_a_task_that_stands_still_fails_if_it_is_to_and_its_neighbours_move(stag
     assert stage.handle(SECOND).incarnation != neighbour.incarnation
 
 
-def test_a_task_that_stands_still_is_restarted_if_failures_are(stage: Stage) -> None:
+def test_stuck_task_is_restarted_when_automatic_restarts_are_enabled(stage: Stage) -> None:
     """Its next start fences it; were it locked out late, that would end the next one."""
     restarts = {"errors.restart.enabled": "true", "errors.restart.backoff.initial.ms": "1000"}
     stage.write(records.connector_config("c", {"name": "c", "progress.timeout.action": "fail", **restarts}))
@@ -480,7 +480,7 @@ def test_an_abandoned_start_is_no_failure_and_is_tried_again(stage: Stage) -> No
     assert stage.door.verbs == ["start STARTED"]
 
 
-def test_a_start_that_was_not_admitted_is_tried_again_only_while_it_is_wanted(running: Stage) -> None:
+def test_start_without_admission_is_retried_only_while_the_task_is_assigned(running: Stage) -> None:
     running.report(running.handle(), "ABANDONED", "a newer start")
     assert State.FAILED not in running.board.states()
     running.assign([])
@@ -500,7 +500,7 @@ def test_a_task_without_room_is_unassigned_with_the_reason_until_there_is_room(s
     assert stage.door.verbs == ["start STARTED"]
 
 
-def test_a_lost_task_starts_again_at_once_and_is_not_said_to_run_meanwhile(running: Stage) -> None:
+def test_lost_task_starts_again_at_once_and_is_restarting_meanwhile(running: Stage) -> None:
     lost = running.handle()
     running.supervisor.lost([lost.incarnation], "the process of its slot was ended by SIGSEGV")
     running.tick()
@@ -509,7 +509,7 @@ def test_a_lost_task_starts_again_at_once_and_is_not_said_to_run_meanwhile(runni
     assert running.door.verbs == ["start STARTED", "start STARTED"]
 
 
-def test_a_task_whose_process_dies_again_and_again_runs_alone_and_then_fails(running: Stage) -> None:
+def test_task_runs_alone_and_then_fails_when_its_process_dies_repeatedly(running: Stage) -> None:
     for is_alone in (False, True):
         running.supervisor.crashed([running.handle().incarnation], "its slot ended: exited unexpectedly")
         running.tick()
@@ -540,7 +540,7 @@ def _lose(stage: Stage, *incarnations: str, is_crash: bool = True, reason: str =
     stage.tick()
 
 
-def test_a_task_whose_host_is_gone_starts_again_and_is_not_failed(running: Stage) -> None:
+def test_task_restarts_instead_of_failing_when_its_host_is_gone(running: Stage) -> None:
     before = running.handle()
     _lose(running, before.incarnation)
     assert running.board.said[-1] == (FIRST, State.RESTARTING, "the host ended: exit code 3")
@@ -548,7 +548,7 @@ def test_a_task_whose_host_is_gone_starts_again_and_is_not_failed(running: Stage
     assert running.handle().state is HandleState.HOSTED
 
 
-def test_tasks_of_a_host_that_ends_again_and_again_are_suspects_together_then_alone_and_the_culprit_fails(
+def test_suspects_of_repeated_host_crashes_run_alone_until_the_culprit_fails(
     stage: Stage,
 ) -> None:
     stage.tasks(2)
@@ -563,14 +563,14 @@ def test_tasks_of_a_host_that_ends_again_and_again_are_suspects_together_then_al
     assert "the host ended: exit code 3" in (stage.board.said[-1][2] or "")
 
 
-def test_a_task_whose_host_was_killed_because_of_a_neighbour_is_no_suspect(running: Stage) -> None:
+def test_task_is_no_suspect_when_its_host_was_killed_because_of_a_neighbour(running: Stage) -> None:
     for _ in range(4):
         _lose(running, running.handle().incarnation, is_crash=False)
         assert running.handle().state is HandleState.HOSTED
     assert not running.door.specs[-1].runs_alone
 
 
-def test_suspects_without_cores_for_slots_of_their_own_share_one_after_the_other(stage: Stage) -> None:
+def test_suspects_run_one_after_the_other_when_there_are_no_cores_for_own_slots(stage: Stage) -> None:
     """Two of them in one slot are two suspects each time it dies: nobody would ever be the culprit."""
     stage.door.has_cores = False
     stage.tasks(3)
@@ -623,7 +623,7 @@ def test_a_task_that_was_paused_while_it_waited_for_room_is_started_paused(stage
     assert stage.door.verbs == ["start PAUSED"]
 
 
-def test_a_shutdown_stops_every_task_and_says_so(running: Stage) -> None:
+def test_shutdown_stops_every_task_and_reports_it_unassigned(running: Stage) -> None:
     handle = running.handle()
     running.begin_shutdown()
     running.tick()
@@ -654,7 +654,7 @@ def test_a_deleted_connector_s_tasks_stop_and_are_not_called_unassigned(running:
 
 @pytest.mark.parametrize("end", ["deaf", "lost", "lost, says its host, and then stopped"])
 @pytest.mark.parametrize("fate", ["deleted", "stopped", "reconfigured"])
-def test_what_a_task_left_open_that_none_follows_is_ended(running: Stage, fate: str, end: str) -> None:
+def test_transaction_left_open_is_aborted_when_the_task_has_no_successor(running: Stage, fate: str, end: str) -> None:
     """Every reader of the offsets topic would wait for the transaction's time-out."""
     handle = running.handle()
     if fate == "deleted":
@@ -672,7 +672,7 @@ def test_what_a_task_left_open_that_none_follows_is_ended(running: Stage, fate: 
     assert [spec.incarnation for spec in running.locked_out] == ([] if fate == "reconfigured" else [handle.incarnation])
 
 
-def test_a_worker_that_is_cut_off_ends_its_tasks_and_says_nothing_until_it_is_back(running: Stage) -> None:
+def test_cut_off_worker_stops_its_tasks_and_reports_nothing_until_it_is_back(running: Stage) -> None:
     handle = running.handle()
     running.supervisor.cut_off(True)
     running.tick()
@@ -686,7 +686,7 @@ def test_a_worker_that_is_cut_off_ends_its_tasks_and_says_nothing_until_it_is_ba
     assert running.door.verbs == ["start STARTED", "stop", "start STARTED"]
 
 
-def test_a_late_end_does_not_hide_what_the_next_owner_has_said(running: Stage) -> None:
+def test_late_end_of_a_task_does_not_hide_the_status_from_its_next_owner(running: Stage) -> None:
     """This worker was away, another got the task, and this one is a member again before its start has ended."""
     older = running.handle()
     running.supervisor.cut_off(True)
@@ -699,7 +699,7 @@ def test_a_late_end_does_not_hide_what_the_next_owner_has_said(running: Stage) -
     assert running.board.said_in[-1] == 1
 
 
-def test_a_task_that_comes_from_another_worker_waits_until_that_one_has_stopped_it(stage: Stage) -> None:
+def test_reassigned_task_waits_until_the_previous_worker_has_stopped_it(stage: Stage) -> None:
     stage.tasks(1)
     stage.share({"other": [FIRST], "me": []})
     stage.tick()
@@ -711,7 +711,7 @@ def test_a_task_that_comes_from_another_worker_waits_until_that_one_has_stopped_
     assert stage.door.verbs == ["start STARTED"]
 
 
-def test_what_was_called_off_is_said_once_it_has_ended(running: Stage) -> None:
+def test_revoked_task_is_reported_stopped_once_it_has_ended(running: Stage) -> None:
     handle = running.handle()
     running.share({"other": [FIRST], "me": []})
     running.tick()
@@ -721,7 +721,7 @@ def test_what_was_called_off_is_said_once_it_has_ended(running: Stage) -> None:
     assert running.told_stopped == [(FIRST, handle.generation)]
 
 
-def test_new_task_configs_stop_older_tasks_at_once_and_wait_for_those_of_others(running: Stage) -> None:
+def test_new_task_configs_stop_own_tasks_at_once_and_wait_for_other_workers(running: Stage) -> None:
     older = running.handle()
     running.tasks(2)
     running.share({"other": [SECOND], "me": [FIRST]})
@@ -744,7 +744,7 @@ def test_illegal_moves_are_bugs() -> None:
         handle.move(HandleState.HOSTED)
 
 
-def test_starts_of_one_connector_that_take_long_hold_up_no_other_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_starts_of_one_connector_do_not_delay_other_connectors(monkeypatch: pytest.MonkeyPatch) -> None:
     go, begun = threading.Event(), set()
 
     class Hanging:
@@ -797,7 +797,7 @@ def fail(stage: Stage, after_s: float = 0.0) -> None:
     stage.report(stage.handle(), "FAILED", "broken")
 
 
-def test_what_has_failed_is_restarted_by_itself_later_each_time_until_it_has_been_often_enough(reviving: Stage) -> None:
+def test_failed_task_is_restarted_with_growing_delay_up_to_the_limit(reviving: Stage) -> None:
     for made, in_s in ((0, 1.0), (1, 2.0)):
         fail(reviving)
         assert reviving.board.plans[-1] == RestartSchedule(made, in_s)
@@ -813,7 +813,7 @@ def test_what_has_failed_is_restarted_by_itself_later_each_time_until_it_has_bee
     assert reviving.totals.restarts == 2
 
 
-def test_what_has_run_for_the_window_counts_its_restarts_anew(reviving: Stage) -> None:
+def test_restart_count_is_reset_when_the_task_has_run_for_the_window(reviving: Stage) -> None:
     fail(reviving)
     reviving.tick(after_s=1)
     fail(reviving, after_s=59.9)
@@ -823,7 +823,7 @@ def test_what_has_run_for_the_window_counts_its_restarts_anew(reviving: Stage) -
     assert reviving.board.plans[-1] == RestartSchedule(0, 1.0)
 
 
-def test_a_restart_by_hand_counts_anew(reviving: Stage) -> None:
+def test_restart_count_is_reset_when_a_user_restarts_the_task(reviving: Stage) -> None:
     fail(reviving)
     reviving.tick(after_s=1)
     reviving.supervisor.restart(FIRST)
@@ -833,7 +833,7 @@ def test_a_restart_by_hand_counts_anew(reviving: Stage) -> None:
     assert reviving.board.plans[-1] == RestartSchedule(0, 1.0)
 
 
-def test_a_pause_calls_a_restart_off_and_what_is_resumed_counts_anew(reviving: Stage) -> None:
+def test_pause_cancels_an_automatic_restart_and_resume_resets_the_count(reviving: Stage) -> None:
     fail(reviving)
     reviving.tick(after_s=1)
     fail(reviving)
@@ -850,7 +850,7 @@ def test_a_pause_calls_a_restart_off_and_what_is_resumed_counts_anew(reviving: S
 
 
 @pytest.mark.parametrize("away", ["stopped", "another's"])
-def test_what_runs_here_no_more_is_not_restarted_here(reviving: Stage, away: str) -> None:
+def test_failed_task_is_not_restarted_when_stopped_or_assigned_elsewhere(reviving: Stage, away: str) -> None:
     fail(reviving)
     reviving.target(TargetState.STOPPED) if away == "stopped" else reviving.share({"other": [FIRST]})
     reviving.tick()
@@ -859,7 +859,7 @@ def test_what_runs_here_no_more_is_not_restarted_here(reviving: Stage, away: str
     assert reviving.door.verbs.count("start STARTED") == started
 
 
-def test_new_task_configs_begin_with_a_count_of_their_own(reviving: Stage) -> None:
+def test_restart_count_is_reset_by_new_task_configs(reviving: Stage) -> None:
     fail(reviving)
     reviving.tick(after_s=1)
     reviving.tasks(1)
@@ -869,7 +869,7 @@ def test_new_task_configs_begin_with_a_count_of_their_own(reviving: Stage) -> No
     assert reviving.board.plans[-1] == RestartSchedule(0, 1.0)
 
 
-def test_nothing_is_restarted_by_itself_unless_it_is_asked_for(running: Stage) -> None:
+def test_failed_task_is_not_restarted_unless_automatic_restarts_are_enabled(running: Stage) -> None:
     fail(running)
     assert running.board.plans == [None]
     running.tick(after_s=100_000)
@@ -881,7 +881,9 @@ def test_nothing_is_restarted_by_itself_unless_it_is_asked_for(running: Stage) -
 
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
 @pytest.mark.parametrize("where", ["preparation", "door"])
-def test_what_is_no_exception_fails_the_task_that_it_is_of(stage: Stage, error: BaseException, where: str) -> None:
+def test_base_exception_in_preparation_or_config_fails_only_that_task(
+    stage: Stage, error: BaseException, where: str
+) -> None:
     """An author's config makes a task of a DataFrame connector, and tells where offsets are kept."""
     getattr(stage, where).error = error
     stage.tasks(1)
@@ -892,7 +894,7 @@ def test_what_is_no_exception_fails_the_task_that_it_is_of(stage: Stage, error: 
 
 
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
-def test_the_supervisor_outlives_what_is_no_exception(error: BaseException) -> None:
+def test_event_loop_of_the_supervisor_survives_a_base_exception(error: BaseException) -> None:
     went_on = threading.Event()
 
     def fails() -> None:
@@ -908,7 +910,7 @@ def test_the_supervisor_outlives_what_is_no_exception(error: BaseException) -> N
 
 
 @pytest.mark.parametrize("is_stopping", [False, True])
-def test_a_task_that_fails_is_an_error_in_the_workers_log_with_connector_task_and_trace(
+def test_failed_task_is_logged_as_an_error_with_connector_task_and_trace(
     running: Stage, caplog: pytest.LogCaptureFixture, is_stopping: bool
 ) -> None:
     """What its slot prints is in the log of an executor, on another machine perhaps."""
@@ -945,7 +947,7 @@ def test_a_task_is_restarted_once_when_its_values_have_expired(expiring: Stage) 
     assert expiring.door.verbs == ["start STARTED", "stop", "start STARTED"]
 
 
-def test_a_start_that_does_not_run_yet_is_left_to_look_up_its_values(stage: Stage) -> None:
+def test_task_with_expired_values_is_not_restarted_before_it_runs(stage: Stage) -> None:
     stage.preparation.ttl_ms = 1_000
     stage.tasks(1)
     stage.tick()
@@ -965,7 +967,7 @@ def test_a_task_goes_on_with_expired_values_while_their_store_is_away(expiring: 
     assert expiring.door.verbs == ["start STARTED", "stop"]
 
 
-def test_a_connector_can_keep_its_values(stage: Stage) -> None:
+def test_task_keeps_expired_values_when_config_action_reload_is_none(stage: Stage) -> None:
     stage.preparation.ttl_ms, stage.preparation.config = 1_000, {"config.action.reload": "none"}
     stage.tasks(1)
     stage.tick()
@@ -974,7 +976,7 @@ def test_a_connector_can_keep_its_values(stage: Stage) -> None:
     assert stage.door.verbs == ["start STARTED"]
 
 
-def test_a_start_whose_store_is_away_says_so_once_and_is_tried_again(stage: Stage) -> None:
+def test_start_is_retried_and_reported_once_while_its_secret_store_is_away(stage: Stage) -> None:
     stage.preparation.error = AwayError("closed today")
     stage.tasks(1)
     stage.tick()

@@ -11,7 +11,7 @@ def lives(*starts: Start, lived_s: float = 1.0) -> list[Life]:
     return [Life(start, lived_s, is_at_work=start is not BUSY) for start in starts]
 
 
-def test_the_first_time_everything_starts_again_at_once() -> None:
+def test_all_tasks_start_again_at_once_after_the_first_crash() -> None:
     own = Suspicions()
     outcomes = own.crashed(lives(CULPRIT, IDLE, BUSY))
     assert {outcome.delay_s for outcome in outcomes.values()} == {0.0}
@@ -19,7 +19,7 @@ def test_the_first_time_everything_starts_again_at_once() -> None:
     assert not any(own.runs_alone(start) for start in (CULPRIT, IDLE, BUSY))
 
 
-def test_after_the_second_time_the_suspects_run_alone_and_start_later() -> None:
+def test_suspects_run_alone_and_start_later_after_the_second_crash() -> None:
     own = Suspicions()
     own.crashed(lives(CULPRIT, IDLE, BUSY))
     outcomes = own.crashed(lives(CULPRIT, IDLE, BUSY))
@@ -28,7 +28,7 @@ def test_after_the_second_time_the_suspects_run_alone_and_start_later() -> None:
     assert outcomes[BUSY].delay_s == 0
 
 
-def test_who_dies_alone_is_the_culprit() -> None:
+def test_task_that_dies_alone_in_its_process_is_the_culprit() -> None:
     own = Suspicions()
     for _ in range(2):
         own.crashed(lives(CULPRIT, IDLE))
@@ -44,14 +44,14 @@ def test_the_only_suspect_among_others_is_the_culprit_too() -> None:
     assert own.crashed(lives(CULPRIT, BUSY))[CULPRIT].is_culprit
 
 
-def test_nobody_is_the_culprit_where_there_are_two_suspects() -> None:
+def test_no_task_is_the_culprit_while_there_are_two_suspects() -> None:
     own = Suspicions()
     for _ in range(9):
         outcomes = own.crashed(lives(CULPRIT, IDLE))
         assert not any(outcome.is_culprit for outcome in outcomes.values())
 
 
-def test_who_waits_while_the_process_dies_without_it_is_suspected_no_more() -> None:
+def test_suspect_is_cleared_when_the_process_dies_without_it() -> None:
     """A task that commits something and then kills its process must not fail a neighbour that has nothing to do."""
     own = Suspicions()
     for _ in range(2):
@@ -62,7 +62,7 @@ def test_who_waits_while_the_process_dies_without_it_is_suspected_no_more() -> N
     assert not own.crashed(lives(IDLE, BUSY))[IDLE].is_culprit
 
 
-def test_the_death_of_another_process_speaks_for_nobody() -> None:
+def test_death_of_another_process_clears_no_suspect() -> None:
     own, other = Suspicions(), (TaskId("other", 0), 7)
     for _ in range(2):
         own.crashed(lives(CULPRIT, BUSY))
@@ -72,7 +72,7 @@ def test_the_death_of_another_process_speaks_for_nobody() -> None:
     assert own.crashed(lives(CULPRIT))[CULPRIT].is_culprit
 
 
-def test_a_task_that_was_killed_from_outside_after_it_had_committed_is_never_to_blame() -> None:
+def test_task_that_had_committed_is_never_blamed_for_the_death_of_its_process() -> None:
     own = Suspicions()
     for _ in range(20):
         outcome = own.crashed(lives(BUSY))[BUSY]
@@ -85,7 +85,7 @@ def test_a_task_that_has_lived_for_long_is_not_to_blame() -> None:
         assert not own.crashed(lives(IDLE, lived_s=3600))[IDLE].is_culprit
 
 
-def test_who_was_cleared_begins_anew() -> None:
+def test_cleared_task_starts_with_a_crash_count_of_zero() -> None:
     own = Suspicions()
     for _ in range(2):
         own.crashed(lives(CULPRIT, IDLE))
@@ -94,7 +94,7 @@ def test_who_was_cleared_begins_anew() -> None:
     assert own.crashed(lives(IDLE))[IDLE].crashes == 1
 
 
-def test_the_delay_grows_and_has_an_end() -> None:
+def test_delay_of_a_suspects_start_grows_up_to_a_limit() -> None:
     own = Suspicions()
     delays = [own.crashed(lives(CULPRIT, IDLE))[CULPRIT].delay_s for _ in range(12)]
     assert delays == sorted(delays)

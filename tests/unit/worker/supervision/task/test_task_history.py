@@ -16,7 +16,7 @@ def report(state: RunState, polled: int = 0) -> TaskReport:
     return TaskReport("c", 0, "i", state, counters={"records_polled": polled})
 
 
-def test_the_shares_of_its_time_begin_with_the_start_and_end_with_it(history: TaskHistory) -> None:
+def test_ratios_of_states_cover_the_time_from_start_to_end(history: TaskHistory) -> None:
     history.add(report(RunState.RUNNING), 10.0)
     history.add(report(RunState.PAUSED), 30.0)
     found = history.figures(40.0)
@@ -26,7 +26,7 @@ def test_the_shares_of_its_time_begin_with_the_start_and_end_with_it(history: Ta
     assert history.figures(1000.0)["running_ratio"] == 0.8
 
 
-def test_rates_are_those_of_the_reports(history: TaskHistory) -> None:
+def test_rates_are_computed_from_the_reports(history: TaskHistory) -> None:
     history.add(report(RunState.RUNNING, 90), 0.0)
     assert history.figures(30.0)["records_polled_rate"] == 3.0
     assert history.figures(100.0)["records_polled_rate"] == 0.0
