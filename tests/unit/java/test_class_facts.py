@@ -31,7 +31,7 @@ def thing(tmp_path: Path) -> JavaClass:
     return JavaClass("org.example.Thing", Location(str(jar), (str(jar),)))
 
 
-def test_a_class_is_asked_once_for_all_processes(tmp_path: Path, thing: JavaClass) -> None:
+def test_host_is_asked_about_a_class_once_for_all_processes(tmp_path: Path, thing: JavaClass) -> None:
     java = ScriptedJava()
     java.definitions[thing.name] = [definition("size")]
     one = facts(java, tmp_path / "facts")
@@ -45,7 +45,7 @@ def test_a_class_is_asked_once_for_all_processes(tmp_path: Path, thing: JavaClas
     assert len(java.hosts) == 1
 
 
-def test_a_class_is_asked_again_when_its_jar_has_changed(tmp_path: Path, thing: JavaClass) -> None:
+def test_host_is_asked_about_a_class_again_when_its_jar_changed(tmp_path: Path, thing: JavaClass) -> None:
     java = ScriptedJava()
     facts(java, tmp_path / "facts").version(thing)
     os.utime(tmp_path / "thing.jar", ns=(1, 1))
@@ -53,7 +53,7 @@ def test_a_class_is_asked_again_when_its_jar_has_changed(tmp_path: Path, thing: 
     assert facts(java, tmp_path / "facts").version(thing) == "7.2"
 
 
-def test_facts_in_the_layer_of_an_image_are_read_there_by_any_user(tmp_path: Path, thing: JavaClass) -> None:
+def test_class_facts_in_an_image_layer_are_read_by_any_user(tmp_path: Path, thing: JavaClass) -> None:
     """Layers have times in whole seconds, and another user made them."""
     jar = tmp_path / "thing.jar"
     os.utime(jar, ns=(0, 1_700_000_000_900_000_000))
@@ -66,7 +66,7 @@ def test_facts_in_the_layer_of_an_image_are_read_there_by_any_user(tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", json.dumps({"stamp": [], "classes": 3})])
-def test_a_damaged_file_is_as_none(tmp_path: Path, thing: JavaClass, text: str) -> None:
+def test_damaged_facts_file_is_ignored(tmp_path: Path, thing: JavaClass, text: str) -> None:
     java = ScriptedJava()
     facts(java, tmp_path / "facts").version(thing)
     (file,) = (tmp_path / "facts").iterdir()
@@ -74,13 +74,13 @@ def test_a_damaged_file_is_as_none(tmp_path: Path, thing: JavaClass, text: str) 
     assert facts(java, tmp_path / "facts").known_version(thing) is None
 
 
-def test_a_directory_that_cannot_be_written_costs_only_the_memory(tmp_path: Path, thing: JavaClass) -> None:
+def test_class_facts_stay_in_memory_when_their_directory_is_not_writable(tmp_path: Path, thing: JavaClass) -> None:
     (tmp_path / "file").touch()
     known = facts(ScriptedJava(), tmp_path / "file" / "below")
     assert (known.version(thing), known.known_version(thing)) == ("7.1", "7.1")
 
 
-def test_a_class_that_hung_is_refused_at_once_for_a_time(
+def test_class_that_hangs_twice_is_refused_at_once_for_a_time(
     tmp_path: Path, thing: JavaClass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java = ScriptedJava()
@@ -104,7 +104,7 @@ def test_a_class_that_hung_is_refused_at_once_for_a_time(
     assert known.version(thing) == "7.1"
 
 
-def test_a_class_that_crashes_its_host_is_refused_at_once_for_a_time(
+def test_class_that_crashes_its_host_twice_is_refused_at_once_for_a_time(
     tmp_path: Path, thing: JavaClass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page that asks every few seconds would otherwise crash a host each time."""
@@ -126,9 +126,7 @@ def test_a_class_that_crashes_its_host_is_refused_at_once_for_a_time(
     assert known.version(thing) == "7.1"
 
 
-def test_a_class_whose_host_somebody_else_kills_is_asked_again_at_once_and_refused_after_the_second_time(
-    tmp_path: Path, thing: JavaClass
-) -> None:
+def test_class_is_refused_after_the_system_killed_its_host_twice(tmp_path: Path, thing: JavaClass) -> None:
     """Where memory is short, the system kills a host, whatever it was asked."""
     java, kills = ScriptedJava(), [True, False, True, True]
 
@@ -177,19 +175,19 @@ def ensure_said_while_another_hangs(
         assert other.result(60) == "8"
 
 
-def test_what_is_known_is_said_while_another_class_hangs(tmp_path: Path, thing: JavaClass) -> None:
+def test_known_facts_of_a_class_are_returned_while_another_class_hangs(tmp_path: Path, thing: JavaClass) -> None:
     java = ScriptedJava()
     known = facts(java, tmp_path / "facts")
     assert known.version(thing) == "7.1"
     ensure_said_while_another_hangs(known, java, thing, {})
 
 
-def test_a_class_is_asked_while_another_one_hangs(tmp_path: Path, thing: JavaClass) -> None:
+def test_host_is_asked_about_a_class_while_another_class_hangs(tmp_path: Path, thing: JavaClass) -> None:
     java = ScriptedJava()
     ensure_said_while_another_hangs(facts(java, tmp_path / "facts"), java, thing, {thing: "7.1"})
 
 
-def test_an_error_is_not_kept(tmp_path: Path, thing: JavaClass) -> None:
+def test_error_about_a_class_is_not_cached(tmp_path: Path, thing: JavaClass) -> None:
     java, texts = ScriptedJava(), ["broken"]
 
     def version(java_class: JavaClass) -> str:
@@ -204,7 +202,7 @@ def test_an_error_is_not_kept(tmp_path: Path, thing: JavaClass) -> None:
     assert known.version(thing) == "7.1"
 
 
-def test_a_version_that_was_learned_is_not_asked_for(tmp_path: Path, thing: JavaClass) -> None:
+def test_learned_version_of_a_class_is_not_asked_for(tmp_path: Path, thing: JavaClass) -> None:
     java = ScriptedJava()
     known = facts(java, tmp_path / "facts")
     known.learn_version(thing, "8.0")

@@ -13,7 +13,7 @@ def test_the_parents_of_a_class_are_its_superclass_and_its_interfaces() -> None:
     assert head.parents == ("org.example.Base", "org.example.One", "org.example.Two")
 
 
-def test_a_damaged_class_is_a_value_error_wherever_it_ends() -> None:
+def test_truncated_class_file_is_a_value_error() -> None:
     data = class_bytes("org.example.Thing", "org.example.Base", ["org.example.One"])
     whole = class_head(data)
     for end in range(len(data) - 6):
@@ -22,6 +22,6 @@ def test_a_damaged_class_is_a_value_error_wherever_it_ends() -> None:
     assert class_head(data[:-6]) == whole  # fields and methods are not read
 
 
-def test_other_bytes_are_no_class() -> None:
+def test_bytes_of_another_format_are_refused_as_a_class_file() -> None:
     with pytest.raises(ValueError, match="not a class file"):
         class_head(b"PK\x03\x04" + bytes(100))

@@ -63,13 +63,13 @@ def test_the_same_classes_make_the_same_jar(tmp_path: Path, compiler: Compiler) 
     assert host_jar.ensure_jar(_JAVA).read_bytes() == first
 
 
-def test_a_jar_without_sources_is_taken_as_it_is(tmp_path: Path, compiler: Compiler) -> None:
+def test_jar_without_sources_is_used_unchanged(tmp_path: Path, compiler: Compiler) -> None:
     host_jar.JAR.write_bytes(b"from the wheel")
     assert host_jar.ensure_jar(_JAVA) == host_jar.JAR
     assert compiler.runs == 0
 
 
-def test_neither_a_jar_nor_sources_is_an_error(compiler: Compiler) -> None:
+def test_missing_jar_and_sources_are_an_error(compiler: Compiler) -> None:
     with pytest.raises(JavaUnavailableError, match="install Fencepost again"):
         host_jar.ensure_jar(_JAVA)
 
@@ -87,7 +87,7 @@ def test_setup_goes_on_without_a_compiler(
     assert "Java plug-ins cannot be used: " in capsys.readouterr().err
 
 
-def test_wheels_and_source_distributions_have_the_jar_though_git_has_not() -> None:
+def test_wheel_and_source_distribution_contain_the_jar_that_git_ignores() -> None:
     root = Path(__file__).parents[3]
     build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     assert host_jar.JAR.relative_to(root).as_posix() in build["artifacts"]

@@ -12,7 +12,7 @@ from fencepost.java.jvm_options import jvm_options
     ("version", "trims"),
     [("17.0.11", False), ("17.0.12", True), ("18.0.9", False), ("21", False), ("21.0.4", True), ("23", True)],
 )
-def test_a_host_gives_memory_back_with_a_java_that_can(version: str, trims: bool) -> None:
+def test_host_trims_its_native_heap_when_java_supports_it(version: str, trims: bool) -> None:
     """An older one refuses to start."""
     assert any("TrimNativeHeap" in each for each in jvm_options(Java(Path("java"), version))) == trims
 
@@ -57,7 +57,7 @@ OURS = ["-Xms16m", LEAST, MOST, "-XX:+UseSerialGC"]
         ("-XX:MinHeapFreeRatio=x", [LEAST], []),  # Java says what is wrong with it
     ],
 )
-def test_options_with_which_java_refuses_those_of_the_user_give_way(
+def test_own_jvm_options_that_conflict_with_the_users_are_left_out(
     chosen: str, given_way: list[str], instead: list[str]
 ) -> None:
     found = options(chosen)

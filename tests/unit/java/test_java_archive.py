@@ -66,7 +66,7 @@ def archives(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "cache" / "fencepost").glob("*.jsa"))
 
 
-def test_the_first_host_makes_it_and_all_use_it(hosts: Hosts, tmp_path: Path) -> None:
+def test_class_archive_is_created_by_the_first_host_and_used_by_all(hosts: Hosts, tmp_path: Path) -> None:
     first, second = hosts.options(), hosts.options()
     (path,) = archives(tmp_path)
     assert first == second
@@ -75,7 +75,7 @@ def test_the_first_host_makes_it_and_all_use_it(hosts: Hosts, tmp_path: Path) ->
     assert hosts.starts == 1
 
 
-def test_a_jar_that_was_replaced_makes_another_one_in_its_place(hosts: Hosts, tmp_path: Path) -> None:
+def test_class_archive_is_created_again_when_a_jar_was_replaced(hosts: Hosts, tmp_path: Path) -> None:
     """Java would take the old one for none, and nobody would make a new one."""
     hosts.options()
     (old,) = archives(tmp_path)
@@ -86,9 +86,7 @@ def test_a_jar_that_was_replaced_makes_another_one_in_its_place(hosts: Hosts, tm
     assert hosts.starts == 2
 
 
-def test_an_archive_in_a_layer_of_an_image_is_used(
-    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_class_archive_in_an_image_layer_is_used(hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its jars have whole seconds there, and the user who runs a worker may not change the archive."""
     os.utime(hosts.jars[0], ns=(0, 1_700_000_000_900_000_000))
     options = hosts.options()
@@ -102,7 +100,7 @@ def test_an_archive_in_a_layer_of_an_image_is_used(
     assert hosts.starts == 1
 
 
-def test_another_installation_keeps_its_own_for_a_month(hosts: Hosts, tmp_path: Path) -> None:
+def test_unused_class_archive_of_another_installation_is_kept_for_a_month(hosts: Hosts, tmp_path: Path) -> None:
     hosts.options()
     first = hosts.jars[:1]
     hosts.jars = first
@@ -117,13 +115,15 @@ def test_another_installation_keeps_its_own_for_a_month(hosts: Hosts, tmp_path: 
 
 
 @pytest.mark.parametrize("error", [JavaUnavailableError("no such option"), RuntimeError("can't start new thread")])
-def test_one_that_cannot_be_made_is_no_error_and_not_tried_by_each_host(hosts: Hosts, error: Exception) -> None:
+def test_class_archive_that_cannot_be_created_is_tried_once_without_an_error(hosts: Hosts, error: Exception) -> None:
     hosts.error = error
     assert [hosts.options(), hosts.options()] == [[], []]
     assert hosts.starts == 1
 
 
-def test_a_jvm_that_hangs_while_it_makes_one_is_killed(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jvm_that_hangs_while_creating_the_class_archive_is_killed(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def hangs(host: Host) -> None:
         assert host.is_killed.wait(60)
         raise HostEndedError("it was killed")
@@ -134,12 +134,14 @@ def test_a_jvm_that_hangs_while_it_makes_one_is_killed(hosts: Hosts, monkeypatch
     assert hosts.starts == 1
 
 
-def test_a_fault_of_what_looks_for_one_stops_no_host(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_error_in_the_archive_code_stops_no_host(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "_make", lambda *_: {}["missing"])
     assert hosts.options() == []
 
 
-def test_a_host_does_not_wait_for_another_one_that_makes_it(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_does_not_wait_while_another_creates_the_class_archive(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """That may be in a slot which was stopped."""
     meanwhile: list[list[str]] = []
 
@@ -154,12 +156,12 @@ def test_a_host_does_not_wait_for_another_one_that_makes_it(hosts: Hosts, monkey
 
 
 @pytest.mark.parametrize("own", ["-Xshare:off", "-XX:SharedArchiveFile=/own.jsa", "-XX:ArchiveClassesAtExit=/own.jsa"])
-def test_a_users_own_choice_has_precedence(hosts: Hosts, own: str) -> None:
+def test_class_archive_is_not_used_when_the_user_sets_its_options(hosts: Hosts, own: str) -> None:
     assert hosts.options("-Xmx1g", own) == []
     assert hosts.starts == 0
 
 
-def test_a_java_that_is_started_by_some_program_has_none(hosts: Hosts, tmp_path: Path) -> None:
+def test_java_without_a_modules_file_uses_no_class_archive(hosts: Hosts, tmp_path: Path) -> None:
     (tmp_path / "java" / "lib" / "modules").unlink()
     assert hosts.options() == []
     assert hosts.starts == 0

@@ -79,7 +79,7 @@ def test_a_chain_is_opened_with_its_steps(chain: Any) -> None:
 
 
 @pytest.mark.parametrize(("kind", "is_retriable"), [(JavaError, False), (JavaRetriableError, True)])
-def test_what_java_throws_for_a_record_is_an_error_of_the_record(chain: Any, kind: Any, is_retriable: bool) -> None:
+def test_java_exception_for_a_record_becomes_a_record_error(chain: Any, kind: Any, is_retriable: bool) -> None:
     made, _ = chain(Refused(0, 0, kind("it is bad\n\tat a.b.C", THROWN)))
     found = made.again()
     error = found.error
@@ -90,14 +90,14 @@ def test_what_java_throws_for_a_record_is_an_error_of_the_record(chain: Any, kin
     assert f"{type(error).__module__}.{type(error).__qualname__}" == THROWN.class_name
 
 
-def test_the_end_of_the_host_is_the_loss_of_the_task(chain: Any) -> None:
+def test_task_is_lost_when_the_host_of_its_chain_ends(chain: Any) -> None:
     made, _ = chain(HostEndedError("exit code 3"))
     with pytest.raises(HostLostError, match="exit code 3") as lost:
         made.skip()
     assert lost.value.companions == {"i1"}
 
 
-def test_the_host_is_ended_only_for_a_call_that_does_not_return(chain: Any) -> None:
+def test_abandoned_chain_kills_its_host_only_during_a_call(chain: Any) -> None:
     made, host = chain(lambda: made.abandon(), None)
     made.abandon()
     assert host.killed == []

@@ -65,7 +65,7 @@ def test_a_started_connector_plans_in_a_host_until_it_is_stopped(tmp_path: Path)
     assert machine.asked == []
 
 
-def test_a_connector_that_does_not_run_is_asked_in_the_host_for_validation(tmp_path: Path) -> None:
+def test_stopped_connector_is_asked_in_the_host_for_validation(tmp_path: Path) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     assert made.exactly_once_support() is ExactlyOnceSupport.SUPPORTED
@@ -77,7 +77,7 @@ def test_a_connector_that_does_not_run_is_asked_in_the_host_for_validation(tmp_p
     ] * 2  # a change of offsets has its own
 
 
-def test_a_connector_starts_again_and_is_asked_again_when_its_host_has_ended(tmp_path: Path) -> None:
+def test_connector_starts_and_plans_again_when_its_host_has_ended(tmp_path: Path) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     made.start()
@@ -106,7 +106,7 @@ def test_a_connector_fails_when_its_hosts_end_again_and_again(tmp_path: Path, mo
     made.stop()
 
 
-def test_a_connector_that_cannot_start_leaves_no_user_of_the_host(tmp_path: Path) -> None:
+def test_connector_that_cannot_start_releases_the_shared_host(tmp_path: Path) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     made.plugins.hosts.connectors.take("another")
@@ -139,7 +139,7 @@ def test_a_connector_that_fails_is_closed_in_its_host(
     assert machine.connectors[0].log[-1] == "close"
 
 
-def test_levels_of_loggers_reach_running_hosts_and_those_that_come(tmp_path: Path) -> None:
+def test_logger_levels_reach_running_and_later_hosts(tmp_path: Path) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     made.start()
@@ -155,9 +155,7 @@ def test_levels_of_loggers_reach_running_hosts_and_those_that_come(tmp_path: Pat
         made.stop()
 
 
-def test_a_level_that_reaches_a_host_late_does_not_replace_a_newer_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_logger_level_does_not_replace_a_newer_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     made.start()
@@ -204,7 +202,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("heeds_interrupts", [True, False])
-def test_a_start_that_does_not_return_ends_when_the_connector_is_to_stop(
+def test_hanging_start_ends_when_the_connector_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heeds_interrupts: bool
 ) -> None:
     monkeypatch.setattr(module, "_POLITE_S", 0.01)
@@ -237,7 +235,7 @@ def test_a_start_that_does_not_return_ends_when_the_connector_is_to_stop(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_connector_that_java_does_not_create_ends_with_its_host_when_it_is_to_stop(tmp_path: Path) -> None:
+def test_connector_that_hangs_in_its_constructor_is_killed_when_stopped(tmp_path: Path) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     made.plugins.hosts.connectors.take("another")
@@ -258,7 +256,7 @@ def test_a_connector_that_java_does_not_create_ends_with_its_host_when_it_is_to_
     made.stop()
 
 
-def test_a_connector_that_is_created_for_long_is_interrupted_in_its_start(
+def test_stopped_connector_is_interrupted_in_start_after_a_slow_creation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_POLITE_S", 0.01)
@@ -295,7 +293,7 @@ def test_a_connector_that_is_created_for_long_is_interrupted_in_its_start(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_stop_that_comes_while_the_host_starts_ends_the_start_too(
+def test_stop_during_the_start_of_the_host_ends_the_connectors_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = ScriptedJava()
@@ -321,7 +319,7 @@ def test_a_stop_that_comes_while_the_host_starts_ends_the_start_too(
     made.stop()
 
 
-def test_a_stop_that_was_announced_may_take_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_announced_stop_gets_the_whole_stop_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     made.start()
@@ -334,7 +332,7 @@ def test_a_stop_that_was_announced_may_take_its_time(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_connector_that_starts_outlives_the_host_that_is_killed_for_another(tmp_path: Path) -> None:
+def test_starting_connector_survives_a_host_killed_for_another_connector(tmp_path: Path) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
     other = type(made)({**CONFIG, "name": "orders"})
@@ -361,7 +359,7 @@ def test_a_connector_that_starts_outlives_the_host_that_is_killed_for_another(tm
     other.stop()
 
 
-def test_a_connector_does_not_start_in_one_host_after_another_for_ever(tmp_path: Path) -> None:
+def test_connector_start_gives_up_after_three_hosts(tmp_path: Path) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
 
@@ -376,7 +374,7 @@ def test_a_connector_does_not_start_in_one_host_after_another_for_ever(tmp_path:
     assert len(machine.hosts) == 3
 
 
-def test_a_connector_that_ends_its_host_in_its_start_is_not_started_in_another(tmp_path: Path) -> None:
+def test_connector_that_crashes_its_host_in_start_is_not_started_in_another(tmp_path: Path) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
 
@@ -390,7 +388,7 @@ def test_a_connector_that_ends_its_host_in_its_start_is_not_started_in_another(t
     assert len(machine.hosts) == 1
 
 
-def test_a_connector_that_starts_outlives_the_crash_of_another(tmp_path: Path) -> None:
+def test_starting_connector_survives_the_crash_of_another_connector(tmp_path: Path) -> None:
     """Either may have ended the host, so both are started once more, each alone."""
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
@@ -445,7 +443,7 @@ def test_a_connector_that_crashes_again_and_again_fails_alone(tmp_path: Path, mo
     made.stop()
 
 
-def test_connectors_share_a_host_again_after_somebody_else_has_killed_it(tmp_path: Path) -> None:
+def test_connectors_share_a_host_again_after_the_system_killed_it(tmp_path: Path) -> None:
     """Where memory is short, the system kills a host; a host for each connector would need more of it."""
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
@@ -481,7 +479,7 @@ def test_connector_alone_in_hosts_that_the_system_kills_fails(tmp_path: Path, mo
     made.stop()
 
 
-def test_connector_whose_host_is_killed_in_its_start_is_not_suspected(tmp_path: Path) -> None:
+def test_connector_is_not_suspected_when_its_host_is_killed_during_start(tmp_path: Path) -> None:
     machine = ScriptedJava()
     made = connector(tmp_path, machine)
 
@@ -503,7 +501,7 @@ def host_of(made: Any) -> ScriptedHost | None:
     return running[0] if running else None
 
 
-def test_offsets_are_changed_where_no_other_question_ends_the_host(
+def test_offset_change_runs_in_a_host_that_no_other_question_can_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = ScriptedJava()
@@ -540,7 +538,7 @@ def test_offsets_are_not_changed_twice_when_the_host_ends(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("error", [HostEndedError("exit code 1"), JavaUnavailableError("no Java"), OSError("full")])
-def test_settings_that_could_not_be_asked_for_are_asked_for_again_later(
+def test_settings_of_a_java_class_are_asked_for_again_after_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     machine = ScriptedJava()
@@ -565,7 +563,7 @@ def test_settings_that_could_not_be_asked_for_are_asked_for_again_later(
     eventually(lambda: cls.known_settings() is not None, within_s=60)
 
 
-def test_validation_is_javas(tmp_path: Path) -> None:
+def test_config_is_validated_by_the_java_connector(tmp_path: Path) -> None:
     machine = ScriptedJava()
     machine.definitions[PRICES] = [definition("url"), definition("password", "PASSWORD", "")]
     machine.faults = lambda name, value: ["the url is nobody's"] if value == "u" else []
@@ -575,7 +573,7 @@ def test_validation_is_javas(tmp_path: Path) -> None:
     assert password.errors == ()
 
 
-def test_what_no_host_can_say_is_an_error_of_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_validation_host_is_a_config_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = ScriptedJava()
     cls = plugins_with(tmp_path, machine=machine).find(PluginKind.CONNECTOR, PRICES)
 
@@ -589,7 +587,7 @@ def test_what_no_host_can_say_is_an_error_of_the_config(tmp_path: Path, monkeypa
             ask()
 
 
-def test_settings_that_are_not_known_are_learned_in_the_background(tmp_path: Path) -> None:
+def test_unknown_settings_are_loaded_in_the_background(tmp_path: Path) -> None:
     machine = ScriptedJava()
     machine.definitions[PRICES] = [definition("url")]
     cls = plugins_with(tmp_path, machine=machine).find(PluginKind.CONNECTOR, PRICES)
@@ -605,7 +603,7 @@ def sink(directory: Path, machine: ScriptedJava) -> Any:
     return made({"name": "table", "connector.class": table, "topics": "a,b"})
 
 
-def test_tasks_of_a_sink_are_told_its_topics(tmp_path: Path) -> None:
+def test_task_configs_of_a_sink_contain_its_topics(tmp_path: Path) -> None:
     made = sink(tmp_path, ScriptedJava())
     made.context = Context()
     made.start()

@@ -5,7 +5,7 @@ from fencepost.java.definition import setting_of, settings_of, values_of
 from support.java_host import definition
 
 
-def test_a_setting_has_what_its_definition_says() -> None:
+def test_setting_has_the_attributes_of_its_java_definition() -> None:
     made = setting_of(definition("size", "INT", "3", documentation="How many.", group="Basics", dependents=["unit"]))
     assert (made.key, made.kind, made.default_value, made.is_required) == ("size", Type.INT, 3, False)
     assert (made.doc, made.group, made.dependents, made.importance) == (
@@ -17,13 +17,13 @@ def test_a_setting_has_what_its_definition_says() -> None:
     assert settings_of([definition("url")])["url"].is_required
 
 
-def test_a_report_may_leave_out_the_value_of_a_declared_key() -> None:
+def test_validation_result_may_omit_the_value_of_a_declared_key() -> None:
     """Debezium's validation returns values of the keys that it checks, and of no others."""
     (found,) = values_of({"configs": [{"definition": definition("url"), "value": None}]})
     assert (found.setting.key, found.value, found.errors, found.is_visible) == ("url", None, (), True)
 
 
-def test_an_undeclared_key_is_shown_if_it_is_wrong() -> None:
+def test_undeclared_key_with_an_error_is_shown() -> None:
     wrong = {"name": "old", "value": "1", "recommended_values": [], "errors": ["it is gone"], "visible": True}
     right = {**wrong, "name": "note", "errors": []}
     (found,) = values_of({"configs": [{"definition": None, "value": wrong}, {"definition": None, "value": right}]})

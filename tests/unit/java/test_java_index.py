@@ -30,7 +30,7 @@ def test_a_directory_of_jars_is_one_location(tmp_path: Path) -> None:
     assert index.failures == []
 
 
-def test_an_archive_is_a_location_of_its_own_in_a_directory_and_as_an_entry(tmp_path: Path) -> None:
+def test_archive_is_a_location_in_a_directory_and_as_a_plugin_path_entry(tmp_path: Path) -> None:
     inside = write_jar(tmp_path / "path" / "one.jar", {SOURCE: ["org.example.One"]})
     alone = write_jar(tmp_path / "two.ZIP", {SINK: ["org.example.Two"]})
     index = JavaIndex([str(tmp_path / "path"), str(alone)])
@@ -50,7 +50,7 @@ def test_a_directory_of_classes_is_a_location_unless_it_has_jars(tmp_path: Path)
     assert names(JavaIndex([str(tmp_path)])) == ["org.example.Other"]
 
 
-def test_comments_blank_lines_and_what_is_no_name_are_left_out(tmp_path: Path) -> None:
+def test_services_file_lines_without_a_class_name_are_skipped(tmp_path: Path) -> None:
     lines = ["# Licensed", "", f"  {PRICES}  # ours", "not a name", "org.example.A", "org..B"]
     write_jar(tmp_path / "one.jar", {SOURCE: lines})
     assert names(JavaIndex([str(tmp_path)])) == ["org.example.A", PRICES]
@@ -79,7 +79,7 @@ def test_an_archive_that_is_not_there_is_reported(tmp_path: Path) -> None:
     assert JavaIndex([str(tmp_path / "gone.jar")]).failures == [f"plugin.path: {tmp_path / 'gone.jar'} is not a file"]
 
 
-def test_python_plug_ins_and_other_directories_are_nothing_of_javas(tmp_path: Path) -> None:
+def test_python_plugins_and_other_directories_are_no_java_locations(tmp_path: Path) -> None:
     package = tmp_path / "prices"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -97,7 +97,7 @@ def test_a_link_to_a_directory_above_is_followed_once(tmp_path: Path) -> None:
     assert names(JavaIndex([str(tmp_path)])) == [PRICES]
 
 
-def test_a_class_that_no_services_file_names_is_found_by_what_it_extends(tmp_path: Path) -> None:
+def test_class_missing_from_services_files_is_found_by_its_parents(tmp_path: Path) -> None:
     classes = {
         "org.example.Plain": class_bytes("org.example.Plain", "org.example.Base"),
         "org.example.Base": class_bytes("org.example.Base", SINK),
@@ -116,12 +116,12 @@ def test_a_class_that_no_services_file_names_is_found_by_what_it_extends(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["../secret", "Base", "org.example.", "", "a b"])
-def test_nothing_else_is_looked_for(tmp_path: Path, name: str) -> None:
+def test_name_that_is_no_full_class_name_is_not_searched_for(tmp_path: Path, name: str) -> None:
     write_jar(tmp_path / "one" / "one.jar", classes={"Base2": class_bytes("Base2", SINK)})
     assert JavaIndex([str(tmp_path)]).outside(name) == []
 
 
-def test_a_cycle_of_parents_ends(tmp_path: Path) -> None:
+def test_class_search_ends_at_a_cycle_of_parents(tmp_path: Path) -> None:
     classes = {"a.A": class_bytes("a.A", "a.B"), "a.B": class_bytes("a.B", "a.A")}
     write_jar(tmp_path / "one" / "one.jar", classes=classes)
     assert JavaIndex([str(tmp_path)]).outside("a.A") == []

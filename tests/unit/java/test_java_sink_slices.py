@@ -32,7 +32,7 @@ def puts_of(*rows: int, removed: int = 0, **effects: Any) -> PutEffects:
     return PutEffects(puts=tuple(Put(each, removed) for each in rows), **effects)
 
 
-def test_more_batches_cross_at_once_as_long_as_puts_are_quick_and_uneventful(tmp_path: Path) -> None:
+def test_batches_per_call_grow_while_puts_are_quick_and_request_no_commit(tmp_path: Path) -> None:
     stage = Stage(tmp_path, most_records=2)
     asked: list[int] = []
     stage.group.poll = polls(stage, asked)  # type: ignore[method-assign]
@@ -45,7 +45,7 @@ def test_more_batches_cross_at_once_as_long_as_puts_are_quick_and_uneventful(tmp
     assert stage.counters.batch_size_max == 2
 
 
-def test_what_java_has_left_is_read_again_after_what_it_has_asked_for(tmp_path: Path) -> None:
+def test_records_left_by_java_are_read_again_before_its_requested_commit(tmp_path: Path) -> None:
     stage = Stage(tmp_path, puts_of(2, 1, requests_commit=True), most_records=2)
     five = records((A, 0), (B, 7), (A, 1), (A, 2), (B, 9))
     stage.run(stage.assigned(a=0, b=7), five, Fetched)
@@ -70,14 +70,14 @@ def test_only_the_rows_that_java_has_refused_are_put_again(tmp_path: Path) -> No
     assert (stage.counters.records_polled, stage.counters.records_written) == (4, 4)
 
 
-def test_what_was_put_before_a_call_that_failed_is_committed(tmp_path: Path) -> None:
+def test_batches_put_before_a_failed_put_are_committed(tmp_path: Path) -> None:
     stage = Stage(tmp_path, puts_of(2, 2, thrown=JavaError("no table", THROWN)), most_records=2)
     with pytest.raises(FatalError, match="no table"):
         stage.run(stage.assigned(a=0), quick(*range(6)))
     assert stage.committed() == [{A: 2}]
 
 
-def test_what_was_put_before_a_call_with_a_dead_letter_that_is_refused_is_committed(tmp_path: Path) -> None:
+def test_batches_put_before_a_refused_dead_letter_are_committed(tmp_path: Path) -> None:
     failure = Failure(3, "VALUE_CONVERTER", "org.example.Bad", None, "org.example.Json")
     effects = puts_of(2, 2, removed=1, processing=Processing(failures=(failure,)))
     stage = Stage(tmp_path, effects, most_records=2)
@@ -93,14 +93,14 @@ def test_what_was_put_before_a_call_with_a_dead_letter_that_is_refused_is_commit
     assert stage.counters.records_written == 2
 
 
-def test_a_rewind_wins_over_what_was_left(tmp_path: Path) -> None:
+def test_rewind_of_the_task_overrides_the_seek_to_remaining_records(tmp_path: Path) -> None:
     stage = Stage(tmp_path, puts_of(1, rewinds={A: 0}), most_records=1)
     stage.run(stage.assigned(a=5), quick(5, 6, 7))
     assert [what for what in stage.log if what[0] == "seek"] == [("seek", {A: 6}), ("seek", {A: 0})]
     assert stage.committed() == [{A: 0}]
 
 
-def test_large_records_cross_a_batch_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_records_cross_one_batch_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "_MOST_BYTES", 10)
     stage = Stage(tmp_path, most_records=2)
     large = replace(fetched(*[(A, n) for n in range(6)]), values=[b"1234567"] * 6)

@@ -55,7 +55,7 @@ def test_a_task_without_log_and_dead_letters_has_no_reporter(tmp_path: Path) -> 
     assert not stage.java.sink_starts[0].has_reporter
 
 
-def test_nothing_is_converted_in_python(tmp_path: Path) -> None:
+def test_records_of_a_java_sink_are_not_converted_in_python(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     transforms = {"transforms": "hoist", "transforms.hoist.type": "HoistField$Value", "transforms.hoist.field": "n"}
     spec = replace(stage.spec, connector_config={**stage.spec.connector_config, **transforms})
@@ -85,13 +85,13 @@ def test_bytes_are_put_and_committed_as_far_as_java_allows(tmp_path: Path) -> No
     assert list(stage.sink.batches[0].values) == [b"v", b"v"]
 
 
-def test_records_for_the_next_put_are_read_ahead_while_java_has_these(tmp_path: Path) -> None:
+def test_records_for_the_next_put_are_read_ahead_during_a_put(tmp_path: Path) -> None:
     stage = Stage(tmp_path, most_records=1)
     stage.run(stage.assigned(a=0), records((A, 0)), records((A, 1)), records((A, 2), (A, 3)))
     assert stage.group.ahead == [1, 2, 2]  # as many as the next put may be given
 
 
-def test_java_knows_the_member_and_learns_of_a_new_generation_before_the_next_put(tmp_path: Path) -> None:
+def test_java_gets_a_new_group_generation_before_the_next_put(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
 
     def rejoined() -> Fetched:
@@ -115,13 +115,13 @@ def test_a_batch_that_is_refused_is_put_again_as_the_same_object(tmp_path: Path)
     assert stage.committed() == [{A: 1}]
 
 
-def test_nothing_of_a_batch_that_is_refused_to_the_end_is_committed(tmp_path: Path) -> None:
+def test_batch_that_java_refuses_until_the_end_is_not_committed(tmp_path: Path) -> None:
     stage = Stage(tmp_path, *[PutEffects(thrown=AWAY, timeout_ms=60_000)] * 2)
     stage.run(stage.assigned(a=3), records((A, 3)), stage.commits)
     assert all(A not in each or each[A] == 3 for each in stage.committed())
 
 
-def test_what_java_asks_for_is_done(tmp_path: Path) -> None:
+def test_rewind_pause_resume_and_commit_requests_of_java_are_carried_out(tmp_path: Path) -> None:
     stage = Stage(
         tmp_path,
         PutEffects(rewinds={A: 0}),
@@ -149,7 +149,7 @@ def test_what_java_asks_for_is_done(tmp_path: Path) -> None:
     assert stage.log.index(("commit", {A: 1})) < stage.log.index(("put", 5))
 
 
-def test_a_dropped_record_becomes_a_dead_letter_of_its_bytes_before_its_offset_is_committed(tmp_path: Path) -> None:
+def test_dropped_record_becomes_a_dead_letter_before_its_offset_is_committed(tmp_path: Path) -> None:
     failure = Failure(
         1, "VALUE_CONVERTER", "org.apache.kafka.connect.errors.DataException", "no json", "org.example.Json", "java"
     )
@@ -169,7 +169,7 @@ def test_a_dropped_record_becomes_a_dead_letter_of_its_bytes_before_its_offset_i
     assert (errors.skipped, errors.failures, errors.errors, errors.retries) == (1, 1, 1, 4)
 
 
-def test_no_offset_goes_past_a_dead_letter_that_is_not_safe(tmp_path: Path) -> None:
+def test_no_offset_is_committed_past_an_unacknowledged_dead_letter(tmp_path: Path) -> None:
     failure = Failure(0, "TRANSFORMATION", "org.example.Bad", None, "org.example.Picky")
     stage = Stage(tmp_path, PutEffects(processing=Processing(failures=(failure,))))
     stage.letters.answers = [False] * 10
@@ -178,7 +178,7 @@ def test_no_offset_goes_past_a_dead_letter_that_is_not_safe(tmp_path: Path) -> N
     assert stage.letters.taken[0][2] == "org.example.Picky"
 
 
-def test_a_reported_record_of_an_earlier_batch_becomes_a_dead_letter_of_its_bytes(tmp_path: Path) -> None:
+def test_reported_record_of_an_earlier_batch_becomes_a_dead_letter(tmp_path: Path) -> None:
     reported = PutEffects(errant=(errant(A, 0, "org.example.Unwanted", "too long", key=b"k", value=b"long"),))
     stage = Stage(tmp_path, PutEffects(), reported)
     first = replace(fetched((A, 0)), values=[b"long"], keys=[b"k"])
@@ -189,7 +189,7 @@ def test_a_reported_record_of_an_earlier_batch_becomes_a_dead_letter_of_its_byte
     assert stage.log.index(("letter", 0)) < stage.log.index(("commit", {A: 2}))
 
 
-def test_a_record_that_is_reported_while_java_flushes_is_safe_before_it_is_committed(tmp_path: Path) -> None:
+def test_record_reported_in_a_flush_is_not_committed_before_its_dead_letter(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
 
     def reports_later() -> PutEffects:
@@ -219,7 +219,7 @@ def flushes_with(stage: Stage, *reported: Errant) -> Moment:
     return moment
 
 
-def test_a_record_that_is_reported_in_a_flush_and_refused_for_now_is_reported_again_and_not_put_again(
+def test_refused_report_from_a_flush_is_retried_without_another_put(
     tmp_path: Path,
 ) -> None:
     stage = Stage(tmp_path)
@@ -233,7 +233,7 @@ def test_a_record_that_is_reported_in_a_flush_and_refused_for_now_is_reported_ag
     ]
 
 
-def test_a_record_that_is_reported_in_a_flush_and_refused_for_now_outlives_the_release_of_its_partition(
+def test_refused_report_from_a_flush_is_retried_after_a_partition_release(
     tmp_path: Path,
 ) -> None:
     stage = Stage(tmp_path)
@@ -251,7 +251,7 @@ def test_a_record_that_is_reported_in_a_flush_and_refused_for_now_outlives_the_r
     assert stage.committed()[-1] == {B: 1}
 
 
-def test_a_record_whose_report_is_refused_for_good_in_the_flush_of_a_revocation_fails_the_task(tmp_path: Path) -> None:
+def test_task_fails_when_a_report_in_a_revocation_flush_is_refused_for_good(tmp_path: Path) -> None:
     """A task that keeps its own offsets may have passed the record: no other member would get it."""
     stage = Stage(tmp_path)
     stage.letters.refusals = [FatalError("too large")]
@@ -273,7 +273,7 @@ def test_a_record_whose_report_is_refused_for_good_in_the_flush_of_a_revocation_
     assert stage.committed() == []
 
 
-def test_a_record_that_is_reported_after_its_offset_was_committed_becomes_a_dead_letter(tmp_path: Path) -> None:
+def test_record_reported_after_its_offset_commit_becomes_a_dead_letter(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.run(
         stage.assigned(a=0),
@@ -308,7 +308,7 @@ def done() -> "Future[None]":
     return written
 
 
-def test_a_task_that_waits_for_a_report_goes_on_after_it_is_written(tmp_path: Path) -> None:
+def test_task_waiting_for_a_report_continues_once_the_dead_letter_is_written(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.java.script = [waits_for(stage, errant(A, 0, "org.example.Unwanted", None))]
     written: Future[None] = Future()
@@ -328,7 +328,7 @@ def test_a_task_that_waits_for_a_report_goes_on_after_it_is_written(tmp_path: Pa
     ]  # fmt: skip
 
 
-def test_a_task_that_waits_for_a_report_is_told_when_it_is_to_stop_first(
+def test_wait_for_a_report_fails_when_the_task_has_to_stop_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sink_task, "_LOOK_S", 0.01)
@@ -339,7 +339,7 @@ def test_a_task_that_waits_for_a_report_is_told_when_it_is_to_stop_first(
     assert ("refused", "task table-0 is to stop before its dead letters are written") in stage.log
 
 
-def test_a_task_that_is_to_stop_waits_for_a_report_as_long_as_for_its_last_commit(
+def test_stopping_task_waits_for_a_report_as_long_as_for_its_last_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sink_task, "_LOOK_S", 0.001)
@@ -363,7 +363,7 @@ def test_a_task_that_is_to_stop_waits_for_a_report_as_long_as_for_its_last_commi
     ]  # fmt: skip
 
 
-def test_a_task_that_is_abandoned_waits_for_no_report_and_its_host_goes_on(
+def test_abandoned_task_waits_for_no_report_and_its_host_stays_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sink_task, "_LOOK_S", 0.001)
@@ -382,7 +382,7 @@ def test_a_task_that_is_abandoned_waits_for_no_report_and_its_host_goes_on(
     assert stage.host.end is None
 
 
-def test_a_task_that_waits_for_a_report_waits_while_it_is_refused_for_now(
+def test_task_waits_for_a_report_while_its_dead_letter_is_refused_for_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sink_task, "_LOOK_S", 0.001)
@@ -396,7 +396,7 @@ def test_a_task_that_waits_for_a_report_waits_while_it_is_refused_for_now(
     ]  # fmt: skip
 
 
-def test_a_report_that_is_refused_until_the_task_is_to_stop_is_made_before_its_last_commit(tmp_path: Path) -> None:
+def test_report_refused_until_the_stop_is_written_before_the_last_commit(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.context.last_letters_s = 0
     stage.letters.refusals = [RetriableError("no leader")]
@@ -407,7 +407,7 @@ def test_a_report_that_is_refused_until_the_task_is_to_stop_is_made_before_its_l
     ]  # fmt: skip
 
 
-def test_a_task_fails_for_a_report_that_is_not_tolerated_though_it_goes_on_itself(tmp_path: Path) -> None:
+def test_untolerated_report_fails_the_task_although_put_returns(tmp_path: Path) -> None:
     stage = Stage(tmp_path, tolerates=False)
     stage.java.script = [waits_for(stage, errant(A, 0, "org.example.Unwanted", "too long"))]
     with pytest.raises(FatalError, match="too long"):
@@ -425,7 +425,7 @@ def test_a_report_in_stop_is_refused(tmp_path: Path) -> None:
     assert stage.letters.taken == []
 
 
-def test_nothing_that_was_put_is_kept_here(tmp_path: Path) -> None:
+def test_records_that_were_put_are_not_kept_in_python(tmp_path: Path) -> None:
     """However long it is before Java's preCommit covers it: the host has what the task has."""
 
     class Value:
@@ -446,7 +446,7 @@ def test_nothing_that_was_put_is_kept_here(tmp_path: Path) -> None:
     assert [value for value in left if value() is not None] == []
 
 
-def test_a_record_that_is_reported_in_a_flush_and_not_tolerated_becomes_one_dead_letter(tmp_path: Path) -> None:
+def test_untolerated_report_from_a_flush_becomes_one_dead_letter(tmp_path: Path) -> None:
     stage = Stage(tmp_path, tolerates=False)
     with pytest.raises(FatalError, match="too long"):
         stage.run(
@@ -469,7 +469,7 @@ def closes_with(stage: Stage, *reported: Errant) -> Moment:
     return moment
 
 
-def test_a_record_that_is_reported_in_close_is_a_dead_letter_before_its_offset_is_committed(tmp_path: Path) -> None:
+def test_record_reported_in_close_is_a_dead_letter_before_its_offset_commit(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.run(stage.assigned(a=0), records((A, 0)), closes_with(stage, errant(A, 0, "org.example.Unwanted", None)))
     assert [what for what in stage.log if what[0] in ("pre_commit", "close", "letter", "commit")] == [
@@ -480,7 +480,7 @@ def test_a_record_that_is_reported_in_close_is_a_dead_letter_before_its_offset_i
     ]
 
 
-def test_a_record_that_is_reported_in_close_and_refused_for_now_is_not_committed_and_the_task_goes_on(
+def test_record_is_not_committed_when_its_report_in_close_is_refused_for_now(
     tmp_path: Path,
 ) -> None:
     """The next owner of its partition gets it again."""
@@ -501,7 +501,7 @@ def test_a_record_that_is_reported_in_close_and_refused_for_now_is_not_committed
     ]
 
 
-def test_a_record_that_is_reported_in_close_and_not_tolerated_fails_the_task_and_is_not_committed(
+def test_untolerated_report_in_close_fails_the_task_without_a_commit(
     tmp_path: Path,
 ) -> None:
     stage = Stage(tmp_path, tolerates=False)
@@ -513,7 +513,7 @@ def test_a_record_that_is_reported_in_close_and_not_tolerated_fails_the_task_and
     assert stage.committed() == []
 
 
-def test_a_record_that_is_refused_for_good_in_the_flush_before_a_release_fails_the_task_with_its_next_put(
+def test_untolerated_report_in_a_release_flush_fails_the_task_at_the_next_put(
     tmp_path: Path,
 ) -> None:
     stage = Stage(tmp_path, tolerates=False)
@@ -528,7 +528,7 @@ def test_a_record_that_is_refused_for_good_in_the_flush_before_a_release_fails_t
     assert stage.committed() == []
 
 
-def test_a_report_fails_the_task_if_errors_are_not_tolerated_and_its_batch_is_not_committed(tmp_path: Path) -> None:
+def test_untolerated_report_fails_the_task_and_its_batch_is_not_committed(tmp_path: Path) -> None:
     stage = Stage(tmp_path, PutEffects(errant=(errant(A, 0, "org.example.Unwanted", "too long"),)), tolerates=False)
     with pytest.raises(FatalError, match="too long"):
         stage.run(stage.assigned(a=0), records((A, 0)))
@@ -536,7 +536,7 @@ def test_a_report_fails_the_task_if_errors_are_not_tolerated_and_its_batch_is_no
     assert [record.kafka_offset for record, *_ in stage.letters.taken] == [0]
 
 
-def test_a_batch_is_not_put_again_when_only_its_dead_letters_are_refused_for_now(tmp_path: Path) -> None:
+def test_batch_is_not_put_again_when_only_its_dead_letters_are_refused(tmp_path: Path) -> None:
     bad = [Failure(row, "VALUE_CONVERTER", "org.example.Bad", None, "org.example.Json") for row in (0, 1)]
     reported = (errant(A, 2, "org.example.Unwanted", None),)
     stage = Stage(tmp_path, PutEffects(processing=Processing(failures=tuple(bad)), errant=reported))
@@ -551,7 +551,7 @@ def test_a_batch_is_not_put_again_when_only_its_dead_letters_are_refused_for_now
     assert stage.committed() == [{A: 3}]
 
 
-def test_nothing_is_committed_before_a_record_of_an_earlier_batch_is_reported_that_was_refused_for_now(
+def test_no_offset_is_committed_before_a_refused_report_of_an_earlier_batch(
     tmp_path: Path,
 ) -> None:
     stage = Stage(tmp_path, PutEffects(), PutEffects(errant=(errant(A, 0, "org.example.Unwanted", None),)))
@@ -566,7 +566,7 @@ def test_nothing_is_committed_before_a_record_of_an_earlier_batch_is_reported_th
     ]
 
 
-def test_a_record_of_an_earlier_batch_is_reported_though_the_batch_that_waits_for_it_is_released(
+def test_earlier_record_is_reported_even_if_the_reporting_batch_is_released(
     tmp_path: Path,
 ) -> None:
     stage = Stage(tmp_path, PutEffects(), PutEffects(errant=(errant(A, 0, "org.example.Unwanted", None),)))
@@ -583,9 +583,7 @@ def test_a_record_of_an_earlier_batch_is_reported_though_the_batch_that_waits_fo
 
 
 @pytest.mark.parametrize("tolerates", [True, False])
-def test_what_could_not_be_converted_of_a_batch_that_is_given_up_is_for_the_partitions_next_owner(
-    tmp_path: Path, tolerates: bool
-) -> None:
+def test_unconverted_record_of_a_released_batch_is_left_to_the_next_owner(tmp_path: Path, tolerates: bool) -> None:
     failure = Failure(0, "VALUE_CONVERTER", "org.example.Bad", None, "org.example.Json")
     stage = Stage(tmp_path, PutEffects(processing=Processing(failures=(failure,))), tolerates=tolerates)
     stage.letters.refusals = [RetriableError("no leader")] * 2
@@ -601,7 +599,7 @@ def test_what_could_not_be_converted_of_a_batch_that_is_given_up_is_for_the_part
     ]  # fmt: skip
 
 
-def test_a_record_that_is_not_tolerated_becomes_a_dead_letter_and_fails_the_task_with_javas_stack(
+def test_untolerated_record_is_a_dead_letter_and_fails_the_task(
     tmp_path: Path,
 ) -> None:
     failure = Failure(
@@ -628,7 +626,7 @@ def test_records_that_transforms_remove_do_not_count_as_put(tmp_path: Path) -> N
     assert stage.counters.records_written == 4
 
 
-def test_what_put_throws_fails_the_task(tmp_path: Path) -> None:
+def test_exception_of_put_fails_the_task(tmp_path: Path) -> None:
     stage = Stage(tmp_path, JavaError("no table", THROWN))
     with pytest.raises(FatalError, match="no table"):
         stage.run(stage.assigned(a=2), records((A, 2)))
@@ -636,7 +634,7 @@ def test_what_put_throws_fails_the_task(tmp_path: Path) -> None:
     assert stage.log[-1] == ("stop",)
 
 
-def test_the_end_of_the_host_is_told_with_all_whom_it_took_along_and_nothing_is_committed(tmp_path: Path) -> None:
+def test_host_loss_names_all_tasks_of_the_host_and_commits_nothing(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
 
     def ended() -> PutEffects:
@@ -682,7 +680,7 @@ def test_nothing_is_committed_when_the_host_ends_while_it_closes(tmp_path: Path)
     assert stage.committed() == []
 
 
-def test_a_put_that_ends_when_it_is_interrupted_leaves_the_host_to_its_neighbours(tmp_path: Path) -> None:
+def test_interrupted_put_that_returns_leaves_the_host_alive_for_other_tasks(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     is_reached, errors = threading.Event(), []
 
@@ -708,7 +706,7 @@ def test_a_put_that_ends_when_it_is_interrupted_leaves_the_host_to_its_neighbour
     assert stage.host.end is None
 
 
-def test_a_put_that_never_returns_ends_with_its_host_when_the_task_is_abandoned(
+def test_host_is_killed_when_an_abandoned_task_never_returns_from_put(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sink_task, "_INTERRUPTED_S", 0.05)
@@ -738,7 +736,7 @@ def test_a_put_that_never_returns_ends_with_its_host_when_the_task_is_abandoned(
     assert stage.committed() == []
 
 
-def test_a_task_that_cannot_start_leaves_no_user_of_the_host(tmp_path: Path) -> None:
+def test_task_that_cannot_start_releases_the_shared_host(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     lease = stage.plugins.find(PluginKind.CONNECTOR, TABLE).plugins.hosts.tasks.take("neighbour")
 

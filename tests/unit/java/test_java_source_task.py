@@ -165,7 +165,7 @@ def test_the_task_gets_its_configs_its_classes_and_the_committed_offsets(tmp_pat
     assert not start.defines_transactions
 
 
-def test_each_poll_is_a_transaction_with_its_offset_and_java_is_told(tmp_path: Path) -> None:
+def test_each_poll_is_a_transaction_with_its_offset_and_is_reported_to_java(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [polled(0, [b"a", b"b"], 2), None, polled(1, [], 5), polled(2, [b"c"], 6)])
     assert stage.run() is LoopEnd.STOPPED
     assert stage.delivery.done == [(["a", "b"], [2]), ([], [5]), (["c"], [6])]
@@ -178,7 +178,7 @@ def test_each_poll_is_a_transaction_with_its_offset_and_java_is_told(tmp_path: P
     ]  # fmt: skip
 
 
-def test_a_poll_of_java_that_does_not_return_is_told_with_the_stack_of_its_thread_though_the_task_goes_on(
+def test_hanging_poll_is_reported_with_the_stack_of_its_java_thread(
     tmp_path: Path,
 ) -> None:
     over = threading.Event()
@@ -202,21 +202,21 @@ def test_a_poll_of_java_that_does_not_return_is_told_with_the_stack_of_its_threa
     assert (stage.task.waits_since(), stage.delivery.done) == (None, [(["a"], [1])])
 
 
-def test_a_batch_that_filters_everything_and_moves_nothing_is_told_without_a_transaction(tmp_path: Path) -> None:
+def test_empty_batch_without_an_offset_is_reported_without_a_transaction(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [polled(0, [], None)])
     stage.run()
     assert stage.delivery.done == []
     assert stage.hosted.log == ["poll", "commit_records 0 0", "commit []", "poll", "stop"]
 
 
-def test_records_are_told_only_to_tasks_that_want_it(tmp_path: Path) -> None:
+def test_commit_record_is_called_only_for_tasks_that_implement_it(tmp_path: Path) -> None:
     callbacks = Callbacks(records=False, places=False, commits=True, updates=False)
     stage = Stage(tmp_path, [polled(0, [b"a"], 1)], callbacks=callbacks)
     stage.run()
     assert stage.hosted.log == ["poll", "commit [{'at': 1}]", "poll", "stop"]
 
 
-def test_a_task_that_wants_to_know_is_told_where_each_record_is(tmp_path: Path) -> None:
+def test_task_that_reads_record_metadata_gets_the_offset_of_each_record(tmp_path: Path) -> None:
     """Rows of dropped records have no place; each part of a poll has its own."""
     first = replace(polled(0, [b"x", b"a"], 2, is_whole=False), processing=Processing(failures=(dropped(0, 1),)))
     stage = Stage(tmp_path, [first, polled(1, [b"b"], 3)])
@@ -224,7 +224,7 @@ def test_a_task_that_wants_to_know_is_told_where_each_record_is(tmp_path: Path) 
     assert stage.hosted.places == [(0, [None, RecordMetadata("t", 0, 0, 7)]), (1, [RecordMetadata("t", 0, 1, 7)])]
 
 
-def test_a_task_that_does_not_look_is_told_that_all_is_written(tmp_path: Path) -> None:
+def test_task_that_ignores_record_metadata_gets_commits_without_offsets(tmp_path: Path) -> None:
     callbacks = Callbacks(records=True, places=False, commits=True, updates=False)
     script = [polled(0, [b"a"], 1, Mark.COMMIT), polled(1, [b"b"], 2, Mark.ABORT)]
     stage = Stage(tmp_path, script, ConnectorBoundary(), callbacks)
@@ -238,7 +238,7 @@ def updating(update: Callable[[CommittedOffsets], CommittedOffsets], directory: 
     return made
 
 
-def test_java_may_change_what_is_about_to_be_committed(tmp_path: Path) -> None:
+def test_java_may_change_the_offsets_about_to_be_committed(tmp_path: Path) -> None:
     """Also without a record, between two polls; and its reader of offsets learns of it."""
     asked: list[CommittedOffsets] = []
 
@@ -254,7 +254,7 @@ def test_java_may_change_what_is_about_to_be_committed(tmp_path: Path) -> None:
     assert told[:2] == ["commit [{'at': 10}]", "commit [{'at': 20}, None]"]
 
 
-def test_offsets_are_updated_at_least_once_too(tmp_path: Path) -> None:
+def test_offsets_are_updated_with_at_least_once_delivery(tmp_path: Path) -> None:
     stage = updating(lambda offsets: [({"f": 2}, {"at": 20})], tmp_path, script=[polled(0, [b"a"], 1)])
     stage.run(is_exactly_once=False)
     written = [value for values, _ in stage.delivery.done for value in values]
@@ -262,7 +262,7 @@ def test_offsets_are_updated_at_least_once_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("finds", [False, True], ids=["that finds nothing", "and for its records to be sent"])
-def test_an_update_waits_for_a_poll_that_is_under_way_if_there_is_something_to_commit(
+def test_offset_update_waits_for_a_running_poll_when_a_commit_is_due(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finds: bool
 ) -> None:
     now = [0.0]
@@ -296,7 +296,7 @@ def test_an_update_waits_for_a_poll_that_is_under_way_if_there_is_something_to_c
     assert [value for values, _ in stage.delivery.done for value in values] == ["a", *["b"] * finds]
 
 
-def test_an_update_interrupts_a_poll_when_the_task_is_to_stop(tmp_path: Path) -> None:
+def test_offset_update_interrupts_a_poll_when_the_task_has_to_stop(tmp_path: Path) -> None:
     stage = updating(lambda offsets: [], tmp_path, boundary=IntervalBoundary(1e9))
     gate = Gate(stage)
     stage.java.script = [polled(0, [b"a"], 1), gate]
@@ -308,7 +308,7 @@ def test_an_update_interrupts_a_poll_when_the_task_is_to_stop(tmp_path: Path) ->
     assert stage.delivery.done == [(["a"], [1])]
 
 
-def test_an_update_at_a_pause_leaves_a_poll_alone(tmp_path: Path) -> None:
+def test_offset_update_at_a_pause_does_not_interrupt_a_poll(tmp_path: Path) -> None:
     """The offsets are committed as they are, and the task goes on with what the poll returns."""
     asked: list[CommittedOffsets] = []
 
@@ -339,7 +339,7 @@ def test_an_update_at_a_pause_leaves_a_poll_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_exactly_once", [True, False])
-def test_an_offset_that_java_gives_as_null_removes_the_committed_one(tmp_path: Path, is_exactly_once: bool) -> None:
+def test_null_offset_from_java_removes_the_committed_one(tmp_path: Path, is_exactly_once: bool) -> None:
     gone = polled(0, [b"a"], 1)
     gone = replace(gone, batch=replace(gone.batch, ends=(({"f": 1}, None),)))
     stage = updating(lambda offsets: [], tmp_path, script=[gone])
@@ -352,7 +352,7 @@ def test_an_offset_that_java_gives_as_null_removes_the_committed_one(tmp_path: P
     assert stage.delivery.done == expected
 
 
-def test_the_task_says_where_its_transactions_end(tmp_path: Path) -> None:
+def test_transactions_end_where_the_task_marks_commit_or_abort(tmp_path: Path) -> None:
     script = [
         polled(0, [b"a"], 1),
         polled(1, [b"b"], 2, Mark.COMMIT),
@@ -369,7 +369,7 @@ def test_the_task_says_where_its_transactions_end(tmp_path: Path) -> None:
     assert told == ["commit_records 0 1", "commit_records 1 1", "commit_records 2 0", "commit_records 3 0"]
 
 
-def test_an_abort_says_nothing_of_records_that_were_committed_and_not_told_yet(tmp_path: Path) -> None:
+def test_abort_does_not_cover_committed_records_that_were_not_reported_yet(tmp_path: Path) -> None:
     """Java is not told between two parts of one poll, each of which ends its transaction."""
     script = [polled(0, [b"a"], 1, Mark.COMMIT, is_whole=False), polled(1, [b"b"], 2, Mark.ABORT)]
     stage = Stage(tmp_path, script, ConnectorBoundary())
@@ -415,7 +415,7 @@ def test_a_batch_is_never_committed_in_part(
     assert len(set(sent)) == len(sent)
 
 
-def test_at_least_once_java_is_told_after_a_flush_that_covers_all_that_it_has_read(tmp_path: Path) -> None:
+def test_commits_are_reported_after_a_covering_flush_with_at_least_once(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [polled(0, [b"a"], 1), polled(1, [b"b"], 2)])
     assert stage.run(is_exactly_once=False) is LoopEnd.STOPPED
     assert stage.delivery.done == [(["a", "b"], [2])]
@@ -423,7 +423,7 @@ def test_at_least_once_java_is_told_after_a_flush_that_covers_all_that_it_has_re
     assert stage.hosted.log == ["poll", "poll", "poll", *told, "stop"]
 
 
-def test_a_retriable_error_of_a_poll_is_tried_again_and_others_fail_the_task(tmp_path: Path) -> None:
+def test_poll_is_retried_after_a_retriable_error_and_others_fail_the_task(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [JavaRetriableError("away", THROWN), polled(0, [b"a"], 1), JavaError("no table", THROWN)])
     with pytest.raises(FatalError, match="no table"):
         stage.run()
@@ -497,7 +497,7 @@ def committed_amid_a_poll(
     return stage, gate, thread, ends
 
 
-def test_a_poll_that_takes_long_keeps_no_commit_waiting_and_java_is_told_later(tmp_path: Path) -> None:
+def test_commit_does_not_wait_for_a_slow_poll_and_is_reported_after_the_poll(tmp_path: Path) -> None:
     stage, gate, thread, _ = committed_amid_a_poll(tmp_path, None)
     assert "commit [{'at': 1}]" not in stage.hosted.log  # Java may have read more than that
     gate.is_open.set()
@@ -505,7 +505,7 @@ def test_a_poll_that_takes_long_keeps_no_commit_waiting_and_java_is_told_later(t
     assert "commit [{'at': 1}]" in stage.hosted.log
 
 
-def test_what_was_committed_during_a_poll_is_told_with_the_records_that_it_returned(tmp_path: Path) -> None:
+def test_commit_during_a_poll_is_reported_with_the_records_of_that_poll(tmp_path: Path) -> None:
     stage, gate, thread, _ = committed_amid_a_poll(tmp_path, polled(1, [b"b"], 2))
     gate.is_open.set()
     thread.join(60)
@@ -551,7 +551,7 @@ def test_an_interrupt_that_comes_too_early_is_repeated(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("has_read", [False, True])
-def test_records_that_were_committed_during_the_last_poll_are_told_at_the_end(tmp_path: Path, has_read: bool) -> None:
+def test_records_committed_during_the_last_poll_are_reported_at_the_end(tmp_path: Path, has_read: bool) -> None:
     now = [0.0]
     stage = Stage(tmp_path, boundary=IntervalBoundary(1.0, lambda: now[0]))
     gate = Gate(stage, polled(1, [b"b"], 2) if has_read else None, ignores_interrupts=True)
@@ -567,7 +567,7 @@ def test_records_that_were_committed_during_the_last_poll_are_told_at_the_end(tm
     assert [each for each in stage.hosted.log if each != "interrupt"][2:] == ["commit_records 0 1", *told, "stop"]
 
 
-def test_records_that_the_task_has_committed_are_told_although_those_after_them_are_aborted(tmp_path: Path) -> None:
+def test_committed_records_are_reported_when_later_records_are_aborted(tmp_path: Path) -> None:
     """A stop does not commit what comes after the task's own last commit."""
     script = [polled(0, [b"a"], 1, Mark.COMMIT, is_whole=False), polled(1, [b"b"], 2)]
     stage = Stage(tmp_path, script, ConnectorBoundary())
@@ -576,7 +576,7 @@ def test_records_that_the_task_has_committed_are_told_although_those_after_them_
     assert stage.hosted.log == ["poll", "poll", "commit_records 0 1", "poll", "stop"]
 
 
-def test_records_that_were_committed_during_a_poll_are_told_before_the_next_one(tmp_path: Path) -> None:
+def test_records_committed_during_a_poll_are_reported_before_the_next_poll(tmp_path: Path) -> None:
     """The next commit may be far away, and never come."""
     failure = JavaError("no table", THROWN)
     stage, gate, thread, ends = committed_amid_a_poll(tmp_path, polled(1, [b"b"], 2), failure)
@@ -586,14 +586,14 @@ def test_records_that_were_committed_during_a_poll_are_told_before_the_next_one(
     assert stage.hosted.log == ["poll", "poll", "commit_records 0 1", "poll", "stop"]
 
 
-def test_a_poll_that_has_failed_may_have_read_more_than_is_committed(tmp_path: Path) -> None:
+def test_commit_is_not_called_on_java_after_a_failed_poll(tmp_path: Path) -> None:
     stage, gate, thread, _ = committed_amid_a_poll(tmp_path, JavaError("no table", THROWN))
     gate.is_open.set()
     thread.join(60)
     assert stage.hosted.log == ["poll", "poll", "commit_records 0 1", "stop"]
 
 
-def test_records_of_a_poll_that_ends_with_the_task_are_polled_again(tmp_path: Path) -> None:
+def test_records_of_a_poll_that_ends_after_the_stop_are_not_delivered(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     gate = Gate(stage, polled(0, [b"a"], 1), ignores_interrupts=True)
     stage.java.script = [gate]
@@ -607,7 +607,7 @@ def test_records_of_a_poll_that_ends_with_the_task_are_polled_again(tmp_path: Pa
     assert stage.hosted.log[-1] == "stop"
 
 
-def test_a_poll_that_ignores_interrupts_ends_with_the_host_when_the_task_is_abandoned(tmp_path: Path) -> None:
+def test_host_is_killed_when_an_abandoned_task_ignores_interrupts(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     gate = Gate(stage, ignores_interrupts=True)
     stage.java.script = [gate]
@@ -623,7 +623,7 @@ def test_a_poll_that_ignores_interrupts_ends_with_the_host_when_the_task_is_aban
     )
 
 
-def test_the_end_of_the_host_is_told_with_its_cause_and_with_all_whom_it_took_along(tmp_path: Path) -> None:
+def test_host_loss_names_its_cause_and_all_tasks_of_the_host(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.java.script = [polled(0, [b"a"], 1), HostEndedError("exit code 3: out of memory")]
     stage.plugins.find(PluginKind.CONNECTOR, PRICES).plugins.hosts.tasks.take("neighbour")
@@ -635,7 +635,7 @@ def test_the_end_of_the_host_is_told_with_its_cause_and_with_all_whom_it_took_al
     assert stage.delivery.done == [(["a"], [1])]
 
 
-def test_a_neighbour_of_a_task_that_hangs_is_no_suspect(tmp_path: Path) -> None:
+def test_task_is_not_suspected_when_its_host_is_killed_for_another_task(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     gate = Gate(stage)
     stage.java.script = [gate]
@@ -650,7 +650,7 @@ def test_a_neighbour_of_a_task_that_hangs_is_no_suspect(tmp_path: Path) -> None:
     assert not error.is_crash
 
 
-def test_a_task_that_cannot_start_leaves_no_user_of_the_host(tmp_path: Path) -> None:
+def test_task_that_cannot_start_releases_the_shared_host(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     lease = stage.plugins.find(PluginKind.CONNECTOR, PRICES).plugins.hosts.tasks.take("neighbour")
 
@@ -679,7 +679,7 @@ def test_dropped_records_and_retries_are_counted_and_their_rows_are_not_sent(tmp
     assert stage.delivery.done == [(["a"], [3]), (["b"], [4])]
 
 
-def test_dropped_records_are_dead_letters_in_the_transaction_that_goes_past_them(tmp_path: Path) -> None:
+def test_dead_letters_are_in_the_transaction_with_the_offset_past_them(tmp_path: Path) -> None:
     """Also those of a later part of the same poll, whose rows come after those of the parts before."""
     first = replace(polled(0, [b"x", b"a"], 2, is_whole=False), processing=Processing(failures=(dropped(0, 1),)))
     second = replace(polled(1, [b"b", b"y"], 4), processing=Processing(failures=(dropped(1, 4),)))
@@ -706,7 +706,7 @@ def test_dropped_records_are_dead_letters_in_the_transaction_that_goes_past_them
     assert stage.counters.errors.dead_letters == 2
 
 
-def test_a_transaction_that_is_aborted_takes_its_dead_letters_along(tmp_path: Path) -> None:
+def test_aborted_transaction_discards_its_dead_letters(tmp_path: Path) -> None:
     one = replace(polled(0, [b"x", b"a"], 2, Mark.ABORT), processing=Processing(failures=(dropped(0, 1),)))
     stage = Stage(tmp_path, [one], ConnectorBoundary())
     stage.dead_letters = DeadLetterSpec("dead")
@@ -730,14 +730,14 @@ def test_a_paused_task_does_not_poll(tmp_path: Path) -> None:
     assert stage.delivery.done == [(["a"], [1])]
 
 
-def test_a_batch_of_java_is_columns(tmp_path: Path) -> None:
+def test_batch_from_java_is_columnar(tmp_path: Path) -> None:
     batch = polled(0, [b"a"], 1).batch
     assert isinstance(batch, Batch)
     assert [partition_key(partition) for partition, _ in batch.ends] == [partition_key({"f": 1})]
 
 
 @pytest.mark.parametrize("callback", Callbacks._fields)
-def test_a_task_that_is_called_after_commits_polls_only_then(tmp_path: Path, callback: str) -> None:
+def test_task_with_commit_callbacks_polls_only_after_them(tmp_path: Path, callback: str) -> None:
     callbacks = NONE._replace(**{callback: True})
     stage = Stage(tmp_path, [polled(0, [b"a"], 1), polled(1, [b"b"], 2)], callbacks=callbacks)
     committed: list[int] = []
@@ -747,7 +747,7 @@ def test_a_task_that_is_called_after_commits_polls_only_then(tmp_path: Path, cal
     assert not type(stage.task).polls_ahead
 
 
-def test_a_task_that_is_never_called_after_commits_polls_meanwhile(tmp_path: Path) -> None:
+def test_task_without_commit_callbacks_polls_during_a_commit(tmp_path: Path) -> None:
     """Its offset reader learns of commits with later polls, and of nothing else."""
     stage = Stage(tmp_path, callbacks=NONE)
     begun = threading.Event()
@@ -765,7 +765,7 @@ def test_a_task_that_is_never_called_after_commits_polls_meanwhile(tmp_path: Pat
     assert type(stage.task).polls_ahead
 
 
-def test_its_offset_reader_learns_of_each_commit_when_that_has_ended(tmp_path: Path) -> None:
+def test_offset_reader_gets_each_commit_once_the_commit_has_ended(tmp_path: Path) -> None:
     """The next batch is sent and about to be committed by then. It may be lost: nothing of it is known yet."""
     stage = Stage(tmp_path, [polled(0, [b"a"], 1), polled(1, [b"b"], 2)], callbacks=NONE)
     stage.delivery = Background()
@@ -777,7 +777,7 @@ def test_its_offset_reader_learns_of_each_commit_when_that_has_ended(tmp_path: P
     ]
 
 
-def test_what_a_task_has_polled_ahead_is_dropped_when_it_stops(tmp_path: Path) -> None:
+def test_records_polled_ahead_are_dropped_when_the_task_stops(tmp_path: Path) -> None:
     stage = Stage(tmp_path, callbacks=NONE)
     ahead = threading.Event()
 

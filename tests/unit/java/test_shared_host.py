@@ -21,7 +21,7 @@ def shared(java: ScriptedJava, linger_s: float = 60.0) -> SharedHost:
     return SharedHost(java.start, HostOptions((), "host of a test"), linger_s)
 
 
-def test_hosts_apart_start_few_at_a_time() -> None:
+def test_at_most_two_separate_hosts_start_at_once() -> None:
     starting, most, lock = [0], [0], threading.Lock()
 
     def start(options: HostOptions) -> ScriptedHost:
@@ -81,7 +81,7 @@ def test_a_host_that_has_ended_is_replaced_and_its_users_are_known() -> None:
     one.end()
 
 
-def test_a_host_that_does_not_answer_in_time_is_killed_and_the_next_question_has_another(
+def test_host_that_does_not_answer_in_time_is_killed_and_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     java = ScriptedJava()
@@ -122,7 +122,7 @@ def crash(given: Any) -> None:
     given.ensure_alive()
 
 
-def test_a_question_whose_host_is_killed_for_another_one_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_question_is_repeated_when_its_host_is_killed_for_another_question(monkeypatch: pytest.MonkeyPatch) -> None:
     java = ScriptedJava()
     host = shared(java)
     bystander = Bystander()
@@ -138,7 +138,7 @@ def test_a_question_whose_host_is_killed_for_another_one_is_asked_once_more(monk
     assert len(bystander.hosts) == 2
 
 
-def test_only_the_question_that_crashes_a_host_gets_its_crash() -> None:
+def test_crash_of_a_host_fails_only_the_question_that_caused_the_crash() -> None:
     java = ScriptedJava()
     host = shared(java)
     bystander = Bystander()
@@ -153,7 +153,7 @@ def test_only_the_question_that_crashes_a_host_gets_its_crash() -> None:
     assert all(each.is_closed for each in java.hosts)
 
 
-def test_what_an_earlier_question_has_left_in_a_host_is_not_blamed_on_the_next_one() -> None:
+def test_crash_left_by_an_earlier_question_does_not_fail_the_next_one() -> None:
     java = ScriptedJava()
     host = shared(java)
     host.answer("validation of a.Leaving", lambda given: None)
@@ -169,7 +169,7 @@ def test_what_an_earlier_question_has_left_in_a_host_is_not_blamed_on_the_next_o
     assert asked == java.hosts
 
 
-def test_a_question_that_crashes_each_host_ends_two_at_most() -> None:
+def test_crashing_question_ends_at_most_two_hosts() -> None:
     java = ScriptedJava()
     host = shared(java)
     host.answer("version of a.Thing", lambda given: None)
@@ -178,14 +178,14 @@ def test_a_question_that_crashes_each_host_ends_two_at_most() -> None:
     assert len(java.hosts) == 2
 
 
-def test_a_question_that_crashes_a_host_that_was_only_its_own_is_not_asked_again() -> None:
+def test_question_that_crashes_its_own_fresh_host_is_not_repeated() -> None:
     java = ScriptedJava()
     with pytest.raises(HostEndedError, match=r"^exit code 1$"):
         shared(java).answer("version of a.Thing", crash)
     assert len(java.hosts) == 1
 
 
-def test_a_question_that_hangs_alone_is_the_one_that_was_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_question_that_hangs_in_its_own_host_is_named_in_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     java = ScriptedJava()
     monkeypatch.setattr(shared_host, "_ANSWER_S", 0.01)
     with pytest.raises(HostTimeoutError, match=r"^alterOffsets of a\.Thing was not answered within 0\.01 s"):
@@ -193,7 +193,7 @@ def test_a_question_that_hangs_alone_is_the_one_that_was_not_answered(monkeypatc
     assert [each.is_closed for each in java.hosts] == [True]
 
 
-def test_few_hosts_of_single_questions_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_hosts_for_single_questions_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     java = ScriptedJava()
     host = shared(java)
     goes_on = threading.Event()
@@ -221,7 +221,7 @@ class Clock:
         monkeypatch.setattr(shared_host, "time", SimpleNamespace(monotonic=lambda: self.now_s))
 
 
-def test_nothing_is_asked_alone_once_its_host_took_most_of_the_time_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_question_is_not_asked_after_its_host_used_up_the_time_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits would be told that the time is up, and then a change of offsets would take effect."""
     clock, java = Clock(monkeypatch), ScriptedJava()
 
@@ -237,7 +237,7 @@ def test_nothing_is_asked_alone_once_its_host_took_most_of_the_time_to_start(mon
     assert [each.is_closed for each in java.hosts] == [True]
 
 
-def test_who_is_asked_again_has_the_time_that_the_first_time_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_question_gets_the_remaining_time_of_the_first_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, java = Clock(monkeypatch), ScriptedJava()
     host = shared(java)
     host.answer("validation of a.Leaving", lambda given: None)
@@ -252,14 +252,14 @@ def test_who_is_asked_again_has_the_time_that_the_first_time_has_left(monkeypatc
     assert len(java.hosts) == 1
 
 
-def test_a_crash_is_no_kill() -> None:
+def test_crash_of_a_host_does_not_count_as_a_kill() -> None:
     java = ScriptedJava()
     lease = shared(java).take("one")
     java.hosts[0].end = "exit code 1"
     assert not lease.was_killed
 
 
-def test_what_a_crash_leaves_is_released_by_the_next_user_or_the_last_one() -> None:
+def test_crashed_host_is_closed_by_the_next_or_the_last_user() -> None:
     java = ScriptedJava()
     host = shared(java)
     one, two = host.take("one"), host.take("two")

@@ -23,7 +23,7 @@ def part(values: BinaryColumn, topics: Any, at: int, **more: Any) -> Batch:
     )
 
 
-def test_records_of_all_parts_are_there_in_order() -> None:
+def test_records_of_all_parts_of_a_poll_are_joined_in_order() -> None:
     parts = [
         part(column(b"a", None), Repeated("t", 2), 1, keys=column(b"k", None), timestamps=Repeated(7, 2)),
         part(column(), Runs([], []), 1),
@@ -44,7 +44,7 @@ def test_records_of_all_parts_are_there_in_order() -> None:
     assert whole.ends == [({"f": 1}, {"at": 1}), ({"f": 2}, {"at": 2})]
 
 
-def test_columns_that_no_part_has_stay_away() -> None:
+def test_columns_missing_from_all_parts_of_a_poll_are_none() -> None:
     whole = joined([part(column(b"a"), Repeated("t", 1), 1), part(column(b"b"), Repeated("t", 1), 9)])
     assert (whole.keys, whole.headers, whole.timestamps, whole.kafka_partitions) == (None, None, None, None)
 

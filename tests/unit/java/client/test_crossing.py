@@ -72,7 +72,7 @@ def test_the_deepest_value_with_a_schema_that_is_written_can_be_read() -> None:
 
 
 @pytest.mark.parametrize("levels", [MOST_DEPTH, 700, 850, 1_000, 5_000])
-def test_a_deeper_value_is_refused_alone(levels: int) -> None:
+def test_value_nested_deeper_than_the_limit_is_refused(levels: int) -> None:
     for value, schema in (
         (nested(levels), None),
         (mixed(levels), None),
@@ -83,7 +83,7 @@ def test_a_deeper_value_is_refused_alone(levels: int) -> None:
             crossed(value, schema)
 
 
-def test_a_value_that_needs_more_calls_than_are_left_is_refused() -> None:
+def test_value_is_refused_when_the_recursion_limit_is_too_low() -> None:
     sys.setrecursionlimit(1_000)
     with pytest.raises(RecordError, match="recursion"):
         crossed(nested(MOST_DEPTH - 1))
@@ -115,14 +115,14 @@ def test_a_value_that_contains_itself_is_refused(make: Callable[[], Any]) -> Non
         crossed(make())
 
 
-def test_what_is_in_a_value_several_times_crosses() -> None:
+def test_object_contained_in_a_value_several_times_crosses_to_java() -> None:
     shared = [{"a": 1}]
     for _ in range(12):
         shared = [shared, shared]
     assert crossed(shared) == shared
 
 
-def test_whole_numbers_of_a_class_of_their_own_cross() -> None:
+def test_integers_of_an_int_subclass_cross_to_java() -> None:
     """In a child, which can be ended: to look for such a number in a range goes through all of it."""
     code = (
         "from http import HTTPStatus; from fencepost.api import SourceRecord;"
@@ -140,7 +140,7 @@ def test_whole_numbers_of_a_class_of_their_own_cross() -> None:
     [(Decimal("1" * 5_000), None), ("x", Schema.struct({"a": Schema(STRING.type, default=1)}))],
     ids=["a decimal of more digits than Python reads", "a default that does not fit"],
 )
-def test_what_has_no_form_is_refused_with_and_without_a_schema(value: Any, schema: Schema | None) -> None:
+def test_value_without_a_wire_form_is_refused_with_and_without_a_schema(value: Any, schema: Schema | None) -> None:
     with pytest.raises(RecordError):
         crossed(value, schema)
 
@@ -153,7 +153,7 @@ def test_what_has_no_form_is_refused_with_and_without_a_schema(value: Any, schem
         (dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)),
     ],
 )
-def test_a_map_whose_keys_are_one_in_java_is_refused(first: Any, second: Any) -> None:
+def test_map_with_time_keys_that_are_equal_in_java_is_refused(first: Any, second: Any) -> None:
     with pytest.raises(RecordError, match="the same time in Java"):
         crossed({first: 1, second: 2})
     assert len(crossed({first: 1, "a": 2, 3: 4})) == 3
@@ -162,13 +162,13 @@ def test_a_map_whose_keys_are_one_in_java_is_refused(first: Any, second: Any) ->
 @pytest.mark.parametrize(
     ("keys", "schema"), [((0.1, 0.1 + 1e-12), Schema.map(FLOAT32, INT32)), ((math.nan, float("nan")), None)]
 )
-def test_a_map_with_floats_that_are_one_in_java_is_refused(keys: Any, schema: Schema | None) -> None:
+def test_map_with_float_keys_that_are_equal_in_java_is_refused(keys: Any, schema: Schema | None) -> None:
     with pytest.raises(RecordError, match="the same number in Java"):
         crossed(dict.fromkeys(keys, 1), schema)
     assert len(crossed({0.5: 1, 0.25: 2, keys[0]: 3}, schema)) == 3
 
 
-def test_records_of_a_sink_are_refused_in_the_same_way() -> None:
+def test_deeply_nested_sink_record_is_refused() -> None:
     deep = SinkRecord("t", 0, 1, nested(1_000), None)
     with pytest.raises(RecordError, match="nested"):
         Crossing(is_source=False).written([deep])

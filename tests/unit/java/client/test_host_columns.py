@@ -55,7 +55,7 @@ def test_a_poll_of_nothing_is_none() -> None:
     assert polled_of(Message({"result": None}, {}), Crossing()) is None
 
 
-def test_facts_of_a_poll_are_kept() -> None:
+def test_poll_keeps_its_number_mark_failures_and_offsets() -> None:
     found = answered()
     assert (found.number, found.mark, found.processing.filtered, found.processing.retries) == (4, Mark.COMMIT, 2, 1)
     assert found.processing.failures == (
@@ -68,7 +68,7 @@ def test_facts_of_a_poll_are_kept() -> None:
     assert list(found.batch.topics) == ["a", "b", "a"]
 
 
-def test_records_have_their_offsets_if_these_cross() -> None:
+def test_records_of_a_poll_have_offsets_when_the_host_sends_them() -> None:
     """And the batch has none of single records: it is committed as a whole."""
     records = [SourceRecord({}, None, "t", value) for value in "abc"]
     views = {name: memoryview(data) for name, data in Crossing().written(records)}
@@ -87,7 +87,7 @@ def test_values_with_nulls_are_columns() -> None:
     assert list(batch.values) == [b"a", None, b"xyz"]
 
 
-def test_columns_that_are_not_there_have_no_values() -> None:
+def test_columns_missing_from_a_poll_have_no_values() -> None:
     batch = answered().batch
     assert list(batch.values) == [None] * 3
     assert (batch.keys, batch.headers, batch.timestamps, batch.kafka_partitions) == (None, None, None, None)
@@ -99,7 +99,7 @@ def test_timestamps_may_be_missing(stamps: list[int | None]) -> None:
     assert answered(timestamps=buffer).batch.timestamps == stamps
 
 
-def test_equal_timestamps_are_repeated() -> None:
+def test_equal_timestamps_become_one_repeated_value() -> None:
     found = answered(timestamps=array("q", [5, 5, 5])).batch.timestamps
     assert isinstance(found, Repeated)
     assert list(found) == [5, 5, 5]

@@ -37,7 +37,7 @@ RAX=0x01
 """
 
 
-def test_the_thread_that_has_crashed_is_read_from_javas_report_with_its_stack_alone() -> None:
+def test_only_the_crashed_threads_stack_is_read_from_javas_crash_report() -> None:
     lines = crashed_thread(REPORT).splitlines()
     assert lines[0].endswith('JavaThread "orders-0" [_thread_in_vm, id=2]')
     assert lines[-1] == "j  a.Task.poll()Ljava/util/List;+1"
@@ -45,7 +45,7 @@ def test_the_thread_that_has_crashed_is_read_from_javas_report_with_its_stack_al
     assert "hidden" not in "".join(lines)
 
 
-def test_a_report_that_is_cut_off_or_of_something_else_says_nothing() -> None:
+def test_cut_off_or_empty_crash_report_yields_no_crashed_thread() -> None:
     assert crashed_thread(REPORT[:200]) == ""
     assert crashed_thread("") == ""
 
@@ -61,7 +61,7 @@ sys.exit("a last line")
 """
 
 
-def test_a_crash_is_said_once_if_two_threads_ask_how_the_host_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crash_is_reported_once_when_two_threads_await_the_end_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     reads, read = [], HostProcess._read_crash
 
     def counted(process: HostProcess) -> str:
@@ -96,7 +96,7 @@ threading.Event().wait()
         (signal.SIGKILL, "it hangs", HostEndedError),
     ],
 )
-def test_only_a_kill_that_nobody_here_has_sent_is_somebody_elses(
+def test_only_a_sigkill_from_outside_counts_as_a_host_killed_by_others(
     number: int, why: str | None, error: type[HostEndedError]
 ) -> None:
     process = HostProcess([sys.executable, "-c", _WAITS], "host of tests")

@@ -21,7 +21,7 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 @given(st.dictionaries(st.text(min_size=1), st.binary(max_size=50), max_size=5))
-def test_a_message_arrives_as_it_was_sent(buffers: dict[str, bytes]) -> None:
+def test_message_arrives_unchanged(buffers: dict[str, bytes]) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         wire.send(ours, {"op": "poll", "n": 3}, buffers.items())
@@ -31,7 +31,7 @@ def test_a_message_arrives_as_it_was_sent(buffers: dict[str, bytes]) -> None:
     assert {name: bytes(view) for name, view in found.buffers.items()} == buffers
 
 
-def test_half_of_a_character_is_sent_as_it_is(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_lone_surrogate_is_sent_unchanged(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
     wire.send(ours, {"offset": "\ud800"})
     found = wire.receive(theirs)
@@ -59,7 +59,7 @@ def test_a_large_message_arrives_in_pieces(ends: tuple[socket.socket, socket.soc
 
 
 @pytest.mark.parametrize("sent", [b"", b"\0\0", struct.pack(">ii", 2, 0) + b"{", struct.pack(">ii", 2, 8) + b"{}abc"])
-def test_a_connection_that_ends_has_no_message(ends: tuple[socket.socket, socket.socket], sent: bytes) -> None:
+def test_closed_connection_yields_no_message(ends: tuple[socket.socket, socket.socket], sent: bytes) -> None:
     ours, theirs = ends
     ours.sendall(sent)
     ours.close()

@@ -27,7 +27,7 @@ def test_a_directory_of_a_process_that_was_killed_is_removed_by_the_next_one(tmp
     mine.remove()
 
 
-def test_a_directory_in_use_stays(tmp_path: Path) -> None:
+def test_directory_in_use_is_not_removed(tmp_path: Path) -> None:
     first, second = SocketDirectory(tmp_path), SocketDirectory(tmp_path)
     assert directories(tmp_path) == sorted([first.path, second.path])
     first.remove()
@@ -37,7 +37,7 @@ def test_a_directory_in_use_stays(tmp_path: Path) -> None:
     assert directories(tmp_path) == []
 
 
-def test_what_is_just_being_made_or_is_no_directory_of_ours_stays(tmp_path: Path) -> None:
+def test_unfinished_or_foreign_directory_is_not_removed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "owner").touch()

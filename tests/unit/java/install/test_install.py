@@ -62,7 +62,7 @@ def test_a_plug_in_gets_a_directory_with_a_manifest(place: PluginDirectory) -> N
     assert found(place) == [PRICES]
 
 
-def test_another_version_replaces_it_with_all_its_files(place: PluginDirectory) -> None:
+def test_plugin_of_another_version_replaces_all_files_of_the_installed_one(place: PluginDirectory) -> None:
     install(ONE, place)
     replaced = install(TWO, place).replaced
     assert replaced is not None
@@ -71,7 +71,7 @@ def test_another_version_replaces_it_with_all_its_files(place: PluginDirectory) 
     assert names(place.path / "prices") == {"prices-2.jar", "driver.jar", FILE_NAME}
 
 
-def test_the_same_version_again_mends_it(place: PluginDirectory) -> None:
+def test_reinstalling_the_same_version_repairs_a_damaged_plugin(place: PluginDirectory) -> None:
     directory = install(ONE, place).directory
     (directory / "driver.jar").write_bytes(b"damaged")
     (directory / "new.jar").touch()
@@ -90,7 +90,7 @@ def test_versions_are_side_by_side_under_different_names(place: PluginDirectory)
 
 
 @pytest.mark.parametrize("name", ["../prices", ".prices", "", "a/b"])
-def test_a_name_is_one_directory_of_the_path(place: PluginDirectory, name: str) -> None:
+def test_plugin_name_that_is_no_plain_directory_name_is_refused(place: PluginDirectory, name: str) -> None:
     if name:
         with pytest.raises(InstallError, match="cannot be the name of a directory"):
             install(ONE, place, name)
@@ -98,7 +98,7 @@ def test_a_name_is_one_directory_of_the_path(place: PluginDirectory, name: str) 
         place.put(scratch, name, "", "")
 
 
-def test_what_somebody_else_put_there_is_kept(place: PluginDirectory) -> None:
+def test_directory_not_installed_by_fencepost_is_neither_replaced_nor_removed(place: PluginDirectory) -> None:
     write_jar(place.path / "prices" / "by-hand.jar")
     with pytest.raises(InstallError, match="exists, and was not installed by Fencepost: remove it first"):
         install(ONE, place)
@@ -107,20 +107,22 @@ def test_what_somebody_else_put_there_is_kept(place: PluginDirectory) -> None:
         place.remove("prices")
 
 
-def test_an_artifact_of_another_group_does_not_replace_it(place: PluginDirectory) -> None:
+def test_artifact_of_another_group_does_not_replace_an_installed_plugin(place: PluginDirectory) -> None:
     install(ONE, place)
     with pytest.raises(InstallError, match=r"exists, and is org.example:prices:1: remove it first"):
         install(Coordinates("com.other", "prices", "1"), place)
     assert found(place) == [PRICES]
 
 
-def test_a_library_is_refused_and_leaves_nothing(place: PluginDirectory) -> None:
+def test_library_without_plugins_is_refused_and_leaves_no_files(place: PluginDirectory) -> None:
     with pytest.raises(InstallError, match=r"has no connector, .* in 2 jars: it is a library"):
         install(Coordinates("org.example", "driver-api", "1"), place)
     assert names(place.path) == set()
 
 
-def test_what_fails_on_the_way_is_never_seen(place: PluginDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_installation_leaves_the_installed_version_untouched(
+    place: PluginDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(ONE, place)
     seen: list[list[str]] = []
 
@@ -137,7 +139,7 @@ def test_what_fails_on_the_way_is_never_seen(place: PluginDirectory, monkeypatch
     assert names(place.path / "prices") == {"prices-1.jar", "driver.jar", FILE_NAME}
 
 
-def test_what_a_process_that_died_has_left_is_undone(place: PluginDirectory) -> None:
+def test_interrupted_installation_of_a_dead_process_is_rolled_back(place: PluginDirectory) -> None:
     install(ONE, place)
     (place.path / "prices").rename(place.path / ".replaced-prices")
     write_jar(place.path / ".install-x" / "prices" / "half.jar", {SOURCE: ["org.example.Half"]})
@@ -151,7 +153,7 @@ def test_what_a_process_that_died_has_left_is_undone(place: PluginDirectory) -> 
 
 
 @pytest.mark.parametrize("name", ["prices", "org.example:prices", "org.example:prices:1"])
-def test_it_is_removed_by_any_of_its_names(place: PluginDirectory, name: str) -> None:
+def test_plugin_is_removed_by_any_of_its_names(place: PluginDirectory, name: str) -> None:
     install(ONE, place)
     assert place.remove(name).manifest.origin == "org.example:prices:1"
     assert names(place.path) == set()
@@ -159,7 +161,7 @@ def test_it_is_removed_by_any_of_its_names(place: PluginDirectory, name: str) ->
         place.remove(name)
 
 
-def test_of_two_versions_one_has_to_be_named(place: PluginDirectory) -> None:
+def test_removal_must_name_the_version_when_two_are_installed(place: PluginDirectory) -> None:
     install(ONE, place)
     install(TWO, place, "prices-2")
     with pytest.raises(InstallError, match="is installed in prices and prices-2"):
@@ -168,7 +170,7 @@ def test_of_two_versions_one_has_to_be_named(place: PluginDirectory) -> None:
     assert names(place.path) == {"prices"}
 
 
-def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+def test_plugin_directory_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InstallError, match=r"cannot be written: Not a directory; .* --plugin-path"):
         install(ONE, PluginDirectory(tmp_path / "file" / "plugins"))
@@ -205,7 +207,7 @@ def hub_like(path: Path) -> Path:
     return path
 
 
-def test_archives_as_authors_ship_them_are_unpacked(place: PluginDirectory, tmp_path: Path) -> None:
+def test_archives_with_the_layouts_of_debezium_and_the_hub_are_unpacked(place: PluginDirectory, tmp_path: Path) -> None:
     one = origin_of(str(debezium_like(tmp_path / "prices-1.0-plugin.tar.gz")))
     two = origin_of(str(hub_like(tmp_path / "d29f-prices.zip")))
     assert (install(one, place).directory.name, install(two, place).directory.name) == (
@@ -218,7 +220,7 @@ def test_archives_as_authors_ship_them_are_unpacked(place: PluginDirectory, tmp_
     assert again.manifest.origin == str(tmp_path / "prices-1.0-plugin.tar.gz")
 
 
-def test_an_archive_of_loose_jars_is_called_as_its_file(place: PluginDirectory, tmp_path: Path) -> None:
+def test_plugin_from_an_archive_of_loose_jars_is_named_after_the_file(place: PluginDirectory, tmp_path: Path) -> None:
     jar = write_jar(tmp_path / "prices.jar", {SOURCE: [PRICES]})
     with zipfile.ZipFile(tmp_path / "prices-2.1.zip", "w") as zipped:
         zipped.write(jar, "prices.jar")
@@ -226,7 +228,7 @@ def test_an_archive_of_loose_jars_is_called_as_its_file(place: PluginDirectory, 
     assert install(origin_of(str(tmp_path / "prices-2.1.zip")), place).directory.name == "prices"
 
 
-def test_an_archive_writes_nothing_outside(place: PluginDirectory, tmp_path: Path) -> None:
+def test_archive_writes_no_file_outside_its_directory(place: PluginDirectory, tmp_path: Path) -> None:
     jar = write_jar(tmp_path / "prices.jar", {SOURCE: [PRICES]})
     with tarfile.open(tmp_path / "bad.tar.gz", "w:gz") as tar:
         tar.add(jar, "../../outside.jar")

@@ -25,16 +25,16 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize(("name", "place"), COMMANDS.items())
-def test_class_that_is_not_installed_names_the_command(name: str, place: str) -> None:
+def test_advice_for_a_missing_class_names_the_install_command(name: str, place: str) -> None:
     assert f"`fencepost plugin install {place}`" in (offer_for(PluginKind.CONNECTOR, name) or "")
 
 
-def test_class_whose_archive_is_on_a_page_names_the_page() -> None:
+def test_advice_for_a_missing_class_names_the_download_page() -> None:
     offer = offer_for(PluginKind.CONNECTOR, "io.aiven.connect.jdbc.JdbcSinkConnector") or ""
     assert "FILE`, with an archive of https://github.com/Aiven-Open/jdbc-connector-for-apache-kafka/releases" in offer
 
 
-def test_table_has_thirty_plugins_each_of_which_can_be_installed_by_its_name() -> None:
+def test_table_has_thirty_plugins_that_can_be_installed_by_name() -> None:
     assert len({name for plugin in _PLUGINS for name in plugin.classes}) >= 30
     for plugin in _PLUGINS:
         if "://" not in plugin.place:
@@ -44,7 +44,7 @@ def test_table_has_thirty_plugins_each_of_which_can_be_installed_by_its_name() -
             assert isinstance(origin, Coordinates if ":" in plugin.place else HubPlugin)
 
 
-def test_search_finds_parts_of_names_in_any_case() -> None:
+def test_search_finds_plugins_by_part_of_their_name_in_any_case() -> None:
     found = {plugin.place for _, plugin in search("JDBC")}
     assert found >= {"io.debezium:debezium-connector-jdbc", "confluentinc/kafka-connect-jdbc"}
     assert list(search("nothing-like-it")) == []

@@ -52,13 +52,13 @@ def message(tmp_path: Path) -> str:
     return str(caught.value)
 
 
-def test_what_is_fetched_is_in_the_directory(repository: Ivy, tmp_path: Path) -> None:
+def test_fetched_jars_are_in_the_directory(repository: Ivy, tmp_path: Path) -> None:
     maven.fetch(PRICES, tmp_path / "fresh")
     assert [path.name for path in (tmp_path / "fresh").iterdir()] == ["prices-1.0.jar"]
     assert '<dependency org="org.example" name="prices" rev="1.0"' in repository.asked
 
 
-def test_a_jackson_that_connect_has_is_left_out_and_another_one_is_kept(
+def test_jackson_jar_equal_to_connects_is_left_out_and_another_is_kept(
     repository: Ivy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     same = hashlib.sha256(b"same").hexdigest()
@@ -74,7 +74,7 @@ def test_a_jackson_that_connect_has_is_left_out_and_another_one_is_kept(
 @pytest.mark.parametrize(
     ("version", "is_left_out"), [("2.19.0", True), ("2.20.1", True), ("2.22.0", False), ("3.0", False)]
 )
-def test_a_jackson_of_debezium_is_left_out_unless_it_is_newer(
+def test_jackson_jar_of_debezium_is_left_out_unless_newer(
     repository: Ivy, tmp_path: Path, version: str, is_left_out: bool
 ) -> None:
     repository.jars = {f"jackson-{n}-{version}.jar": b"x" for n in ("annotations", "core", "databind", "datatype-x")}
@@ -83,7 +83,7 @@ def test_a_jackson_of_debezium_is_left_out_unless_it_is_newer(
     assert len([*(tmp_path / "one").glob("jackson-*")]) == (1 if is_left_out else 4)
 
 
-def test_another_repository_is_asked_for_everything(repository: Ivy, tmp_path: Path) -> None:
+def test_given_repository_serves_all_artifacts(repository: Ivy, tmp_path: Path) -> None:
     maven.fetch(PRICES, tmp_path / "fresh", "https://host/a&b")
     assert 'root="https://host/a&amp;b/"' in repository.settings
     assert 'defaultResolver="given"' in repository.settings
@@ -105,7 +105,7 @@ def test_repository_that_is_not_safe_is_refused_without_its_password(url: str, w
         maven.ensure_repository(other)
 
 
-def test_an_artifact_of_the_hub_that_is_not_in_maven_names_the_command(repository: Ivy, tmp_path: Path) -> None:
+def test_error_for_an_artifact_only_on_the_hub_names_the_install_command(repository: Ivy, tmp_path: Path) -> None:
     repository.lines = ["\t\tmodule not found: io.confluent#kafka-connect-jdbc;10.8.4"]
     with pytest.raises(InstallError, match="`fencepost plugin install confluentinc/kafka-connect-jdbc` installs it"):
         maven.fetch(Coordinates("io.confluent", "kafka-connect-jdbc", "10.8.4"), tmp_path / "fresh")
@@ -121,7 +121,9 @@ def test_an_artifact_of_the_hub_that_is_not_in_maven_names_the_command(repositor
         (["something else"], "Ivy failed"),
     ],
 )  # fmt: skip
-def test_an_error_says_what_is_wrong(repository: Ivy, tmp_path: Path, lines: list[str], words: str) -> None:
+def test_fetch_error_names_the_cause_in_ivys_output(
+    repository: Ivy, tmp_path: Path, lines: list[str], words: str
+) -> None:
     repository.lines = lines
     assert words in message(tmp_path)
 
@@ -131,7 +133,7 @@ def test_an_artifact_without_a_jar_is_an_error(repository: Ivy, tmp_path: Path) 
     assert "org.example:prices:1.0 has no jar" in message(tmp_path)
 
 
-def test_no_java_is_an_error(repository: Ivy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_without_java_is_an_error(repository: Ivy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def find() -> Java:
         raise JavaMissingError("Java 17 or newer is needed")
 

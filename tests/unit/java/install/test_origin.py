@@ -27,7 +27,7 @@ def test_coordinates_are_read_and_have_one_identity_for_all_versions() -> None:
         ("https://host/iceberg-kafka-connect-runtime-1.12.0.jar", "iceberg-kafka-connect-runtime"),
     ],
 )  # fmt: skip
-def test_an_archive_is_called_as_its_file_without_the_version(url: str, stem: str) -> None:
+def test_archive_is_named_after_its_file_without_the_version(url: str, stem: str) -> None:
     found = origin_of(url)
     assert isinstance(found, Archive)
     assert found.stem == stem
@@ -42,7 +42,7 @@ def test_neither_password_nor_signature_of_a_url_is_shown() -> None:
     assert "hunter" not in str(caught.value)
 
 
-def test_a_file_has_to_be_there(tmp_path: Path) -> None:
+def test_archive_path_must_be_an_existing_file(tmp_path: Path) -> None:
     (tmp_path / "prices.zip").touch()
     assert origin_of(str(tmp_path / "prices.zip")) == Archive(str(tmp_path / "prices.zip"))
     with pytest.raises(InstallError, match=r"gone.zip is not a file"):
@@ -59,7 +59,7 @@ def test_a_file_has_to_be_there(tmp_path: Path) -> None:
         ("ftp://host/prices.zip", "only http and https are supported"),
     ],
 )  # fmt: skip
-def test_anything_else_is_refused(text: str, message: str) -> None:
+def test_malformed_plugin_origin_is_refused(text: str, message: str) -> None:
     with pytest.raises(InstallError) as caught:
         origin_of(text)
     assert message in str(caught.value)
@@ -76,7 +76,9 @@ def test_anything_else_is_refused(text: str, message: str) -> None:
         ("g:a:latest.release", None, "another version tomorrow"),
     ],
 )
-def test_plugin_that_others_can_replace_is_refused(text: str, sha256: str | None, message: str) -> None:
+def test_origin_without_tls_fixed_version_or_valid_checksum_is_refused(
+    text: str, sha256: str | None, message: str
+) -> None:
     with pytest.raises(InstallError, match=message):
         origin_of(text, sha256)
 
@@ -97,7 +99,7 @@ def test_plugin_at_a_url_without_tls_is_taken_with_its_checksum() -> None:
         ("confluentinc/kafka-connect-jdbc:latest", HubPlugin("confluentinc", "kafka-connect-jdbc")),
     ],
 )  # fmt: skip
-def test_names_are_read_without_group_owner_or_version(text: str, origin: Origin) -> None:
+def test_known_plugin_is_found_without_group_owner_or_version(text: str, origin: Origin) -> None:
     assert origin_of(text) == origin
 
 
