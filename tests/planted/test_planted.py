@@ -215,8 +215,8 @@ PLANTS = {
         r"assert \(90, .*\) == \(30, 'an open transaction'\)",
     ),
     "deletion_not_given_up": Plant(
-        f"{_DECISION}::test_nothing_goes_that_is_not_to_be_given_up_first[None-sinks0]",
-        r"False = all\(<generator object test_nothing_goes_that_is_not_to_be_given_up_first",
+        f"{_DECISION}::test_deletion_never_passes_the_recorded_offset[None-sinks0]",
+        r"False = all\(<generator object test_deletion_never_passes_the_recorded_offset",
     ),
     "range_not_finished": Plant(
         "tests/conformance/read/test_range_input.py::test_the_client_goes_on_where_batches_cannot_be_taken_apart",

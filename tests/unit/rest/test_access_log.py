@@ -39,7 +39,9 @@ def test_control_characters_of_a_caller_are_escaped(client: TestClient, caplog: 
     assert line.isprintable()
 
 
-def test_nothing_is_logged_when_the_logger_is_quiet(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_request_is_not_logged_when_the_access_logger_is_quiet(
+    client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING, "fencepost.rest.access"):
         client.get("/")
     assert not [record for record in caplog.records if record.name == "fencepost.rest.access"]

@@ -40,7 +40,7 @@ def test_list_gives_names(client: TestClient) -> None:
         ("expand=nonsense&expand=info", {"file": {"info": INFO}}),
     ],
 )
-def test_list_expands_what_is_asked_for(client: TestClient, query: str, expected: object) -> None:
+def test_list_expands_the_requested_parts(client: TestClient, query: str, expected: object) -> None:
     answer = client.get(f"/connectors?{query}")
     assert (answer.status_code, answer.json()) == (200, expected)
 
@@ -211,7 +211,9 @@ def test_delete_answers_204_without_body(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_odd_names_live_through_a_life_cycle(client: TestClient, worker: FakeWorker, name: str) -> None:
+def test_connectors_with_odd_names_can_be_created_read_and_deleted(
+    client: TestClient, worker: FakeWorker, name: str
+) -> None:
     created = client.post("/connectors", json={"name": name, "config": SOURCE})
     assert created.status_code == 201
     location = created.headers["location"].replace("..", "%2E%2E")

@@ -14,7 +14,7 @@ PATH = "/connectors/file/dead-letters"
 RESEND = f"{PATH}/resend"
 
 
-def test_a_page_is_asked_for_by_its_place(worker: FakeWorker, client: TestClient) -> None:
+def test_page_of_dead_letters_is_requested_by_limit_and_position(worker: FakeWorker, client: TestClient) -> None:
     worker.letters = [dead_letter("x")]
     assert [one["letter"] for one in client.get(PATH).json()["letters"]] == ["dead-0@4"]
     client.get(PATH, params={"limit": 7, "before": "0:4,1:9"})
@@ -31,7 +31,7 @@ def test_a_page_is_asked_for_by_its_place(worker: FakeWorker, client: TestClient
         ({"skip": ["dead-0@4", "orders"]}, ResendRequest(None, ["dead-0@4", "orders"])),
     ],
 )
-def test_a_resend_is_begun_with_what_is_named(
+def test_resend_is_started_with_the_selection_in_the_body(
     worker: FakeWorker, client: TestClient, body: object, request_: ResendRequest
 ) -> None:
     answer = client.post(RESEND) if body is None else client.post(RESEND, json=body)
@@ -49,7 +49,7 @@ def test_a_resend_is_begun_with_what_is_named(
         ([], 500, "Cannot deserialize value"),
     ],
 )
-def test_nothing_is_resent_if_the_body_is_not_understood(
+def test_resend_is_refused_when_its_body_is_malformed(
     worker: FakeWorker, client: TestClient, body: object, status: int, begins: str
 ) -> None:
     answer = client.post(RESEND, json=body)
@@ -63,7 +63,7 @@ def test_a_second_resend_is_a_conflict(worker: FakeWorker, client: TestClient) -
     assert (answer.status_code, "already" in answer.json()["message"]) == (409, True)
 
 
-def test_resends_and_looks_at_dead_letters_are_in_the_audit_log(
+def test_resends_and_reads_of_dead_letters_are_in_the_audit_log(
     client: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "fencepost.rest.audit"):

@@ -43,7 +43,7 @@ from fencepost.rest import model
         ("GET", "/nonsense", None, model.ErrorBody),
     ],
 )
-def test_answers_are_what_the_document_says(
+def test_answers_match_the_schemas_of_the_openapi_document(
     client: TestClient, method: str, path: str, body: object, described: Any
 ) -> None:
     answer = client.request(method, path, json=body) if body else client.request(method, path)

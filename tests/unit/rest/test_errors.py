@@ -33,7 +33,7 @@ def test_unknown_paths_and_methods_have_the_same_body_shape(
     assert answer.headers["content-type"] == "application/json"
 
 
-def test_the_document_itself_allows_what_it_is_read_with(client: TestClient) -> None:
+def test_openapi_document_allows_get_and_head_only(client: TestClient) -> None:
     answer = client.post("/openapi.json")
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
 
@@ -150,7 +150,7 @@ def test_an_unexpected_error_is_logged_and_its_text_is_not_shown(
 
 
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
-def test_what_is_no_exception_of_an_authors_code_is_an_unexpected_error(
+def test_base_exception_of_an_authors_code_answers_500(
     client: TestClient, worker: FakeWorker, caplog: pytest.LogCaptureFixture, error: BaseException
 ) -> None:
     """asyncio would take CancelledError for the end of the request, and SystemExit for its own end."""

@@ -76,7 +76,7 @@ def dead_url() -> str:
     return "http://127.0.0.1:1/"
 
 
-def test_the_leader_s_answer_is_passed_back_as_it_is(nodes: list[Node]) -> None:
+def test_answer_of_the_leader_is_passed_back_unchanged(nodes: list[Node]) -> None:
     leader, follower, _ = nodes
     created = follower.rest.post("/connectors", json=creation("a/b"))
     assert (created.status_code, created.headers["location"]) == (201, "/connectors/a%2Fb")
@@ -117,7 +117,7 @@ def test_a_request_takes_two_hops_at_most(nodes: list[Node]) -> None:
     assert "c" in leader.connectors
 
 
-def test_what_may_not_be_done_twice_is_not_passed_on_by_a_leader_of_the_past(nodes: list[Node]) -> None:
+def test_former_leader_does_not_forward_a_request_that_must_not_run_twice(nodes: list[Node]) -> None:
     """Who asked may have asked the next leader by then."""
     leader, past, first = nodes
     first.leader_url = past.url
@@ -133,7 +133,7 @@ def test_what_may_not_be_done_twice_is_not_passed_on_by_a_leader_of_the_past(nod
     assert [target for target, _ in leader.seen] == ["POST /connectors?forward=true"]
 
 
-def test_a_request_that_nobody_waits_for_is_not_passed_on(nodes: list[Node]) -> None:
+def test_abandoned_request_is_not_forwarded(nodes: list[Node]) -> None:
     """A leader that stood still has been left for another one, to which the request was made again."""
     leader, paused, _ = nodes
     leader.connectors["c"] = FakeWorkerConnector()
@@ -159,7 +159,7 @@ def test_workers_that_name_each_other_answer_409_once_the_time_is_up(
 
 
 @pytest.mark.parametrize("reason", ["nobody listens", "not leading yet"])
-def test_what_is_passing_is_waited_for(nodes: list[Node], reason: str) -> None:
+def test_forwarding_waits_while_the_leader_is_unreachable_or_unknown(nodes: list[Node], reason: str) -> None:
     leader, follower, other = nodes
     if reason == "nobody listens":
         follower.leader_url = dead_url()
@@ -177,7 +177,7 @@ def test_what_is_passing_is_waited_for(nodes: list[Node], reason: str) -> None:
     assert "c" in leader.connectors
 
 
-def test_a_leader_that_stands_still_is_left_once_another_leads(nodes: list[Node]) -> None:
+def test_request_leaves_a_frozen_leader_once_another_worker_leads(nodes: list[Node]) -> None:
     leader, follower, paused = nodes
     follower.leader_url = paused.url
     paused.leader_url = None
@@ -194,7 +194,7 @@ def test_a_leader_that_stands_still_is_left_once_another_leads(nodes: list[Node]
     assert "c" in leader.connectors
 
 
-def test_what_a_leader_did_before_it_led_no_more_is_answered_by_it_and_done_once(
+def test_change_applied_by_a_deposed_leader_is_answered_and_not_repeated(
     nodes: list[Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is asked last: who asks the next one at once is told that there is such a connector already."""
@@ -230,7 +230,7 @@ def test_a_time_out_of_the_leader_keeps_its_stage(nodes: list[Node]) -> None:
 
 
 @pytest.mark.parametrize("is_change", [True, False])
-def test_a_leader_that_is_too_slow_is_named_and_what_it_may_still_do(
+def test_time_out_names_the_slow_leader_and_the_change_it_may_still_make(
     nodes: list[Node], monkeypatch: pytest.MonkeyPatch, is_change: bool
 ) -> None:
     monkeypatch.setattr(forwarding, "_ANSWER_S", 0.2)
@@ -245,7 +245,9 @@ def test_a_leader_that_is_too_slow_is_named_and_what_it_may_still_do(
     assert ("may still carry the request out" in text) == is_change
 
 
-def test_what_was_never_sent_says_so(nodes: list[Node], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_says_when_the_request_was_never_sent_to_the_leader(
+    nodes: list[Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(forwarding, "_MOST_AT_ONCE", 1)
     monkeypatch.setattr(forwarding, "REQUEST_S", 0.2)
     leader, follower, _ = nodes
@@ -261,7 +263,7 @@ def test_what_was_never_sent_says_so(nodes: list[Node], monkeypatch: pytest.Monk
     assert leader.connectors.keys() == {"a"}
 
 
-def test_header_rules_are_those_of_the_worker_that_was_asked() -> None:
+def test_header_rules_of_the_called_worker_apply_to_forwarded_answers() -> None:
     leader = Node()
     asked = FakeWorker()
     asked.failure = ElsewhereError(LEADER, leader.url)

@@ -82,13 +82,13 @@ def test_right_credentials_are_checked_once_and_then_remembered(guarded: TestCli
     assert passwords.asked == ["alice:right"]
 
 
-def test_they_are_checked_again_when_their_time_is_over(guarded: TestClient, passwords: Passwords) -> None:
+def test_credentials_are_checked_again_when_they_expire(guarded: TestClient, passwords: Passwords) -> None:
     passwords.known_for_s = 0.0
     assert [guarded.get("/", headers=RIGHT).status_code for _ in range(2)] == [200, 200]
     assert len(passwords.asked) == 2
 
 
-def test_who_guesses_has_to_wait_and_who_is_known_has_not(
+def test_guessing_caller_has_to_wait_and_a_known_caller_has_not(
     guarded: TestClient, passwords: Passwords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attempts, "Attempts", lambda **given: Attempts(**{**given, "now_s": lambda: 1_000.0}))
@@ -100,7 +100,7 @@ def test_who_guesses_has_to_wait_and_who_is_known_has_not(
     assert guarded.get("/", headers=RIGHT).status_code == 200
 
 
-def test_guesses_at_one_name_do_not_keep_others_out_behind_a_proxy(
+def test_guesses_at_one_name_do_not_lock_out_other_users_of_the_same_address(
     guarded: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attempts, "Attempts", lambda **given: Attempts(**{**given, "now_s": lambda: 1_000.0}))
@@ -126,7 +126,7 @@ def test_tokens_that_are_refused_do_not_count_as_guesses(guarded: TestClient, mo
     assert {guarded.get("/", headers=WRONG).status_code for _ in range(40)} == {401}
 
 
-def test_an_identity_provider_that_is_away_is_no_wrong_password(guarded: TestClient, passwords: Passwords) -> None:
+def test_absent_identity_provider_is_not_counted_as_a_wrong_password(guarded: TestClient, passwords: Passwords) -> None:
     passwords.is_away = True
     answer = guarded.get("/", headers=RIGHT)
     assert (answer.status_code, answer.json()["message"]) == (503, "The identity provider does not answer")
@@ -134,7 +134,7 @@ def test_an_identity_provider_that_is_away_is_no_wrong_password(guarded: TestCli
     assert guarded.get("/", headers=RIGHT).status_code == 200
 
 
-def test_open_paths_are_for_everybody_and_only_these(worker: FakeWorker, passwords: Passwords) -> None:
+def test_only_open_paths_are_answered_without_credentials(worker: FakeWorker, passwords: Passwords) -> None:
     client = client_with(worker, Access({"basic": passwords}, open_paths=frozenset({"/health", "/metrics"})))
     for path in ("/health", "/metrics", "/health/", "/metrics?x=1"):
         assert client.get(path).status_code == 200
@@ -144,7 +144,7 @@ def test_open_paths_are_for_everybody_and_only_these(worker: FakeWorker, passwor
     assert client.put("/health").status_code == 405
 
 
-def test_who_says_that_another_worker_sent_it_has_to_prove_it(guarded: TestClient) -> None:
+def test_request_that_claims_to_come_from_a_worker_needs_its_signature(guarded: TestClient) -> None:
     stated = {"x-fencepost-caller": "eyJuYW1lIjogImFsaWNlIiwgImdyb3VwcyI6IFtdfQ=="}
     assert guarded.get("/connectors", headers=stated).status_code == 403
     assert guarded.get("/connectors", headers={**stated, **RIGHT}).status_code == 403
@@ -167,7 +167,9 @@ def test_without_authentication_credentials_do_not_matter(client: TestClient) ->
     assert client.get("/connectors", headers={**WRONG, "x-fencepost-caller": "x"}).json() == ["file"]
 
 
-def test_each_change_has_a_line_with_who_made_it(guarded: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_audit_log_has_a_line_with_the_caller_for_each_change(
+    guarded: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, "fencepost.rest.audit"):
         guarded.put("/connectors/file/pause", headers=RIGHT)
         guarded.put("/connectors/a%0Ab/stop", headers=RIGHT)
@@ -262,7 +264,7 @@ def test_requests_of_workers_do_not_count_without_authentication(worker: FakeWor
     assert [client.put("/connectors/file/fence", headers=signed).status_code for _ in range(5)] == [204] * 5
 
 
-def test_a_body_that_is_too_large_is_refused_before_it_is_understood(worker: FakeWorker) -> None:
+def test_body_that_is_too_large_is_refused_before_it_is_parsed(worker: FakeWorker) -> None:
     client = TestClient(create_app(worker.operations, options=RestOptions(limits=Limits(body_bytes=2_000))))
     small, large = ({"name": "n", "config": {"connector.class": "x", "a": "b" * size}} for size in (1_000, 2_000))
     assert client.post("/connectors", json=large).status_code == 413
@@ -284,9 +286,7 @@ def asked_at_once(
     return asyncio.run(send())
 
 
-def test_guesses_at_the_same_time_are_not_more_than_one_after_the_other(
-    worker: FakeWorker, passwords: Passwords
-) -> None:
+def test_concurrent_guesses_are_limited_like_sequential_guesses(worker: FakeWorker, passwords: Passwords) -> None:
     statuses = asked_at_once(worker, passwords, [{"authorization": f"Basic alice:{n}"} for n in range(200)])
     assert set(statuses) == {401, 429}
     assert len(passwords.asked) < 30
@@ -325,7 +325,7 @@ class Signalling(Passwords):
         return checked
 
 
-def test_who_has_a_password_does_not_wait_for_an_issuer_that_does_not_answer(worker: FakeWorker) -> None:
+def test_password_check_does_not_wait_for_an_issuer_that_does_not_answer(worker: FakeWorker) -> None:
     passwords = Signalling()
     issuer = passwords.issuer = SilentIssuer(passwords)
     tokens = [{"authorization": f"Bearer {n}"} for n in range(8)]

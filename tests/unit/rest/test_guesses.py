@@ -32,7 +32,7 @@ def known() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("path", ["/connectors/{}/status", "/connectors/x{}/config", "/ui/connectors/{}"])
-def test_name_in_a_path_is_shown_alike_whether_or_not_it_is_a_password(client: TestClient, path: str) -> None:
+def test_error_shows_a_name_in_the_path_even_when_it_equals_a_password(client: TestClient, path: str) -> None:
     right, wrong = (client.get(path.format(text.replace("!", "%21"))) for text in (PASSWORD, WRONG))
     assert right.status_code == wrong.status_code == 404
     assert right.text.replace(PASSWORD, WRONG) == wrong.text
@@ -51,7 +51,7 @@ def test_caller_without_a_role_is_not_shown_the_name_that_it_asks_for(worker: Fa
     [f'{{"name": "x", "config": {{"file": "{PASSWORD}"}}}}', f'{{"name": "x", "config": {{"{PASSWORD}": "1"}}}}',
      '{"name": "x", "config": {"file": "\\u0053ummer2024!"}}'],
 )  # fmt: skip
-def test_error_repeats_a_text_of_the_body_as_it_came(client: TestClient, worker: FakeWorker, body: str) -> None:
+def test_error_repeats_a_text_of_the_body_unchanged(client: TestClient, worker: FakeWorker, body: str) -> None:
     worker.failure = BadRequestError(f"no file {PASSWORD}")
     assert client.post("/connectors", content=body, headers=JSON).json()["message"] == f"no file {PASSWORD}"
 
@@ -69,7 +69,7 @@ def test_error_hides_a_secret_that_the_caller_has_not_sent(client: TestClient, w
     assert client.post("/connectors", content=body, headers=JSON).json()["message"] == "no login with [hidden]"
 
 
-def test_page_and_validation_show_a_config_alike_whether_or_not_it_has_a_password() -> None:
+def test_page_and_validation_show_a_value_even_when_it_equals_a_password() -> None:
     assert shown({"file": PASSWORD}, set()) == {"file": PASSWORD}
     report = KeyReport(None, KeyValue("file", PASSWORD, errors=(f"no {PASSWORD}",), recommended_values=(PASSWORD,)))
     assert shown_report(report, {"file": PASSWORD}, {}, said=PASSWORD) == report

@@ -48,13 +48,13 @@ def test_guide_has_styles(client: TestClient) -> None:
 @pytest.mark.parametrize(
     "path", ["../secret.css", "%2e%2e/secret.css", "..%2Fsecret.css", "none.html", "how-to", "%00.css"]
 )
-def test_guide_has_no_files_beside_the_site(client: TestClient, path: str) -> None:
+def test_guide_serves_no_files_outside_the_site(client: TestClient, path: str) -> None:
     answer = client.get(f"/docs/guide/{path}")
     assert answer.status_code == 404
     assert "elsewhere" not in answer.text
 
 
-def test_guide_says_how_pages_are_made_when_they_were_not_built(client: TestClient, site: Path) -> None:
+def test_guide_names_the_make_target_when_its_pages_are_not_built(client: TestClient, site: Path) -> None:
     for file in ("index.html", "how-to/operate.html", "style.css"):
         (site / file).unlink()
     answer = client.get("/docs/guide/index.html")

@@ -83,7 +83,7 @@ def test_a_caller_that_trusts_the_authority_is_answered(
     assert get(serve(files), trusting(authority, tmp_path)).json() == ["file"]
 
 
-def test_stores_in_pkcs12_and_keys_with_a_password(serve: Serve, authority: Authority, tmp_path: Path) -> None:
+def test_pkcs12_stores_and_encrypted_keys_are_read(serve: Serve, authority: Authority, tmp_path: Path) -> None:
     server = authority.issue("CN=server", HOST)
     store = {"ssl.keystore.location": server.pkcs12(tmp_path / "s.p12", "s3cret"), "ssl.keystore.password": "s3cret"}
     locked = {"ssl.keystore.location": server.pem(tmp_path / "s.pem", "s3cret"), "ssl.key.password": "s3cret"}
@@ -93,7 +93,7 @@ def test_stores_in_pkcs12_and_keys_with_a_password(serve: Serve, authority: Auth
         assert get(serve(settings), trusted).status_code == 200
 
 
-def test_certificates_in_the_settings_themselves(serve: Serve, authority: Authority, tmp_path: Path) -> None:
+def test_certificates_are_read_from_the_settings_themselves(serve: Serve, authority: Authority, tmp_path: Path) -> None:
     text = Path(authority.issue("CN=server", HOST).pem(tmp_path / "server.pem")).read_text()
     key, _, chain = text.partition("-----BEGIN CERTIFICATE-----")
     inline = {"ssl.keystore.key": key, "ssl.keystore.certificate.chain": f"-----BEGIN CERTIFICATE-----{chain}"}
@@ -109,7 +109,7 @@ def test_certificates_in_the_settings_themselves(serve: Serve, authority: Author
         (lambda ca: Authority("CN=stranger").issue("CN=server", HOST), "verify failed"),
     ],
 )
-def test_a_server_with_an_expired_or_wrong_certificate_is_not_talked_to(
+def test_server_with_an_expired_or_wrong_certificate_is_not_trusted(
     serve: Serve, authority: Authority, tmp_path: Path, issue: Callable[[Authority], object], reason: str
 ) -> None:
     url = serve({"ssl.keystore.location": issue(authority).pem(tmp_path / "wrong.pem")})  # type: ignore[attr-defined]
@@ -148,7 +148,7 @@ def test_the_subject_of_a_certificate_is_the_caller(
 
 
 @pytest.mark.parametrize("kind", ["none", "expired", "stranger"])
-def test_without_a_good_certificate_there_is_no_connection_if_one_is_required(
+def test_connection_without_a_valid_required_certificate_is_refused(
     serve: Serve, files: dict[str, str], authority: Authority, tmp_path: Path, kind: str
 ) -> None:
     own = {
@@ -244,7 +244,7 @@ JKS = b"\xfe\xed\xfe\xed\x00\x00\x00\x02"
         (b"-----BEGIN CERTIFICATE-----\n", {}, "no certificate with its key"),
     ],
 )
-def test_a_store_that_cannot_be_read_is_named_with_its_key_and_without_its_password(
+def test_unreadable_store_is_named_with_its_setting_but_not_its_password(
     tmp_path: Path, content: bytes | None, more: dict[str, str], text: str
 ) -> None:
     path = tmp_path / "store"
@@ -257,7 +257,7 @@ def test_a_store_that_cannot_be_read_is_named_with_its_key_and_without_its_passw
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_password_that_is_wrong_or_missing_does_not_ask_the_terminal(authority: Authority, tmp_path: Path) -> None:
+def test_wrong_or_missing_key_password_does_not_prompt_on_the_terminal(authority: Authority, tmp_path: Path) -> None:
     path = authority.issue("CN=s", HOST).pem(tmp_path / "s.pem", "s3cret")
     for more in ({}, {"ssl.key.password": "wrong"}):
         settings = tls_config(_prefixed({"ssl.keystore.location": path, **more}), PREFIX)
@@ -275,7 +275,7 @@ def test_an_https_listener_needs_a_certificate_and_authorities_for_its_callers(
         server_context(tls_config(_prefixed(mutual(files)), PREFIX), PREFIX)
 
 
-def test_a_worker_can_talk_to_https_ones_before_it_is_one(files: dict[str, str], serve: Serve) -> None:
+def test_http_worker_can_call_https_workers(files: dict[str, str], serve: Serve) -> None:
     of_file = {**SETTINGS, "listeners": "http://127.0.0.1:1"}
     assert peer_context(WorkerConfig(of_file)) is None
     context = peer_context(WorkerConfig({**of_file, **_prefixed(files)}))

@@ -18,7 +18,7 @@ def test_task_configs_reach_the_leader_when_signed(client: TestClient, worker: F
     assert worker.calls == [("task_configs", "file", [{"a": "b"}, {"c": "1"}])]
 
 
-def test_the_signature_covers_the_path_as_it_was_sent(client: TestClient, worker: FakeWorker) -> None:
+def test_signature_covers_the_encoded_path(client: TestClient, worker: FakeWorker) -> None:
     worker.connectors["a/b"] = FakeConnector({"connector.class": "FileStreamSource"})
     headers = {SIGNATURE: "PUT /connectors/a%2Fb/fence 0"}
     assert client.put("/connectors/a%2Fb/fence", headers=headers).status_code == 204
@@ -46,7 +46,7 @@ def test_internal_requests_answer_503_before_the_session_key_is_known(client: Te
         ("sink", 400, "Connector sink is not a source connector"),
     ],
 )
-def test_fence_refuses_what_cannot_be_fenced(
+def test_fence_is_refused_for_sinks_and_unknown_connectors(
     client: TestClient, worker: FakeWorker, name: str, status: int, message: str
 ) -> None:
     worker.connectors["sink"] = FakeConnector({"connector.class": "FileStreamSink"})

@@ -92,14 +92,14 @@ def client(leader: Leader) -> Iterator[TestClient]:
         yield client
 
 
-def test_what_is_signed_for_this_worker_is_done_once(leader: Leader, client: TestClient) -> None:
+def test_request_signed_for_this_worker_is_carried_out_once(leader: Leader, client: TestClient) -> None:
     call = PUT_TASKS.signed(leader)
     assert (call.sent(client), call.sent(client)) == (204, 403)
     assert FENCE.signed(leader).sent(client) == 204
     assert [name for name, *_ in leader.calls] == ["task_configs", "fence"]
 
 
-def test_nothing_is_done_before_the_key_is_known(leader: Leader, client: TestClient) -> None:
+def test_signed_request_is_refused_before_the_session_key_is_known(leader: Leader, client: TestClient) -> None:
     leader.key = None
     assert FENCE.signed(leader).sent(client) == 503
     assert leader.calls == []
@@ -113,12 +113,12 @@ def test_a_request_is_refused_once_the_key_was_renewed(leader: Leader, client: T
 
 
 @pytest.mark.parametrize("ago_ms", [WINDOW_MS + 1, -WINDOW_MS - 1])
-def test_a_request_of_another_time_is_refused(leader: Leader, client: TestClient, ago_ms: int) -> None:
+def test_request_signed_outside_the_time_window_is_refused(leader: Leader, client: TestClient, ago_ms: int) -> None:
     assert FENCE.signed(leader, ago_ms=ago_ms).sent(client) == 403
     assert leader.calls == []
 
 
-def test_a_replay_is_refused_for_as_long_as_its_time_is_right(leader: Leader, client: TestClient) -> None:
+def test_replayed_request_is_refused_within_the_whole_time_window(leader: Leader, client: TestClient) -> None:
     call = FENCE.signed(leader, ago_ms=-WINDOW_MS)
     assert call.sent(client) == 204
     for _ in range(8):
@@ -127,16 +127,14 @@ def test_a_replay_is_refused_for_as_long_as_its_time_is_right(leader: Leader, cl
         assert call.sent(client) == 403
 
 
-def test_only_nonces_that_could_come_again_are_kept(leader: Leader, client: TestClient) -> None:
+def test_expired_nonces_are_forgotten(leader: Leader, client: TestClient) -> None:
     for _ in range(50):
         assert FENCE.signed(leader).sent(client) == 204
         leader.now_ms += WINDOW_MS // 2
     assert len(leader.verifier._seen) <= 6
 
 
-def test_a_signature_as_kafka_connect_makes_it_is_taken_only_where_it_is_asked_for(
-    leader: Leader, client: TestClient
-) -> None:
+def test_body_signature_of_kafka_connect_is_accepted_only_when_configured(leader: Leader, client: TestClient) -> None:
     headers = {
         SIGNATURE: body_signature(KEY, "HmacSHA256", TASKS),
         ALGORITHM: "HmacSHA256",
@@ -226,9 +224,7 @@ def _wrong(random_: random.Random, leader: Leader, good: Call) -> Iterator[tuple
     yield twin._replace(method="POST" if good.method == "PUT" else "PUT", headers=fields), 403
 
 
-def test_of_a_thousand_forged_replayed_stale_and_unsigned_calls_none_is_accepted(
-    leader: Leader, client: TestClient
-) -> None:
+def test_thousand_forged_replayed_stale_and_unsigned_calls_are_refused(leader: Leader, client: TestClient) -> None:
     print(f"seed {SEED}")
     random_ = random.Random(SEED)
     count, began = 0, time.monotonic()

@@ -125,7 +125,7 @@ def scene() -> Iterator[LeaderLineStage]:
 CONFIGS: list[RawConfig] = [{"task.class": "T", "n": None}, {"n": "1"}]
 
 
-def test_the_leader_itself_is_only_called(scene: LeaderLineStage) -> None:
+def test_leader_calls_itself_without_a_request(scene: LeaderLineStage) -> None:
     scene.leads = True
     scene.line.put_task_configs("a/b", CONFIGS).result(60)
     scene.line.fence("a/b").result(60)
@@ -133,7 +133,7 @@ def test_the_leader_itself_is_only_called(scene: LeaderLineStage) -> None:
     assert scene.leader.calls == []
 
 
-def test_another_worker_sends_signed_requests(scene: LeaderLineStage) -> None:
+def test_follower_sends_signed_requests_to_the_leader(scene: LeaderLineStage) -> None:
     scene.line.put_task_configs("a/b", CONFIGS).result(60)
     scene.line.fence("a/b").result(60)
     assert scene.leader.calls == [("task_configs", "a/b", CONFIGS), ("fence", "a/b")]
@@ -197,7 +197,9 @@ def _fails(error: Exception) -> Callable[[LeaderLineStage], None]:
         pytest.param(_fails(NotReadyError("Kafka cannot be reached")), id="its-cause-passes"),
     ],
 )
-def test_what_is_passing_is_tried_again(scene: LeaderLineStage, trouble: Callable[[LeaderLineStage], None]) -> None:
+def test_call_of_the_leader_is_retried_after_a_passing_failure(
+    scene: LeaderLineStage, trouble: Callable[[LeaderLineStage], None]
+) -> None:
     trouble(scene)
     scene.line.fence("a/b").result(60)
     assert scene.leader.calls == [("fence", "a/b")]
@@ -217,7 +219,7 @@ def away(scene: LeaderLineStage, monkeypatch: pytest.MonkeyPatch) -> Iterator[li
     release.set()
 
 
-def test_tasks_of_a_connector_that_start_together_ask_for_one_round(scene: LeaderLineStage, away: list[str]) -> None:
+def test_tasks_that_start_together_share_one_fencing_round(scene: LeaderLineStage, away: list[str]) -> None:
     """Each of them would hold a thread of the leader for as long as the round takes."""
     asked = [scene.line.fence("away") for _ in range(32)]
     eventually(lambda: bool(away), within_s=60)
@@ -226,7 +228,7 @@ def test_tasks_of_a_connector_that_start_together_ask_for_one_round(scene: Leade
     assert not any(each.done() for each in asked)
 
 
-def test_connectors_whose_rounds_do_not_end_hold_up_no_other(scene: LeaderLineStage, away: list[str]) -> None:
+def test_endless_fencing_rounds_do_not_hold_up_other_connectors(scene: LeaderLineStage, away: list[str]) -> None:
     """More of them than a client has connections by default."""
     for number in range(101):
         scene.line.fence(f"away-{number}")
@@ -234,7 +236,7 @@ def test_connectors_whose_rounds_do_not_end_hold_up_no_other(scene: LeaderLineSt
     scene.line.fence("a/b").result(60)
 
 
-def test_a_worker_that_is_elected_while_it_asks_does_it_itself(scene: LeaderLineStage) -> None:
+def test_worker_elected_while_it_calls_the_leader_does_the_work_itself(scene: LeaderLineStage) -> None:
     _silent(scene)
     group = scene.group
 
@@ -257,7 +259,7 @@ def test_a_worker_that_is_elected_while_it_asks_does_it_itself(scene: LeaderLine
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_the_leader_s_refusal_comes_as_it_is(scene: LeaderLineStage, error: OperationError) -> None:
+def test_refusal_of_the_leader_is_raised_unchanged(scene: LeaderLineStage, error: OperationError) -> None:
     scene.leader.failures.append(error)
     with pytest.raises(type(error)) as caught:
         scene.line.fence("a/b").result(60)

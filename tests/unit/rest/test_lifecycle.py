@@ -15,7 +15,7 @@ from .fake import FakeWorker
         ("POST", "tasks/1/restart", 204),
     ],
 )
-def test_commands_answer_their_code_without_body_again_and_again(
+def test_repeated_commands_answer_the_same_code_without_body(
     client: TestClient, method: str, path: str, status: int
 ) -> None:
     if path == "stop":
@@ -42,7 +42,7 @@ def test_commands_answer_their_code_without_body_again_and_again(
         ("POST", f"file/tasks/{'9' * 5000}/restart", "HTTP 404 Not Found"),
     ],
 )
-def test_what_is_unknown_answers_404(client: TestClient, method: str, path: str, message: str) -> None:
+def test_unknown_connector_or_task_answers_404(client: TestClient, method: str, path: str, message: str) -> None:
     answer = client.request(method, f"/connectors/{path}")
     assert (answer.status_code, answer.json()) == (404, {"error_code": 404, "message": message})
 

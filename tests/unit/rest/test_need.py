@@ -222,7 +222,7 @@ def worker() -> FakeWorker:
 
 
 @pytest.mark.parametrize(("role", "pattern"), GRANTS)
-def test_every_path_and_role(worker: FakeWorker, role: str, pattern: str) -> None:
+def test_every_path_allows_exactly_the_roles_of_the_table(worker: FakeWorker, role: str, pattern: str) -> None:
     client = client_of(worker, rules_of(role, pattern))
     for request, needed, where in rows():
         reset(worker, request)
@@ -255,7 +255,7 @@ def test_without_access_every_path_is_for_everybody(worker: FakeWorker) -> None:
         assert send(client, request) not in (401, 403), request
 
 
-def test_lists_have_only_what_the_caller_may_view(worker: FakeWorker) -> None:
+def test_lists_have_only_connectors_that_the_caller_may_view(worker: FakeWorker) -> None:
     worker.connectors["other"] = FakeConnector({**CONFIG, "name": "other"})
     client = client_of(worker, rules_of("view", "f*"))
     assert client.get("/connectors").json() == ["file"]
@@ -287,7 +287,7 @@ def test_an_answer_does_not_say_whether_a_hidden_connector_exists(worker: FakeWo
 @pytest.mark.parametrize(
     "path", ["/connectors/other", "/connectors/fil%65/../other", "/connectors//other", "/connectors/%6fther/"]
 )
-def test_other_spellings_of_a_path_do_not_lead_around_a_role(worker: FakeWorker, path: str) -> None:
+def test_other_spellings_of_a_path_do_not_bypass_a_role(worker: FakeWorker, path: str) -> None:
     worker.connectors["other"] = FakeConnector({**CONFIG, "name": "other"})
     for method, end in (("GET", ""), ("DELETE", ""), ("PUT", "/stop"), ("HEAD", "")):
         assert client_of(worker, rules_of("admin", "file")).request(method, path + end).status_code in (403, 404, 405)
@@ -310,7 +310,7 @@ class TestEditorOfOrdersAgainstPayments:
         return fake
 
     @pytest.mark.parametrize("request_", [row[0] for row in rows()])
-    def test_route_is_refused_when_the_connector_is_not_theirs(
+    def test_route_is_refused_for_a_connector_outside_the_callers_pattern(
         self, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch, request_: str
     ) -> None:
         monkeypatch.setitem(PARTS, "name", "payments")

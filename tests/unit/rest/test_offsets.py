@@ -14,7 +14,7 @@ ALTERED = [
 ]
 
 
-def test_altered_offsets_are_taken_and_shown_as_they_were_sent(client: TestClient) -> None:
+def test_altered_offsets_are_stored_and_shown_unchanged(client: TestClient) -> None:
     assert client.get(PATH).json() == {"offsets": []}
     answer = client.patch(PATH, json={"offsets": ALTERED})
     assert (answer.status_code, answer.json()) == (200, {"message": "altered"})
@@ -71,7 +71,7 @@ def test_initial_offsets_keep_their_numbers_while_the_config_has_text(client: Te
     assert worker.offsets["new"] == [ConnectorOffset(one["partition"], one["offset"]) for one in ALTERED]
 
 
-def test_answer_to_a_create_without_initial_offsets_says_nothing_of_them(client: TestClient) -> None:
+def test_create_without_initial_offsets_answers_without_offsets_status(client: TestClient) -> None:
     answer = client.post("/connectors", json={"name": "new", "config": {"connector.class": "FileStreamSource"}})
     assert "offsets_status" not in answer.json()
 

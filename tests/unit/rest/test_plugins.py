@@ -32,7 +32,7 @@ DEFINITION = {
 }
 
 
-def test_a_plugin_tells_its_keys(client: TestClient) -> None:
+def test_plugin_lists_its_config_keys(client: TestClient) -> None:
     assert client.get("/connector-plugins/FileStreamSource/config").json() == [DEFINITION]
 
 

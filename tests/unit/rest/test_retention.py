@@ -4,7 +4,7 @@ from .conftest import TestClient
 from .fake import FakeWorker
 
 
-def test_each_topic_says_up_to_where_and_by_what_it_is_held(client: TestClient, worker: FakeWorker) -> None:
+def test_retention_answer_names_the_end_and_the_holder_of_each_topic(client: TestClient, worker: FakeWorker) -> None:
     held = {"partition": 0, "start": 5, "end": 9, "until": 7, "held_by": "sink connector c, which has committed 7"}
     topic = {
         "topic": "t", "refused": None, "error": None, "deleted": 5, "last_deletion": "1970-01-01T00:00:01.000Z",
@@ -15,7 +15,7 @@ def test_each_topic_says_up_to_where_and_by_what_it_is_held(client: TestClient, 
     assert client.get("/retention/t").json() == topic
 
 
-def test_a_preview_is_asked_for_by_dry(client: TestClient, worker: FakeWorker) -> None:
+def test_retention_preview_is_requested_with_the_dry_parameter(client: TestClient, worker: FakeWorker) -> None:
     assert client.get("/retention?dry=true").json()["enabled"] is False
     assert client.get("/retention/t?dry=True").json()["last_deletion"] is None
 

@@ -6,7 +6,7 @@ from fencepost.cluster.info import Health, HealthStatus
 from .fake import FakeWorker
 
 
-def test_root_tells_versions_commit_and_cluster(client: TestClient) -> None:
+def test_root_shows_versions_commit_and_cluster(client: TestClient) -> None:
     assert client.get("/").json() == {
         "version": "4.3.1",
         "commit": "abc123",

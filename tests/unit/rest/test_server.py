@@ -105,7 +105,7 @@ def test_reads_and_health_are_answered_while_every_thread_waits(server: RestServ
         assert _get(server, "/connectors/file/status").status_code == 200
 
 
-def test_rounds_of_fencing_that_wait_for_a_cluster_that_is_away_hold_up_no_other_request(
+def test_fencing_rounds_of_an_absent_cluster_hold_up_no_other_request(
     server: RestServer, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every other worker asks for the rounds of all its connectors, and waits for as long as a round takes."""
@@ -167,7 +167,7 @@ def test_pages_of_dead_letters_that_take_long_hold_up_no_other_request(
         client.close()
 
 
-def test_figures_that_wait_for_brokers_and_workers_hold_up_neither_lists_nor_these_workers(
+def test_slow_figures_hold_up_neither_lists_nor_calls_between_workers(
     server: RestServer, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two workers that are asked by many at once would wait for each other."""

@@ -120,14 +120,14 @@ def test_a_client_that_sends_nothing_is_cut_off(running: Running) -> None:
 
 
 @pytest.mark.parametrize("first", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"])
-def test_a_head_that_drips_is_cut_off_also_as_a_second_request(running: Running, first: bytes) -> None:
+def test_slowly_sent_request_head_is_cut_off_on_new_and_kept_connections(running: Running, first: bytes) -> None:
     with closing(connected(running)) as client:
         with suppress(ConnectionError, ssl.SSLError):  # it was slow before it dripped
             client.sendall(first)
         assert drip(client, b"X-Long: aaaaaaaaaaaaaaaaaaaaaaa\r\n") or is_cut_off(client)
 
 
-def test_a_body_that_drips_is_refused_and_cut_off(running: Running, worker: FakeWorker) -> None:
+def test_slowly_sent_request_body_is_refused_and_cut_off(running: Running, worker: FakeWorker) -> None:
     head = b"POST /connectors HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
     with closing(connected(running)) as client:
         with suppress(ConnectionError, ssl.SSLError):
@@ -138,7 +138,7 @@ def test_a_body_that_drips_is_refused_and_cut_off(running: Running, worker: Fake
     assert list(worker.connectors) == ["file"]
 
 
-def test_a_body_that_nobody_reads_does_not_keep_a_connection(running: Running) -> None:
+def test_unread_request_body_does_not_keep_a_connection_open(running: Running) -> None:
     head = b"PUT /connectors/file/pause HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
     with closing(begun(running, head, b"HTTP/1.1 202")) as client:
         assert drip(client, b" " * 40)
@@ -176,7 +176,7 @@ def test_a_tls_handshake_that_does_not_begin_is_cut_off(
     made.stop(0)
 
 
-def test_handshakes_that_do_not_end_are_bounded_and_hold_up_nobody(
+def test_unfinished_handshakes_are_limited_and_hold_up_no_other_client(
     worker: FakeWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptor, "HANDSHAKE_S", 600.0)
@@ -249,7 +249,7 @@ def test_a_slow_handshake_ends_while_another_address_begins_many(
     made.stop(0)
 
 
-def test_connections_beyond_the_most_are_closed_and_room_is_made_again(
+def test_connections_above_the_limit_are_closed_until_others_end(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Connection, "most", 5)
@@ -265,7 +265,7 @@ def test_connections_beyond_the_most_are_closed_and_room_is_made_again(
     assert is_answered(running)
 
 
-def test_a_slow_request_is_no_slow_client(running: Running, worker: FakeWorker) -> None:
+def test_slow_request_does_not_cut_off_its_client(running: Running, worker: FakeWorker) -> None:
     worker.before_wait = lambda: threading.Event().wait(1.5 * SHORT_S) or None
 
     def status() -> int | None:

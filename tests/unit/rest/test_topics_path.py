@@ -10,7 +10,7 @@ from fencepost.cluster.topic_records import RecordQuery
 from .fake import FakeConnector, FakeWorker
 
 
-def test_records_are_asked_for_by_place_number_and_partition(worker: FakeWorker, client: TestClient) -> None:
+def test_records_are_requested_by_position_limit_and_partition(worker: FakeWorker, client: TestClient) -> None:
     assert client.get("/topics").json() == [{"name": "t", "partitions": 1}]
     assert client.get("/topics/a%2Fb/records").json()["records"][0]["value"]["text"] == "a/b"
     page = client.get("/connectors/file/topics/t/records", params={"from": "earliest", "limit": 2, "partition": 0})
@@ -20,7 +20,7 @@ def test_records_are_asked_for_by_place_number_and_partition(worker: FakeWorker,
     assert client.get("/connectors/none/topics/t/records").status_code == 404
 
 
-def test_whoever_reads_records_is_in_the_audit_log(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_reads_of_records_are_in_the_audit_log(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     for path in ("/topics/t/records", "/connectors/file/topics/t/records", "/ui/connectors/file/topics/t"):
         caplog.clear()

@@ -48,13 +48,13 @@ def of_topic(verdict: TopicDecision, partition: int = 0) -> tuple[int, str]:
 # How far
 
 
-def test_what_its_only_sink_has_committed_may_go() -> None:
+def test_records_committed_by_the_only_sink_are_deleted() -> None:
     verdict = decide(facts(sink(60)), Rules())
     assert (verdict.refusal, verdict.deletes) == ("", {0: 60})
     assert of_topic(verdict) == (60, "sink connector a, which has committed 60")
 
 
-def test_nothing_holds_what_everybody_has_read() -> None:
+def test_topic_is_held_by_none_when_every_reader_is_at_its_end() -> None:
     assert of_topic(decide(facts(sink(100)), Rules())) == (100, "")
 
 
@@ -64,7 +64,7 @@ def test_the_slowest_of_several_sinks_counts() -> None:
     assert of_topic(verdict) == (40, "sink connector b, which has committed 40")
 
 
-def test_each_partition_is_decided_by_itself() -> None:
+def test_each_partition_is_decided_separately() -> None:
     logs = {0: Log(0, 100, 100), 1: Log(50, 70, 70), 2: Log(7, 7, 7)}
     verdict = decide(facts(sink(10, 60, 7), logs=logs), Rules())
     assert verdict.deletes == {0: 10, 1: 60}
@@ -101,12 +101,12 @@ def test_each_bound_holds(log: Log, rules: Rules, until: int, held_by: str) -> N
     ],
     ids=["nothing", "pending", "beyond the end", "of another topic"],
 )
-def test_a_sink_whose_place_is_not_certain_holds_the_partition(offsets: Offsets, why: str) -> None:
+def test_sink_without_a_certain_offset_holds_the_partition(offsets: Offsets, why: str) -> None:
     verdict = decide(facts(sink(60), Sink("b", "connect-b", offsets)), Rules())
     assert (of_topic(verdict), verdict.deletes) == ((0, why), {})
 
 
-def test_a_partition_that_a_sink_has_not_reached_holds_no_other_one() -> None:
+def test_partition_without_a_committed_offset_does_not_hold_the_others() -> None:
     verdict = decide(facts(sink(60), logs={0: Log(0, 100, 100), 1: Log(0, 10, 10)}), Rules())
     assert verdict.deletes == {0: 60}
 
@@ -135,22 +135,22 @@ def test_a_partition_that_a_sink_has_not_reached_holds_no_other_one() -> None:
         ({"groups": (outside("x", doubt="it may not be described"),)}, "group x may read it: it may not be described"),
     ],
 )  # fmt: skip
-def test_nothing_goes_and_it_is_said_why(changed: Mapping[str, Any], why: str) -> None:
+def test_refusal_to_delete_names_its_reason(changed: Mapping[str, Any], why: str) -> None:
     verdict = decide(replace(facts(sink(60)), **changed), Rules())
     assert why in verdict.refusal
     assert verdict.deletes == {}
 
 
-def test_spelling_does_not_make_a_topic_another_one() -> None:
+def test_cleanup_policy_is_read_in_any_case_and_spacing() -> None:
     assert decide(facts(sink(60), configs={"cleanup.policy": " DELETE "}), Rules()).deletes == {0: 60}
 
 
-def test_groups_that_read_other_topics_are_no_reason() -> None:
+def test_groups_of_other_topics_do_not_hold_a_topic() -> None:
     elsewhere = outside("x", topics=frozenset({"tt"}), offsets=at(1, topic="tt"), patterns=("^u",))
     assert decide(facts(sink(60), groups=[elsewhere]), Rules()).deletes == {0: 60}
 
 
-def test_groups_are_named_but_not_a_hundred_of_them() -> None:
+def test_refusal_names_a_few_outside_groups_and_counts_the_rest() -> None:
     verdict = decide(facts(sink(60), groups=[outside(f"g{n}", 1) for n in range(9)]), Rules())
     assert "groups g0, g1, g2 and 6 more, outside" in verdict.refusal
     assert verdict.readers == tuple(f"g{n}" for n in range(9))
@@ -158,7 +158,7 @@ def test_groups_are_named_but_not_a_hundred_of_them() -> None:
 
 
 @pytest.mark.parametrize("more", [{"sinks": ()}, {"is_internal": True}, {"configs": {"cleanup.policy": "compact"}}])
-def test_groups_outside_are_named_where_they_are_the_reason_and_not_where_another_is(more: dict[str, Any]) -> None:
+def test_outside_groups_are_named_only_when_they_cause_the_refusal(more: dict[str, Any]) -> None:
     """A warning is due when they become the reason, and it says why."""
     found = replace(facts(sink(60), groups=[outside("g", 1)]), **more)
     assert decide(found, Rules()).readers == ()
@@ -174,16 +174,16 @@ def test_a_respected_group_counts_like_a_sink() -> None:
     assert of_topic(verdict) == (30, "group w, which has committed 30")
 
 
-def test_a_respected_group_that_only_subscribes_is_waited_for() -> None:
+def test_respected_group_without_commits_holds_the_topic() -> None:
     verdict = decide(facts(sink(60), groups=[outside("w", topics=frozenset({TOPIC}))]), Rules(respected={"w"}))
     assert of_topic(verdict) == (0, "group w has committed nothing there yet")
 
 
-def test_a_respected_group_that_reads_elsewhere_holds_nothing() -> None:
+def test_respected_group_of_other_topics_does_not_hold_a_topic() -> None:
     assert decide(facts(sink(60), groups=[outside("w")]), Rules(respected={"w"})).deletes == {0: 60}
 
 
-def test_a_respected_group_of_which_is_not_known_what_it_reads_is_waited_for() -> None:
+def test_respected_group_with_unknown_subscription_holds_the_topic() -> None:
     verdict = decide(facts(sink(60), groups=[outside("w", doubt="it is rebalancing")]), Rules(respected={"w"}))
     assert (of_topic(verdict), verdict.deletes) == ((0, "group w: it is rebalancing"), {})
 
@@ -191,12 +191,12 @@ def test_a_respected_group_of_which_is_not_known_what_it_reads_is_waited_for() -
 # What is remembered
 
 
-def test_what_goes_is_remembered_with_the_topics_id() -> None:
+def test_deleted_offsets_are_recorded_with_the_topic_id() -> None:
     verdict = decide(facts(sink(60)), Rules())
     assert verdict.known == TopicRetention("id", {0: 60}, {})
 
 
-def test_what_is_remembered_never_shrinks() -> None:
+def test_recorded_deletions_never_shrink() -> None:
     known = TopicRetention("id", {0: 80, 1: 5})
     verdict = decide(facts(sink(60), known=known), Rules())  # its offset was reset, and nothing is deleted yet
     assert verdict.deletes == {0: 60}
@@ -208,20 +208,20 @@ def test_what_is_remembered_never_shrinks() -> None:
     [(sink(60, None),), (sink(60), sink(60, None, name="b")), (sink(60), Sink("b", "connect-b", at(60), "no right"))],
 )
 @pytest.mark.parametrize("known", [None, TopicRetention("older", {0: 99}), TopicRetention("id", {0: 10}, {})])
-def test_nothing_goes_that_is_not_to_be_given_up_first(sinks: tuple[Sink, ...], known: TopicRetention | None) -> None:
+def test_deletion_never_passes_the_recorded_offset(sinks: tuple[Sink, ...], known: TopicRetention | None) -> None:
     logs = {0: Log(0, 100, 100), 1: Log(0, 100, 100)}
     verdict = decide(facts(*sinks, logs=logs, known=known), Rules())
     remembered = verdict.known.deleted if verdict.known else {}
     assert all(remembered.get(partition, -1) >= until for partition, until in verdict.deletes.items())
 
 
-def test_a_commit_that_is_not_decided_in_another_topic_keeps_nothing() -> None:
+def test_undecided_commit_of_another_topic_does_not_hold_a_topic() -> None:
     undecided = Sink("a", "connect-a", {**at(60), **at(None, topic="other")})
     verdict = decide(facts(undecided), Rules())
     assert (verdict.deletes, verdict.known) == ({0: 60}, TopicRetention("id", {0: 60}))
 
 
-def test_of_a_topic_that_nobody_reads_nothing_is_remembered() -> None:
+def test_topic_without_sinks_has_no_recorded_deletion() -> None:
     assert decide(facts(), Rules()).known is None
 
 
@@ -230,7 +230,7 @@ def test_of_a_topic_that_nobody_reads_nothing_is_remembered() -> None:
 OLDER = TopicRetention("older", {0: 60})
 
 
-def test_offsets_that_were_there_when_a_topic_came_again_are_not_of_it() -> None:
+def test_offsets_of_a_deleted_topic_do_not_count_for_its_successor() -> None:
     verdict = decide(facts(sink(60), known=OLDER), Rules())
     assert (of_topic(verdict), verdict.deletes) == (
         (0, "sink connector a has committed offsets of an older topic of the same name"),
@@ -247,12 +247,12 @@ def test_inherited_offsets_count_again_once_they_change() -> None:
     assert decide(facts(sink(60), known=moved.known), Rules()).deletes == {0: 60}
 
 
-def test_inherited_offsets_that_are_gone_hold_as_nothing_does() -> None:
+def test_deleted_inherited_offset_holds_like_a_missing_commit() -> None:
     inherited = decide(facts(sink(60), known=OLDER), Rules()).known
     assert of_topic(decide(facts(sink(), known=inherited), Rules()))[1].endswith("has committed nothing there yet")
 
 
-def test_inherited_offsets_stay_so_while_a_commit_is_not_decided() -> None:
+def test_inherited_offsets_stay_inherited_while_a_commit_is_undecided() -> None:
     inherited = decide(facts(sink(60), known=OLDER), Rules()).known
     pending = decide(facts(sink(None), known=inherited), Rules())
     assert pending.deletes == {}
@@ -260,7 +260,7 @@ def test_inherited_offsets_stay_so_while_a_commit_is_not_decided() -> None:
     assert decide(facts(sink(60), known=kept), Rules()).deletes == {}
 
 
-def test_a_commit_that_is_not_decided_when_a_topic_comes_again_is_not_taken_for_its_own() -> None:
+def test_undecided_commit_counts_as_inherited_when_a_topic_is_recreated() -> None:
     logs = {0: Log(0, 100, 100), 1: Log(0, 100, 100)}
     first = decide(facts(sink(None, 60), logs=logs, known=OLDER), Rules())
     assert first.deletes == {}
@@ -268,7 +268,7 @@ def test_a_commit_that_is_not_decided_when_a_topic_comes_again_is_not_taken_for_
     assert second.deletes == {}
 
 
-def test_respected_groups_inherit_as_sinks_do() -> None:
+def test_offsets_of_respected_groups_are_inherited_like_those_of_sinks() -> None:
     verdict = decide(facts(sink(), groups=[outside("w", 50)], known=OLDER), Rules(respected={"w"}))
     assert verdict.known == TopicRetention("id", {}, {"w": {0: 50}})
 
@@ -278,13 +278,13 @@ def test_respected_groups_inherit_as_sinks_do() -> None:
     [{"logs": {}, "blind": "its log does not answer"}, {"blind": "groups are not seen"}, {"logs": {}}],
     ids=["logs", "groups", "nothing said"],
 )
-def test_a_topic_that_came_again_is_met_once_all_of_it_is_seen(unseen: Mapping[str, Any]) -> None:
+def test_recreated_topic_is_recorded_only_when_fully_described(unseen: Mapping[str, Any]) -> None:
     first = decide(facts(sink(60), known=OLDER, **unseen), Rules())
     assert (first.deletes, first.known) == ({}, None)
     assert decide(facts(sink(60), known=first.known or OLDER), Rules()).deletes == {}
 
 
-def test_inherited_offsets_stay_so_while_their_group_is_no_reader() -> None:
+def test_inherited_offsets_stay_inherited_while_their_group_does_not_read() -> None:
     inherited = decide(facts(sink(60), sink(60, name="b"), known=OLDER), Rules()).known
     without = decide(facts(sink(20), known=inherited), Rules())
     assert decide(facts(sink(40), sink(60, name="b"), known=without.known), Rules()).deletes == {}
@@ -351,7 +351,7 @@ GROUPS = st.lists(
     sinks=SINKS, groups=GROUPS, logs=some_logs(), known=st.none() | some_known(),
     keep=st.integers(0, 30), is_waited=st.booleans(), is_blind=st.sampled_from([False, False, False, True]),
 )  # fmt: skip
-def test_e9_nothing_goes_that_a_reader_may_still_want(
+def test_e9_records_that_a_reader_may_still_want_are_not_deleted(
     sinks: list[Sink],
     groups: list[GroupSubscription],
     logs: dict[int, Log],

@@ -38,12 +38,12 @@ def decided(topic: MemoryTopic, is_current: Callable[[], bool] = lambda: True, u
     return GiveUpRecords({"t": TopicRetention("id", {0: until})}, before, look(snapshot), look, is_current)
 
 
-def test_what_is_given_up_is_written(topic: MemoryTopic) -> None:
+def test_deletion_is_recorded_before_it_happens(topic: MemoryTopic) -> None:
     topic.write(*decided(topic).decide(topic.snapshot))
     assert topic.snapshot.retention == {"t": TopicRetention("id", {0: 7})}
 
 
-def test_what_is_known_of_a_topic_that_is_gone_is_forgotten(topic: MemoryTopic) -> None:
+def test_retention_record_of_a_deleted_topic_is_removed(topic: MemoryTopic) -> None:
     topic.write(*decided(topic).decide(topic.snapshot))
     known, found = topic.snapshot.retention["t"], look(topic.snapshot)
     topic.write(*GiveUpRecords({"t": None}, {"t": known}, found, look, lambda: True).decide(topic.snapshot))
@@ -60,41 +60,39 @@ def test_what_is_known_of_a_topic_that_is_gone_is_forgotten(topic: MemoryTopic) 
     ],
     ids=["created", "other topics", "another group", "deleted"],
 )
-def test_nothing_is_given_up_where_sinks_are_others_than_were_looked_at(
-    topic: MemoryTopic, change: records.Encoded
-) -> None:
+def test_deletion_is_refused_when_the_sinks_have_changed(topic: MemoryTopic, change: records.Encoded) -> None:
     command = decided(topic)
     topic.write(change)
     with pytest.raises(ConflictError, match="nothing is"):
         command.decide(topic.snapshot)
 
 
-def test_a_change_that_is_no_matter_of_what_is_read_is_none(topic: MemoryTopic) -> None:
+def test_deletion_is_allowed_when_a_sink_changes_an_unrelated_setting(topic: MemoryTopic) -> None:
     command = decided(topic)
     topic.write(records.connector_config("a", {**SINK, "file": "g"}))
     assert command.decide(topic.snapshot)
 
 
-def test_nothing_is_given_up_where_another_leader_was_faster(topic: MemoryTopic) -> None:
+def test_deletion_is_refused_when_another_leader_recorded_one(topic: MemoryTopic) -> None:
     command, other = decided(topic), decided(topic, until=3)
     topic.write(*other.decide(topic.snapshot))
     with pytest.raises(ConflictError, match="topic t in the meantime"):
         command.decide(topic.snapshot)
 
 
-def test_another_topics_retention_is_no_reason(topic: MemoryTopic) -> None:
+def test_deletion_is_allowed_when_another_topic_changes_its_record(topic: MemoryTopic) -> None:
     command = decided(topic)
     topic.write(records.topic_retention("u", TopicRetention("id", {0: 1})))
     assert command.decide(topic.snapshot)
 
 
-def test_nothing_is_given_up_in_another_term_than_it_was_decided_in(topic: MemoryTopic) -> None:
+def test_deletion_is_refused_when_leadership_has_changed(topic: MemoryTopic) -> None:
     """What another leader lets a user change in between, an offset for example, is nowhere in the config topic."""
     with pytest.raises(ConflictError, match="Another worker may have been leader"):
         decided(topic, is_current=lambda: False).decide(topic.snapshot)
 
 
-def test_it_is_decided_alone(topic: MemoryTopic) -> None:
+def test_retention_command_runs_alone(topic: MemoryTopic) -> None:
     everything: ConnectorCommand = decided(topic)
     put, remove = PutConnector("b", SINK), RemoveConnector("a")
     assert everything.connector == EVERY_CONNECTOR

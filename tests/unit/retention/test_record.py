@@ -28,7 +28,7 @@ KNOWN_ONES = st.builds(TopicRetention, TEXTS, OFFSETS, st.dictionaries(TEXTS, OF
 
 
 @given(topic=TEXTS, known=KNOWN_ONES)
-def test_what_is_written_is_read(topic: str, known: TopicRetention) -> None:
+def test_retention_record_survives_the_round_trip(topic: str, known: TopicRetention) -> None:
     assert folded(records.topic_retention(topic, known)).retention == {topic: known}
 
 
@@ -37,7 +37,7 @@ def test_the_newest_record_counts() -> None:
     assert folded(records.topic_retention("t", KNOWN), records.topic_retention("t", newer)).retention == {"t": newer}
 
 
-def test_a_tombstone_forgets_it() -> None:
+def test_tombstone_removes_the_retention_of_a_topic() -> None:
     assert folded(records.topic_retention("t", KNOWN), records.topic_retention_removed("t")).retention == {}
 
 
@@ -63,18 +63,18 @@ def test_a_tombstone_forgets_it() -> None:
         {"id": "x", "deleted": [], "inherited": {"g": [[0]]}},
     ],
 )
-def test_a_malformed_record_leaves_what_was_known(value: Any) -> None:
+def test_malformed_retention_record_is_ignored(value: Any) -> None:
     key, _ = records.topic_retention("t", KNOWN)
     found = folded(records.topic_retention("t", KNOWN), (key, json.dumps(value).encode()))
     assert found.retention == {"t": KNOWN}
 
 
-def test_a_record_that_is_no_json_leaves_what_was_known() -> None:
+def test_retention_record_that_is_not_json_is_ignored() -> None:
     key, _ = records.topic_retention("t", KNOWN)
     assert folded(records.topic_retention("t", KNOWN), (key, b"\xff{")).retention == {"t": KNOWN}
 
 
-def test_snapshots_that_were_given_out_stay_as_they_are() -> None:
+def test_published_snapshots_do_not_change() -> None:
     first = folded(records.topic_retention("t", KNOWN))
     builder = SnapshotBuilder(first)
     builder.put_retention("t", None)

@@ -10,7 +10,7 @@ from support.settings import SETTINGS
 _BASE = {**SETTINGS, "bootstrap.servers": "here:9092"}
 
 
-def test_nothing_is_deleted_unless_it_is_asked_for() -> None:
+def test_deletion_of_committed_records_is_off_by_default() -> None:
     config = WorkerConfig(_BASE)
     assert config.delete_committed_enabled is False
     assert config.delete_committed_topics == []
@@ -34,12 +34,12 @@ def test_lists_are_separated_by_commas() -> None:
         ("delete.committed.keep.ms", "a day"),
     ],
 )
-def test_what_is_wrong_is_refused_by_its_name(key: str, value: str) -> None:
+def test_wrong_retention_setting_is_refused_by_name(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=key):
         WorkerConfig({**_BASE, key: value})
 
 
 @pytest.mark.parametrize("kind", [SinkConnectorConfig, SourceConnectorConfig])
-def test_no_connector_decides_which_topics_are_emptied(kind: type[SinkConnectorConfig]) -> None:
+def test_connectors_have_no_setting_for_emptied_topics(kind: type[SinkConnectorConfig]) -> None:
     """The KIP rejects that: topics are emptied by workers, and a pipeline has several connectors."""
     assert [key for key in kind.settings() if key.startswith("delete.committed")] == []

@@ -32,7 +32,7 @@ def found(**connectors: dict[str, str]) -> list[str]:
     return [each.connector for each in readings(snapshot, settings(), ConnectorClasses().is_source, look_up)]
 
 
-def test_topics_are_those_of_its_list() -> None:
+def test_sink_reads_exactly_its_listed_topics() -> None:
     own = read(topics=" a, b ,,c")
     assert own.topics == {"a", "b", "c"}
     assert [own.covers(topic) for topic in ("a", "c", "ab", "")] == [True, True, False, False]
@@ -53,29 +53,29 @@ def test_topics_are_those_of_its_list() -> None:
         (r"\p{NoSuch}", "anything", True),
     ],
 )
-def test_a_pattern_takes_whole_names_as_java_does_and_one_that_cannot_be_read_every_topic(
+def test_topic_pattern_matches_whole_names_and_an_unreadable_one_every_topic(
     pattern: str, topic: str, is_read: bool
 ) -> None:
     assert read(topics__regex=pattern).covers(topic) is is_read
 
 
-def test_the_topic_where_its_dead_letters_are_sent_again_is_read_too() -> None:
+def test_resend_topic_of_dead_letters_is_read_by_its_sink() -> None:
     assert read(topics="a", errors__deadletterqueue__resend__topic__name=" again ").topics == {"a", "again"}
 
 
-def test_its_group_is_that_of_its_name_or_of_its_config() -> None:
+def test_sink_group_comes_from_its_config_or_its_name() -> None:
     assert read(topics="a").group == "connect-c"
     assert read(topics="a", consumer__override__group__id="g").group == "g"
 
 
-def test_its_group_is_asked_for_where_it_reads() -> None:
+def test_sink_group_is_looked_up_in_the_cluster_that_the_sink_reads() -> None:
     assert read(topics="a").servers == "here:9092"
     assert read(topics="a", consumer__override__bootstrap__servers="far:1").servers == "far:1"
     away = read(topics="a", admin__override__bootstrap__servers="letters:1")
     assert (away.servers, away.conf["bootstrap.servers"]) == ("here:9092", "here:9092")
 
 
-def test_its_group_is_asked_for_as_its_own_principal() -> None:
+def test_sink_group_is_looked_up_with_the_principal_of_the_sink() -> None:
     override = {"admin__override__security__protocol": "SASL_PLAINTEXT", "admin__override__sasl__mechanism": "PLAIN"}
     login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
     own = read(topics="a", **override, admin__override__sasl__jaas__config=login)
@@ -83,13 +83,13 @@ def test_its_group_is_asked_for_as_its_own_principal() -> None:
     assert own == read(topics="a")  # its principal does not make it another one
 
 
-def test_settings_that_nobody_understands_are_told() -> None:
+def test_unreadable_client_settings_of_a_sink_are_reported() -> None:
     own = read(topics="a", admin__override__security__protocol="SASL_SSL", admin__override__sasl__jaas__config="what?")
     assert own.fault
     assert own.covers("a")
 
 
-def test_whoever_names_topics_and_is_no_source_is_a_sink_whether_or_not_its_class_is_here() -> None:
+def test_connector_with_topics_counts_as_a_sink_even_if_its_class_is_absent() -> None:
     assert found(
         sink={"connector.class": SINK, "topics": "a"},
         pattern={"connector.class": SINK, "topics.regex": "a"},
@@ -100,7 +100,7 @@ def test_whoever_names_topics_and_is_no_source_is_a_sink_whether_or_not_its_clas
     ) == ["nameless", "pattern", "sink", "unknown"]
 
 
-def test_two_that_read_otherwise_are_not_equal() -> None:
+def test_sinks_with_different_topics_groups_or_clusters_are_not_equal() -> None:
     own = read(topics="a")
     assert own == read(topics="a")
     for other in (
@@ -112,7 +112,7 @@ def test_two_that_read_otherwise_are_not_equal() -> None:
         assert own != other
 
 
-def test_what_a_sink_refers_to_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_references_of_a_sink_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FENCEPOST_TOPICS", "a,b")
     declared = settings(config_providers="env").config.originals | {
         "config.providers.env.class": "EnvVarConfigProvider"
@@ -127,7 +127,7 @@ def test_what_a_sink_refers_to_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (own.topics, own.group, own.fault) == ({"a", "b"}, "a,b", "")
 
 
-def test_a_sink_may_read_any_topic_if_what_it_refers_to_cannot_be_looked_up_e9() -> None:
+def test_sink_with_unresolvable_references_may_read_any_topic_e9() -> None:
     own = read(topics="${file:/x:topics}")
     assert own.covers("anything")
     assert "refers to file" in own.fault

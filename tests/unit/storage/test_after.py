@@ -25,7 +25,7 @@ def folded(encoded: list[records.Encoded]) -> ClusterSnapshot:
     return MemoryTopic().write(*encoded)
 
 
-def test_it_is_what_reading_them_makes_of_it() -> None:
+def test_snapshot_after_records_equals_the_snapshot_that_folds_them() -> None:
     before = folded(FIRST)
     assert after(before, THEN) == folded([*FIRST, *THEN])
     assert before == folded(FIRST)

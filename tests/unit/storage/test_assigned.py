@@ -68,7 +68,7 @@ def folded(log: Iterable[Encoded]) -> Assignment | None:
 
 @settings(max_examples=60, deadline=None)
 @given(several())
-def test_records_of_changes_say_each_assignment(found: list[Assignment]) -> None:
+def test_change_records_fold_into_each_assignment(found: list[Assignment]) -> None:
     builder, offset = SnapshotBuilder(), 0
     for each, transaction in zip(found, written(found), strict=True):
         for key, value in transaction:
@@ -87,7 +87,9 @@ def test_each_change_continues_from_a_snapshot(found: list[Assignment]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(several(), st.integers(0, 200), st.booleans())
-def test_a_compacted_log_says_the_same(found: list[Assignment], clean_to: int, has_tombstones: bool) -> None:
+def test_compacted_log_folds_into_the_same_assignment(
+    found: list[Assignment], clean_to: int, has_tombstones: bool
+) -> None:
     log = [record for transaction in written(found) for record in transaction]
     last = {key: offset for offset, (key, _) in enumerate(log)}
     kept = [
@@ -100,7 +102,7 @@ def test_a_compacted_log_says_the_same(found: list[Assignment], clean_to: int, h
 
 @settings(max_examples=60, deadline=None)
 @given(several(), st.data())
-def test_half_of_a_change_changes_nothing(found: list[Assignment], data: st.DataObject) -> None:
+def test_partly_read_change_does_not_alter_the_assignment(found: list[Assignment], data: st.DataObject) -> None:
     """A transaction may come in several answers of the broker, and what was read so far is published each time."""
     *before, last = written(found)
     builder, offset = SnapshotBuilder(), 0
@@ -112,7 +114,7 @@ def test_half_of_a_change_changes_nothing(found: list[Assignment], data: st.Data
         assert builder.freeze().assignment is frozen
 
 
-def test_what_did_not_change_is_the_same_object() -> None:
+def test_unchanged_work_of_a_worker_is_the_same_object() -> None:
     first = Assignment(1, (_share("i0", [("a", None), ("a", 0)]), _share("i1", [("b", None), ("b", 0)])), (), 1)
     second = replace(first, generation=2, workers=(first.workers[0], _share("i1", [("b", None)])))
     before = after(ClusterSnapshot(), changes(None, first))
@@ -123,7 +125,7 @@ def test_what_did_not_change_is_the_same_object() -> None:
     assert then.assignment.workers[1].tasks == ()
 
 
-def test_records_grow_with_connectors_that_move_and_not_with_all() -> None:
+def test_change_records_grow_with_moved_connectors_only() -> None:
     many = [(f"c{n}", None) for n in range(5000)]
     first = Assignment(1, (_share("i0", many), _share("i1", [])), (), 1)
     second = Assignment(2, (_share("i0", many[1:]), _share("i1", many[:1])), (), 1)
@@ -136,7 +138,7 @@ OLD = Assignment(5, (_share("i0", [("a", None), ("a", 0)]),))
 NEW = Assignment(6, (_share("i0", [("a", None)]), _share("i1", [("a", 0)])), (), 6)
 
 
-def test_a_worker_that_reads_one_record_reads_no_work_from_the_head() -> None:
+def test_older_worker_reads_no_work_from_the_head_record() -> None:
     key, value = changes(OLD, NEW)[-1]
     assert key == b"fencepost-assignment"
     read = orjson.loads(value or b"")
@@ -152,6 +154,6 @@ def test_records_of_an_earlier_series_do_not_count_when_another_begins() -> None
     assert folded([*(each for each in earlier if each[0] != b"fencepost-assignment"), *later]) == NEW
 
 
-def test_an_assignment_in_one_record_replaces_those_of_several() -> None:
+def test_single_record_assignment_replaces_one_of_several_records() -> None:
     one = records.assignment(replace(OLD, generation=7))
     assert folded([*changes(OLD, NEW), one]) == replace(OLD, generation=7)

@@ -12,7 +12,7 @@ def record(key: bytes, value: bytes | None, partition: int = 0, offset: int = 0)
     return LogRecord(partition, offset, 0, key, value)
 
 
-def test_what_is_carried_is_no_offset_and_the_newest_of_each_partition_counts() -> None:
+def test_carried_entry_is_not_an_offset_and_its_newest_value_counts() -> None:
     table = OffsetTable()
     for partition, value in ((0, b"old"), (0, b"new"), (3, b"other")):
         table.apply(record(carried_key("c", 1, "l"), value, partition))
@@ -22,7 +22,7 @@ def test_what_is_carried_is_no_offset_and_the_newest_of_each_partition_counts() 
     assert [each.partition for each in table.known("c")] == [{"file": "f"}]
 
 
-def test_a_tombstone_ends_what_its_partition_carries() -> None:
+def test_tombstone_removes_the_carried_entry_of_its_partition() -> None:
     table = OffsetTable()
     for partition in (0, 3):
         table.apply(record(carried_key("c", 1, "l"), b"value", partition))
@@ -33,7 +33,7 @@ def test_a_tombstone_ends_what_its_partition_carries() -> None:
     assert table.carried("c", 1, "l") == {}
 
 
-def test_what_is_carried_and_no_text_keeps_no_task_from_starting(caplog: pytest.LogCaptureFixture) -> None:
+def test_undecodable_carried_entry_does_not_keep_a_task_from_starting(caplog: pytest.LogCaptureFixture) -> None:
     table = OffsetTable()
     table.apply(record(carried_key("c", 1, "l"), b"\xff", 3, offset=7))
     admission = Admission(True, carried=tuple(table.carried("c", 1, "l").items()))
@@ -41,7 +41,7 @@ def test_what_is_carried_and_no_text_keeps_no_task_from_starting(caplog: pytest.
     assert "Skipped 3/7" in caplog.text
 
 
-def test_what_is_carried_for_one_ledger_stays_when_the_task_gets_another() -> None:
+def test_carried_entries_of_a_ledger_stay_when_the_task_changes_ledger() -> None:
     table = OffsetTable()
     for ledger, value in (("l", b"value"), ("other", b"others"), ("other", None)):
         table.apply(record(carried_key("c", 1, ledger), value, 3))
@@ -54,7 +54,7 @@ def test_no_source_partition_has_the_key_of_carried_entries(partition: dict[str,
     assert not is_carried(encode_key("c", partition))
 
 
-def test_the_keys_of_a_connector_are_not_those_of_one_whose_name_is_longer() -> None:
+def test_carried_keys_of_a_connector_exclude_connectors_with_longer_names() -> None:
     beginning, end = carried_bounds("c", "l")
     assert carried_key("c", 12, "l").startswith(beginning)
     assert carried_key("c", 12, "l").endswith(end)

@@ -89,7 +89,7 @@ def test_deferred_configs_of_an_inconsistent_commit_are_forgotten(log: Log):
     assert log.snapshot.inconsistent == {"a"}
 
 
-def test_more_task_configs_than_committed_are_enough_when_compaction_left_them(log: Log):
+def test_surplus_task_configs_left_by_compaction_are_accepted(log: Log):
     log.put(records.connector_config("a", {}), records.task_config(A2, {}), *generation(A0, A1))
     assert log.snapshot.inconsistent == frozenset()
     assert log.snapshot.tasks("a") == (A0, A1)
@@ -128,12 +128,12 @@ def test_generation_stays_without_task_configs(log: Log):
     assert log.snapshot.inconsistent == frozenset()
 
 
-def test_commit_offset_names_the_generation_whatever_was_compacted(log: Log):
+def test_commit_offset_identifies_the_generation_despite_compaction(log: Log):
     log.put(records.connector_config("a", {}), *generation(A0), *generation(A0))
     assert log.snapshot.commit_offsets["a"] == log.next_offset - 1
 
 
-def test_connector_is_ready_when_a_task_count_record_stands_after_the_commit(log: Log):
+def test_connector_is_ready_when_a_task_count_record_follows_the_commit(log: Log):
     log.put(records.connector_config("a", {}), *generation(A0))
     assert log.snapshot.pending_fencing == {"a"}
     assert not log.snapshot.is_ready("a")
@@ -202,13 +202,13 @@ def test_connector_names_may_hold_dashes_and_prefixes(log: Log):
     assert log.snapshot.tasks(name) == (TaskId(name, 0),)
 
 
-def test_session_key(log: Log):
+def test_session_key_is_read_from_its_record(log: Log):
     key = SessionKey(b"secret", "HmacSHA256", 5)
     assert log.put(records.session_key(key)) == [SessionKeyUpdated(key)]
     assert log.snapshot.session_key == key
 
 
-def test_session_key_is_hidden_when_it_has_been_read(log: Log):
+def test_session_key_is_hidden_once_read(log: Log):
     secret = b"a session key that nobody else has"
     log.put(records.session_key(SessionKey(secret, "HmacSHA256", 1)))
     record = records.session_key(SessionKey(secret, "HmacSHA256", 1))[1]
@@ -222,7 +222,7 @@ def test_restart_request_defaults_to_false(log: Log):
     ]
 
 
-def test_logger_level(log: Log):
+def test_logger_level_is_read_from_its_record(log: Log):
     assert log.put(records.logger_level("a.b", "DEBUG")) == [LoggerLevelSet("a.b", "DEBUG")]
     assert log.snapshot.logger_levels == {"a.b": "DEBUG"}
 
@@ -292,14 +292,14 @@ def test_snapshot_does_not_change_when_the_builder_goes_on(log: Log):
     assert before.tasks("a") == (A0,)
 
 
-def test_freezing_shares_what_has_not_changed(log: Log):
+def test_freezing_shares_unchanged_parts(log: Log):
     log.put(records.connector_config("a", {}), *generation(A0))
     before = log.snapshot
     log.put(records.target_state("a", TargetState.PAUSED))
     assert log.snapshot.task_configs is before.task_configs
 
 
-def test_a_leave_takes_away_the_incarnation_that_it_names_and_no_other(log: Log):
+def test_leave_removes_only_the_incarnation_that_it_names(log: Log):
     log.put(records.worker_incarnation("u", "first"), records.worker_left("u", "first"))
     assert (dict(log.snapshot.incarnations), dict(log.snapshot.abilities)) == ({}, {})
     log.put(records.worker_incarnation("u", "second"))
@@ -308,17 +308,17 @@ def test_a_leave_takes_away_the_incarnation_that_it_names_and_no_other(log: Log)
     assert log.snapshot.abilities["u"].is_ready
 
 
-def test_who_has_left_is_not_brought_back_by_an_announcement_that_is_delivered_late(log: Log):
+def test_late_announcement_does_not_revive_an_incarnation_that_left(log: Log):
     log.put(records.worker_left("u", "first"), records.worker_incarnation("u", "first"))
     assert dict(log.snapshot.incarnations) == {}
 
 
-def test_compaction_keeps_a_successor_beside_the_late_leave_of_its_predecessor(log: Log):
+def test_compaction_keeps_a_successor_despite_a_late_leave_before_it(log: Log):
     written = [records.worker_incarnation("u", "first"), records.worker_incarnation("u", "second")]
     log.put(*dict([*written, records.worker_left("u", "first")]).items())
     assert dict(log.snapshot.incarnations) == {"u": "second"}
 
 
-def test_a_leave_of_the_older_form_is_a_tombstone_that_names_nobody(log: Log):
+def test_tombstone_leave_of_older_workers_removes_any_incarnation(log: Log):
     log.put(records.worker_incarnation("u", "first"), ((records.WORKER + "u").encode(), None))
     assert dict(log.snapshot.incarnations) == {}

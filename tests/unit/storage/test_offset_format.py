@@ -25,7 +25,7 @@ def test_key_bytes_do_not_depend_on_the_order_of_names():
     assert encode("c", {"a": "ü", "b": 1}, {"n": 1}) == encode("c", {"b": 1, "a": "ü"}, {"n": 1})
 
 
-def test_none_is_a_tombstone():
+def test_missing_offset_is_a_tombstone():
     assert encode("c", {"a": 1}, None) == (b'["c",{"a":1}]', None)
 
 
@@ -35,7 +35,7 @@ def test_primitives_are_stored(value: Any):
 
 
 @pytest.mark.parametrize("value", [1 << 63, math.nan, math.inf, b"x", [1], {"a": 1}, object()])
-def test_anything_else_is_refused_by_name(value: Any):
+def test_offset_values_other_than_primitives_are_refused_by_name(value: Any):
     with pytest.raises(OffsetFormatError, match=r"source partition .* 'p' holds"):
         encode("c", {"p": value}, {"o": 1})
     with pytest.raises(OffsetFormatError, match=r"source offset .* 'o' holds"):
@@ -43,7 +43,7 @@ def test_anything_else_is_refused_by_name(value: Any):
 
 
 @pytest.mark.parametrize("text", [b'"\\ud800"', b'"\xed\xa0\x80"'])
-def test_half_of_a_character_is_stored_and_read_again_also_as_java_writes_it(text: bytes):
+def test_lone_surrogate_is_stored_and_read_also_as_java_writes_it(text: bytes):
     table = OffsetTable()
     table.apply(record(b'["c",{"p":' + text + b"}]", b'{"o":' + text + b"}"))
     (known,) = table.known("c")
@@ -54,20 +54,20 @@ def test_half_of_a_character_is_stored_and_read_again_also_as_java_writes_it(tex
 
 
 @pytest.mark.parametrize("value", [b"{", b"[" * 100_000, b'{"o":NaN}'])
-def test_a_record_that_is_no_json_is_passed_over(value: bytes):
+def test_offset_record_that_is_not_json_is_skipped(value: bytes):
     table = OffsetTable()
     table.apply(record(b'["c",{"p":1}]', value))
     assert table.known("c") == []
 
 
-def test_names_must_be_strings():
+def test_offset_names_must_be_strings():
     with pytest.raises(OffsetFormatError, match="only use strings as names, but has 1"):
         encode("c", {1: 2}, {"o": 1})  # type: ignore[dict-item]
     with pytest.raises(OffsetFormatError, match="must be a mapping, not str"):
         encode("c", "p", {"o": 1})  # type: ignore[arg-type]
 
 
-def test_bytes_by_which_the_topic_knows_a_partition_are_used_again():
+def test_key_bytes_of_a_known_partition_are_used_again():
     table = OffsetTable()
     theirs = b'["c",{"b":1,"a":"x"}]'
     table.apply(record(theirs, b'{"n":1}'))
@@ -76,7 +76,7 @@ def test_bytes_by_which_the_topic_knows_a_partition_are_used_again():
     assert table.key("d", {"a": "x", "b": 1}) == b'["d",{"a":"x","b":1}]'
 
 
-def test_one_partition_in_two_spellings_has_the_later_offset():
+def test_partition_in_two_spellings_has_the_later_offset():
     table = OffsetTable()
     table.apply(record(b'["c",{"b":1,"a":2}]', b'{"n":2}', partition=3, timestamp_ms=20))
     table.apply(record(b'["c",{"a":2,"b":1}]', b'{"n":1}', partition=1, timestamp_ms=10))
@@ -112,11 +112,11 @@ def test_merge_prefers_the_own_topic_per_partition():
     assert stored(merge(own, fallback)) == [StoredOffset({"p": 1}, {"n": 10}), StoredOffset({"p": 2}, {"n": 7})]
 
 
-def test_e7_late_copy_of_a_zombie_does_not_bring_back_what_was_forgotten():
+def test_e7_late_copy_of_a_zombie_does_not_revive_a_forgotten_offset():
     assert stored(merge([known(1, None, 20)], [known(1, 5, 19)])) == []
 
 
-def test_what_was_written_without_a_topic_of_its_own_is_seen_again():
+def test_newer_offset_in_the_workers_topic_wins_over_an_older_tombstone():
     """A soft downgrade, for one: what is forgotten in the own topic is older than what the worker's topic has."""
     assert stored(merge([known(1, None, 20)], [known(1, 5, 21)])) == [StoredOffset({"p": 1}, {"n": 5})]
 

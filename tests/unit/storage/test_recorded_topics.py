@@ -26,12 +26,12 @@ def snapshot() -> ClusterSnapshot:
 
 
 @pytest.mark.parametrize("which", ["config", "offset", "status"])
-def test_every_key_is_in_the_partition_that_we_would_choose(which: str):
+def test_our_partitioner_agrees_with_every_recorded_key(which: str):
     topic = recorded_topic(which)
     assert [partition_for(r.key_bytes, topic.partitions) for r in topic.records] == [r.partition for r in topic.records]
 
 
-def test_recorded_config_topic_folds_into_what_the_scenario_left(snapshot: ClusterSnapshot):
+def test_recorded_config_topic_folds_into_the_final_cluster_state(snapshot: ClusterSnapshot):
     assert set(snapshot.connectors) == {"lines", "asleep"}
     assert snapshot.target_states == {"lines": TargetState.STARTED, "asleep": TargetState.PAUSED}
     assert snapshot.connectors["lines"]["topic"] == "more-lines"
@@ -98,11 +98,11 @@ def encoded_again(record: Recorded) -> records.Encoded:
 
 
 @pytest.mark.parametrize("record", recorded_topic("config").records, ids=lambda r: f"{r.offset}-{r.key}")
-def test_our_config_records_are_theirs_byte_for_byte(record: Recorded):
+def test_our_config_records_equal_recorded_ones_byte_for_byte(record: Recorded):
     assert encoded_again(record) == (record.key_bytes, record.value_bytes)
 
 
-def test_our_status_records_are_theirs_byte_for_byte():
+def test_our_status_records_equal_recorded_ones_byte_for_byte():
     kinds = set()
     for record in recorded_topic("status").records:
         table = StatusTable()
@@ -122,7 +122,7 @@ def test_our_status_records_are_theirs_byte_for_byte():
     assert kinds == {"connector", "task", "topic"}
 
 
-def test_recorded_status_topic_folds_into_what_the_scenario_left():
+def test_recorded_status_topic_folds_into_the_final_statuses():
     table = StatusTable()
     for record in recorded_topic("status").records:
         apply_status(table, record.key_bytes, record.value_bytes)
@@ -131,7 +131,7 @@ def test_recorded_status_topic_folds_into_what_the_scenario_left():
     assert status == Status(State.UNASSIGNED, "127.0.0.1:28083", status.generation, None, "4.3.1")
 
 
-def test_our_offset_records_are_theirs():
+def test_our_offset_records_equal_recorded_ones():
     for record in recorded_topic("offset").records:
         connector, partition = json.loads(record.key)
         key, value = encode(connector, partition, record.json)

@@ -24,7 +24,7 @@ class Log:
         return seen
 
 
-def test_those_who_come_during_a_read_share_the_next_one() -> None:
+def test_calls_during_a_read_share_the_next_read() -> None:
     log = Log()
     shared = SharedRead(log.read)
     with ThreadPoolExecutor(12) as pool:
@@ -39,7 +39,7 @@ def test_those_who_come_during_a_read_share_the_next_one() -> None:
     assert 2 <= log.reads <= 11
 
 
-def test_an_error_reaches_all_and_the_next_read_is_a_new_one() -> None:
+def test_read_error_reaches_all_callers_and_the_next_call_reads_again() -> None:
     outcomes = iter([ValueError("away"), None])
 
     def read(timeout_s: float) -> str:

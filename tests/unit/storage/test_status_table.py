@@ -25,14 +25,14 @@ def test_late_unassigned_does_not_hide_a_running_task(late: int):
 
 @pytest.mark.parametrize("state", [State.UNASSIGNED, State.FAILED])
 @pytest.mark.parametrize("newest", [State.RUNNING, State.PAUSED, State.RESTARTING])
-def test_what_a_worker_says_in_a_generation_that_has_passed_hides_nothing(newest: State, state: State):
+def test_status_of_a_past_generation_does_not_hide_a_newer_status(newest: State, state: State):
     table = StatusTable()
     table.set(TASK, Status(newest, "new:1", 4))
     table.set(TASK, Status(state, "old:1", 3))
     assert table.status(TASK) == Status(newest, "new:1", 4)
 
 
-def test_a_failure_counts_in_the_generation_of_another_worker():
+def test_failure_counts_even_from_another_worker_of_the_generation():
     table = StatusTable()
     table.set(TASK, running(4))
     table.set(TASK, Status(State.FAILED, "old:1", 4))
@@ -46,7 +46,7 @@ def test_later_unassigned_counts():
     assert table.status(TASK) == unassigned(5)
 
 
-def test_a_worker_that_stops_a_task_in_the_generation_that_it_began_in_is_believed():
+def test_unassigned_counts_from_the_worker_that_ran_the_generation():
     table = StatusTable()
     stopped = Status(State.UNASSIGNED, running(4).worker_id, 4)
     table.set(TASK, running(4))
@@ -65,7 +65,7 @@ def test_destroyed_is_a_tombstone():
     assert Status(State.DESTROYED, "w:1", 1).encode() is None
 
 
-def test_tables_by_connector():
+def test_statuses_are_grouped_by_connector():
     table = StatusTable()
     apply(table, b"status-connector-c-d", running(1).encode())
     for number in (10, 2, 1):
@@ -100,7 +100,7 @@ def test_foreign_record_raises_and_changes_nothing(key: bytes, value: bytes):
     assert table.subjects() == []
 
 
-def test_the_next_restart_is_told_and_a_status_without_one_is_as_kafka_connect_writes_it():
+def test_status_has_the_next_restart_and_else_the_fields_of_kafka_connect():
     table, failed = StatusTable(), Status(State.FAILED, "w:1", 4, "broken", "1.0", Restart(2, 1_700_000_000_000))
     apply(table, b"status-task-c-d-1", failed.encode())
     assert table.status(TASK) == failed

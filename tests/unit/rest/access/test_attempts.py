@@ -9,7 +9,7 @@ class Clock:
         return self.now_s
 
 
-def test_an_address_may_guess_a_few_times_and_then_now_and_then() -> None:
+def test_address_may_guess_a_few_times_and_then_once_per_refill_interval() -> None:
     clock = Clock()
     attempts = Attempts(most=3, refill_s=2.0, now_s=clock)
     for _ in range(3):

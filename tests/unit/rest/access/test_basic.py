@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-def test_users_of_a_file_of_kafka_connect_and_of_hashes(path: Path) -> None:
+def test_plain_and_hashed_passwords_of_a_users_file_are_accepted(path: Path) -> None:
     users = UserFile(str(path), now_s=lambda: 100.0)
     for name, password in (("alice", "s3cret:with:colons"), ("bob", "hashed one"), ("c d", "ä")):
         assert users.authenticate(pair(name, password)) == Checked(Principal(name), 100.0 + KNOWN_FOR_S)
@@ -33,7 +33,7 @@ def test_users_of_a_file_of_kafka_connect_and_of_hashes(path: Path) -> None:
         pair("", "s3cret:with:colons"), base64.b64encode(b"alice").decode(), "", "%%%", "/w==", "c2VjcmV0",
     ],
 )  # fmt: skip
-def test_anything_else_is_wrong(path: Path, credentials: str) -> None:
+def test_wrong_basic_credentials_are_refused(path: Path, credentials: str) -> None:
     assert UserFile(str(path)).authenticate(credentials) is None
 
 
@@ -60,20 +60,22 @@ def test_a_file_that_was_damaged_later_changes_nothing(path: Path, caplog: pytes
 
 
 @pytest.mark.parametrize(("text", "fault"), [("", "no users"), ("a=\n=b\n", "empty"), ("a={scrypt}x\n", "damaged")])
-def test_a_file_without_users_or_with_damaged_ones_is_refused(tmp_path: Path, text: str, fault: str) -> None:
+def test_users_file_without_users_or_with_damaged_entries_is_refused(tmp_path: Path, text: str, fault: str) -> None:
     path = tmp_path / "users.properties"
     path.write_text(text)
     with pytest.raises(ConfigError, match=fault):
         read_users(str(path))
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_users_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nowhere"):
         UserFile(str(tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize("name", ["alice", "bob", "c d", "unknown", ""])
-def test_every_name_costs_as_many_hashes_of_each_kind(path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_login_checks_the_same_number_of_hashes_for_every_user_name(
+    path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     users, checked = UserFile(str(path)), []
     monkeypatch.setattr(KeptPassword, "is_same", lambda self, _: checked.append(self.costs))
     users.authenticate(pair(name, "x"))

@@ -82,7 +82,7 @@ def test_a_token_of_the_issuer_names_its_caller(key: Key, alg: str) -> None:
     assert (checked.principal, checked.until_s) == (Principal("alice", frozenset({"ops", "data"})), KNOWN_FOR_S)
 
 
-def test_other_claims_for_name_and_groups() -> None:
+def test_name_and_groups_come_from_the_configured_claims() -> None:
     more = {"rest.oidc.name.claim": "preferred_username", "rest.oidc.groups.claim": "realm_access.roles"}
     with Issuer(RSA) as issuer:
         token = issuer.token(preferred_username="al", realm_access={"roles": ["ops"]}, groups=["wrong"])
@@ -140,7 +140,7 @@ def test_any_other_token_is_refused(kind: str) -> None:
         assert tokens.authenticate(issuer.token()) is not None
 
 
-def test_a_token_is_known_until_it_ends() -> None:
+def test_token_is_accepted_until_it_expires() -> None:
     clock = Clock()
     with Issuer(RSA) as issuer:
         tokens = tokens_of(issuer, clock)
@@ -151,7 +151,7 @@ def test_a_token_is_known_until_it_ends() -> None:
         assert tokens.authenticate(issuer.token(exp=NOW_S + 5)) is None
 
 
-def test_a_new_key_is_found_and_made_up_ones_do_not_keep_the_issuer_busy() -> None:
+def test_new_issuer_key_is_found_and_unknown_keys_are_looked_up_rarely() -> None:
     clock, newer = Clock(), ECKey.generate_key("P-256", {"kid": "newer"})
     with Issuer(RSA) as issuer:
         tokens = tokens_of(issuer, clock)
@@ -166,7 +166,7 @@ def test_a_new_key_is_found_and_made_up_ones_do_not_keep_the_issuer_busy() -> No
         assert tokens.authenticate(issuer.token()) is None  # its key was withdrawn
 
 
-def test_an_issuer_that_is_away_is_an_error_at_first_and_waited_for_later() -> None:
+def test_token_check_fails_while_the_issuer_is_away_and_recovers_later() -> None:
     clock = Clock()
     with Issuer(RSA) as issuer:
         issuer.is_away = True
@@ -180,7 +180,7 @@ def test_an_issuer_that_is_away_is_an_error_at_first_and_waited_for_later() -> N
         assert tokens.authenticate(issuer.token(exp=NOW_S + 1000)) is not None
 
 
-def test_an_issuer_that_was_never_there_is_not_asked_for_every_token() -> None:
+def test_absent_issuer_is_not_called_again_for_every_token() -> None:
     clock = Clock()
     with Issuer(RSA) as issuer:
         issuer.is_away = True
@@ -214,7 +214,7 @@ def test_key_that_is_not_understood_is_skipped(other: Any) -> None:
             tokens_of(issuer).authenticate(issuer.token())
 
 
-def test_keys_are_not_read_where_others_can_change_them() -> None:
+def test_keys_are_not_read_over_plain_http() -> None:
     with Issuer(RSA) as issuer:
         issuer.keys_at = "http://issuer.example/certs"
         with pytest.raises(UncheckedError, match=r"jwks_uri http://issuer.example/certs .* must be an https URL"):
@@ -228,7 +228,7 @@ def test_answer_of_an_issuer_has_a_largest_size() -> None:
             tokens_of(issuer).authenticate(issuer.token())
 
 
-def test_keys_at_an_address_of_their_own() -> None:
+def test_keys_are_read_from_the_configured_jwks_url() -> None:
     with Issuer(RSA) as issuer:
         tokens = tokens_of(issuer, **{"rest.oidc.jwks.url": f"{issuer.url}/keys"})
         assert tokens.authenticate(issuer.token()) is not None
@@ -236,19 +236,19 @@ def test_keys_at_an_address_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://issuer.example", "ftp://x", "issuer.example", "http://127.0.0.1.example"])
-def test_an_issuer_whose_answers_others_can_change_is_refused(url: str) -> None:
+def test_plain_http_issuer_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="https"):
         RestOidcConfig({"rest.oidc.issuer.url": url})
 
 
-def test_settings_that_do_not_go_together() -> None:
+def test_oidc_settings_that_contradict_each_other_are_refused() -> None:
     [alone] = RestOidcConfig({"rest.oidc.issuer.url": "https://i"}).oidc_faults()
     assert "rest.oidc.audience" in alone
     [useless] = RestOidcConfig({"rest.oidc.audience": "a"}).oidc_faults()
     assert "rest.oidc.issuer.url" in useless
 
 
-def test_the_clock_is_the_wall_s() -> None:
+def test_token_expiry_is_compared_with_the_wall_clock() -> None:
     with Issuer(RSA) as issuer:
         config = RestOidcConfig({"rest.oidc.issuer.url": issuer.url, "rest.oidc.audience": "fencepost"})
         tokens = BearerTokens(config)

@@ -49,7 +49,7 @@ def test_a_stranger_s_name_reads_and_changes_nothing(client: TestClient, worker:
     assert worker.connectors["file"].state == "RUNNING"
 
 
-def test_what_is_refused_is_in_both_logs(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_host_name_is_in_audit_log_and_access_log(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("fencepost.rest.access", "fencepost.rest.audit"):  # a test before may have set levels of their own
         caplog.set_level(logging.INFO, name)
     with caplog.at_level(logging.INFO, "fencepost.rest"):
@@ -78,17 +78,17 @@ def test_on_loopback_only_a_worker_s_own_names_count() -> None:
     assert names(own, **{"rest.host.names": "*"}) == [None]
 
 
-def test_where_other_machines_reach_it_any_name_counts_unless_some_are_given() -> None:
+def test_public_listener_accepts_any_host_name_unless_names_are_configured() -> None:
     assert names("http://0.0.0.0:8083,http://localhost:1") == [None, {"0.0.0.0", "localhost", "vm-1"}]
     # other workers call it by the name of its machine
     assert names("http://:8083", **{"rest.host.names": "connect"}) == [{"connect", "vm-1"}]
 
 
-def test_with_https_the_certificate_decides() -> None:
+def test_https_listener_accepts_every_host_name() -> None:
     assert names("https://127.0.0.1:8083", **{"rest.host.names": "connect"}) == [None]
 
 
 @pytest.mark.parametrize("text", ["http://connect", "connect:8083", "a b", "*.example"])
-def test_what_is_no_host_name_is_refused(text: str) -> None:
+def test_malformed_host_name_setting_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"rest\.host\.names"):
         WorkerConfig({**SETTINGS, "rest.host.names": text})

@@ -2,7 +2,7 @@ from fencepost.rest.access.known import KnownCredentials
 from fencepost.rest.access.principal import Checked, Principal
 
 
-def test_credentials_are_known_until_their_time_is_over() -> None:
+def test_remembered_credentials_expire() -> None:
     now = [0.0]
     known = KnownCredentials(lambda: now[0])
     known.keep("Basic a", Checked(Principal("a"), 5.0))
@@ -12,7 +12,7 @@ def test_credentials_are_known_until_their_time_is_over() -> None:
     assert known.get("Basic a") is None
 
 
-def test_the_oldest_are_forgotten_and_none_are_kept_as_they_are() -> None:
+def test_oldest_credentials_are_forgotten_and_none_are_kept_in_plain_text() -> None:
     known = KnownCredentials(lambda: 0.0)
     for number in range(1_001):
         known.keep(f"Basic secret{number}", Checked(Principal(str(number)), 1.0))

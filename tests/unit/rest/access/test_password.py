@@ -16,7 +16,7 @@ def test_two_hashes_of_a_password_differ() -> None:
     assert hashed("s3cret") != hashed("s3cret")
 
 
-def test_a_password_that_is_kept_as_it_is_accepts_itself_only() -> None:
+def test_plain_text_password_accepts_only_itself() -> None:
     password = kept("pässwörd")
     assert password.is_same("pässwörd")
     assert not password.is_same("pässword")
@@ -26,7 +26,7 @@ def test_a_password_that_is_kept_as_it_is_accepts_itself_only() -> None:
 @pytest.mark.parametrize(
     "text", ["{scrypt}", "{scrypt}16384$8$1$AAAA", "{scrypt}16383$8$1$AAAA$AAAA", "{scrypt}1073741824$8$1$AAAA$AAAA"]
 )
-def test_a_hash_that_is_damaged_or_too_dear_is_refused_without_being_shown(text: str) -> None:
+def test_damaged_or_too_costly_hash_is_refused_without_being_shown(text: str) -> None:
     with pytest.raises(ValueError, match="hash-password") as caught:
         kept(text)
     assert "AAAA" not in str(caught.value)

@@ -33,7 +33,7 @@ async def show_address(scope: Scope, receive: Receive, send: Send) -> None:
         ("10.0.0.1", "", "10.0.0.1"),
     ],
 )
-def test_address_is_the_clients_where_a_trusted_proxy_says_it(called_from: str, said: str, address: str) -> None:
+def test_client_address_is_taken_from_a_trusted_proxy_only(called_from: str, said: str, address: str) -> None:
     client = TestClient(TrustedProxies(show_address, PROXIES), client=(called_from, 1234))
     assert client.get("/", headers={"x-forwarded-for": said.encode("latin-1")}).text == address
 

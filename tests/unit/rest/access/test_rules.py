@@ -38,7 +38,7 @@ def rules() -> Rules:
         ("dave", (), Role.VIEW, "public2", False),
     ],
 )
-def test_a_role_includes_those_below_it_for_the_connectors_of_its_pattern(
+def test_role_includes_lower_roles_for_the_connectors_of_its_pattern(
     rules: Rules, name: str, groups: tuple[str, ...], role: Role, connector: str, expected: bool
 ) -> None:
     assert rules.allow(Principal(name, frozenset(groups)), role, connector) is expected
@@ -56,7 +56,7 @@ def test_only_the_pattern_for_all_is_everywhere(rules: Rules) -> None:
     assert (everywhere, somewhere) == (["alice"], ["alice", "bob"])
 
 
-def test_without_a_file_whoever_is_known_may_do_everything() -> None:
+def test_authenticated_caller_has_full_access_without_a_roles_file() -> None:
     assert EVERYTHING.allow_everywhere(Principal("x"), Role.ADMIN)
 
 

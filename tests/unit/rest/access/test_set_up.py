@@ -27,7 +27,7 @@ def users(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     "listeners", ["http://127.0.0.1:8083", "http://localhost:0", "http://[::1]:1,http://127.1.2.3:2"]
 )
-def test_on_loopback_nothing_has_to_be_set(listeners: str) -> None:
+def test_loopback_listener_needs_no_authentication(listeners: str) -> None:
     assert not access(listeners=listeners).asks
 
 
@@ -43,9 +43,7 @@ def test_on_loopback_nothing_has_to_be_set(listeners: str) -> None:
         {"listeners": "http://127.0.0.1:8083,http://10.0.0.1:8083"},
     ],
 )
-def test_where_other_machines_reach_it_a_worker_without_authentication_is_refused(
-    more: dict[str, str], users: str
-) -> None:
+def test_public_listener_without_authentication_is_refused(more: dict[str, str], users: str) -> None:
     with pytest.raises(ConfigError) as caught:
         access(**more)
     [message] = caught.value.messages
@@ -62,7 +60,7 @@ def jaas(tmp_path: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("form", ["{}", "file:{}", "=file://{}"])
-def test_the_extension_of_kafka_connect_with_its_jaas_file(
+def test_basic_auth_extension_of_kafka_connect_reads_its_jaas_file(
     tmp_path: Path, users: str, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     entry = f'KafkaConnect {{\n  // users\n  {MODULE} required\n  file="{users}";\n}};'
@@ -132,9 +130,7 @@ def test_health_and_metrics_can_be_open(users: str) -> None:
         ("http://10.0.0.1:1,https://10.0.0.1:2", True, ["unencrypted"]),
     ],
 )
-def test_listeners_that_are_less_protected_than_they_could_be_are_warned_of(
-    users: str, listeners: str, is_known: bool, texts: list[str]
-) -> None:
+def test_unprotected_listeners_are_warned_about(users: str, listeners: str, is_known: bool, texts: list[str]) -> None:
     more = {"rest.basic.users.file": users} if is_known else {"rest.unprotected": "accepted"}
     config = WorkerConfig({**SETTINGS, "listeners": listeners, **more})
     found = exposures(config, access_of(config))

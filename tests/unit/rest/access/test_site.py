@@ -40,7 +40,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("headers", "is_own"), [*((h, True) for h in OWN), *((h, False) for h in FOREIGN)])
-def test_pages_of_other_sites_are_told_from_own_ones(headers: dict[str, str], is_own: bool) -> None:
+def test_requests_from_pages_of_other_sites_are_recognised(headers: dict[str, str], is_own: bool) -> None:
     assert is_of_own_site(Headers({"host": AT, **headers})) is is_own
 
 

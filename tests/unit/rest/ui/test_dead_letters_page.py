@@ -33,7 +33,7 @@ def resends(worker: FakeWorker) -> list[object]:
     return [call[2] for call in worker.calls if call[0] == "resend"]
 
 
-def test_only_what_waits_can_be_selected(sink: FakeWorker, client: TestClient) -> None:
+def test_only_waiting_dead_letters_can_be_selected(sink: FakeWorker, client: TestClient) -> None:
     page = client.get(PAGE).text
     assert re.findall(r'name="letter\.\d+" value="([^"]+)"', page) == ["dead-0@5"]
     assert page.index("it is newer") < page.index("it is older")
@@ -47,7 +47,7 @@ def test_a_source_is_offered_no_resend(worker: FakeWorker, client: TestClient) -
     assert ("dead-0@4" in page, "Resend all" in page, "checkbox" in page) == (True, False, False)
 
 
-def test_a_resend_is_begun_after_a_question(sink: FakeWorker, client: TestClient) -> None:
+def test_resend_starts_only_after_it_is_confirmed(sink: FakeWorker, client: TestClient) -> None:
     question = post(client, "confirm", what="selected", **{"letter.1": "dead-0@5"})
     assert "Resend 1 dead letter?" in question
     assert "for every consumer there" in question
@@ -61,7 +61,7 @@ def test_a_resend_is_begun_after_a_question(sink: FakeWorker, client: TestClient
 
 
 @pytest.mark.parametrize("fields", [{"what": "selected"}, {"what": "skipped"}, {}, {"letter.1": "dead-0@5"}])
-def test_an_empty_selection_is_not_all(sink: FakeWorker, client: TestClient, fields: dict[str, str]) -> None:
+def test_empty_selection_resends_no_dead_letters(sink: FakeWorker, client: TestClient, fields: dict[str, str]) -> None:
     assert "No dead letter is selected" in post(client, "confirm", **fields)
     post(client, "resend", **{key: value for key, value in fields.items() if key == "what"})
     assert resends(sink) == []
@@ -73,7 +73,7 @@ def test_a_form_without_the_token_of_its_page_begins_nothing(sink: FakeWorker, c
     assert resends(sink) == []
 
 
-def test_the_progress_is_asked_for_until_the_end(sink: FakeWorker, client: TestClient) -> None:
+def test_page_polls_the_progress_of_a_resend_until_its_end(sink: FakeWorker, client: TestClient) -> None:
     sink.resend = ResendProgressInfo("sending", 1_200, 500, started_ms=1)
     page = client.get(PAGE).text
     assert '<progress id="resend-bar" max="1200" value="500">' in page
@@ -92,7 +92,7 @@ def test_an_error_of_a_resend_and_of_reading_is_shown(sink: FakeWorker, client: 
     assert "failed after 1 of 3: Dead letter dead-0@5 is refused" in page
 
 
-def test_dead_letters_and_the_progress_of_a_resend_are_asked_for_at_once(
+def test_dead_letters_and_the_progress_of_a_resend_are_read_concurrently(
     sink: FakeWorker, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each may take seconds."""

@@ -69,7 +69,7 @@ def ensure_plain(page: str) -> Tags:
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_names_topics_and_traces_are_text(worker: FakeWorker, client: TestClient, text: str) -> None:
+def test_names_topics_and_traces_are_escaped(worker: FakeWorker, client: TestClient, text: str) -> None:
     config: dict[str, str | None] = {"name": text, "connector.class": text, "tasks.max": "1", text: text}
     worker.connectors = {text: FakeConnector(config, topics=[text], trace=text)}
     overview = ensure_plain(client.get("/ui").text)
@@ -147,7 +147,7 @@ WITHOUT_TEXT = ("/ui/assets/{file}", "/ui/connectors/{name}/tasks/{task}/restart
 
 @pytest.mark.parametrize("text", NASTY)
 @pytest.mark.parametrize("state", ["RUNNING", "STOPPED"])
-def test_on_every_page_what_others_say_is_text(text: str, state: str) -> None:
+def test_foreign_text_is_escaped_on_every_page(text: str, state: str) -> None:
     worker = HostileWorker(text, state)
     client = TestClient(create_app(worker.operations), base_url="http://localhost:8083", follow_redirects=False)
     client.get("/ui")
@@ -169,18 +169,18 @@ def test_on_every_page_what_others_say_is_text(text: str, state: str) -> None:
             assert text in page.text, request
 
 
-def test_a_text_of_an_error_is_text(client: TestClient) -> None:
+def test_text_of_an_error_is_escaped(client: TestClient) -> None:
     answer = client.get(f"/ui/connectors/{quote(NASTY[0], safe='')}")
     assert answer.status_code == 404
     assert NASTY[0] in ensure_plain(answer.text).text
 
 
-def test_a_search_is_text(client: TestClient) -> None:
+def test_search_text_is_escaped(client: TestClient) -> None:
     for text in NASTY:
         ensure_plain(client.get("/ui", params={"q": text, "state": text, "sort": text}).text)
 
 
-def test_a_trace_that_is_no_text_is_shown(worker: FakeWorker, client: TestClient) -> None:
+def test_trace_with_a_lone_surrogate_is_shown(worker: FakeWorker, client: TestClient) -> None:
     worker.connectors["file"].trace = "No such file: \udcff"
     assert "No such file: \\udcff" in client.get("/ui/connectors/file").text
 

@@ -21,7 +21,7 @@ def form(
     return config_form(report, {"connector.class": "x.Y", **config}, secrets, config if stored is None else stored)
 
 
-def test_what_nobody_has_to_look_at_is_folded_away() -> None:
+def test_unimportant_unset_keys_are_folded_away() -> None:
     keys = [key("low"), key("high", importance="HIGH"), key("set"), key("must", required=True)]
     (group,) = form({"set": "1"}, *keys, key("wrong", value={"errors": ["no"]})).groups
     assert [one.name for one in group.advanced] == ["low"]
@@ -39,14 +39,14 @@ def test_a_key_that_is_invisible_is_shown_only_if_it_is_set() -> None:
     assert [one.name for one in form({"h": "1"}, hidden).fields] == ["h"]
 
 
-def test_a_form_has_no_secret() -> None:
+def test_form_contains_no_secret() -> None:
     made = form({"p": "hunter2", "q": "hunter3", "r": "plain"}, key("p", type="PASSWORD"), secrets=("q",))
     assert "hunter" not in str(made)
     assert made.more == "q=[hidden]\nr=plain\n"
     assert made.fields[0].is_kept
 
 
-def test_what_a_form_hides_stays_as_it_is_stored() -> None:
+def test_hidden_secrets_of_a_form_keep_their_stored_values() -> None:
     stored = {"p": "hunter2", "q": "hunter3", "empty": "", "gone": "x"}
     fields = {"c.p": "", "kept.p": "1", "c.empty": "", "c.gone": "", "more": "q=[hidden]\nnew=1"}
     assert sent_config(fields, stored).config == {"p": "hunter2", "empty": "", "q": "hunter3", "new": "1"}
@@ -59,12 +59,12 @@ def test_a_new_secret_replaces_the_old_one() -> None:
 @pytest.mark.parametrize(
     "value", ["a=b", "one\ntwo", "x ", "", " ", "  x", "C:\\in\\", "\\\\", "a\\\n\nb\\", "x\n", "\n"]
 )
-def test_other_keys_come_back_as_they_are(value: str) -> None:
+def test_other_keys_of_a_form_come_back_unchanged(value: str) -> None:
     made = form({"k": value, "next": "1"})
     assert sent_config({"more": made.more.replace("\n", "\r\n")}, {}).config == {"k": value, "next": "1"}
 
 
-def test_a_line_that_is_no_pair_is_named_and_comes_back_with_the_others() -> None:
+def test_line_without_key_and_value_is_named_and_comes_back_in_the_form() -> None:
     sent = sent_config({"more": "a=1\nnonsense\nb=2"}, {})
     assert sent.faults == ["Line 2 of the other keys is not key=value"]
     report = {"configs": [], "groups": []}

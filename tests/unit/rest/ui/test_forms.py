@@ -44,7 +44,9 @@ def test_a_form_of_a_browser_without_the_cookie_is_refused(worker: FakeWorker, c
         {"origin": "null"},
     ],
 )
-def test_a_form_of_another_site_is_refused_whatever_cors_allows(worker: FakeWorker, headers: dict[str, str]) -> None:
+def test_form_of_another_site_is_refused_even_when_cors_allows_its_origin(
+    worker: FakeWorker, headers: dict[str, str]
+) -> None:
     client = TestClient(
         create_app(worker.operations, options=RestOptions(allow_origin="*")), base_url="http://localhost"
     )

@@ -12,7 +12,7 @@ PAGE = "/ui/connectors/file/offsets"
 KNOWN = Offsets.of([{"partition": {"f": "a"}, "offset": {"n": 1}}, {"partition": {"f": "b"}, "offset": {"n": 2}}])
 
 
-def test_only_what_changes_is_a_move() -> None:
+def test_only_changed_offsets_are_moved() -> None:
     fields = {"p.1": '{"f": "a"}', "o.1": '{"n": 7}', "p.2": '{"f":"b"}', "o.2": '{ "n": 2 }', "p.new": "", "o.new": ""}
     assert KNOWN.moves(fields) == [Move('{"f": "a"}', '{"n": 1}', '{"n": 7}')]
 
@@ -23,7 +23,7 @@ def test_an_offset_can_be_forgotten() -> None:
     assert [move.after for move in KNOWN.moves({"all": "forget"})] == ["", ""]
 
 
-def test_what_is_no_object_is_named() -> None:
+def test_partition_or_offset_that_is_not_a_json_object_is_named() -> None:
     (not_json, no_object) = KNOWN.moves({"p.1": "x", "o.1": "{}", "p.2": '{"f": "b"}', "o.2": "7"})
     assert "The partition is not JSON" in not_json.fault
     assert "The offset is not a JSON object" in no_object.fault

@@ -23,14 +23,14 @@ def test_form_shows_no_error_before_something_was_typed(client: TestClient) -> N
     assert "aria-invalid" not in page
 
 
-def test_form_that_is_begun_names_what_is_missing_without_an_error(client: TestClient) -> None:
+def test_incomplete_new_form_names_missing_keys_without_an_error(client: TestClient) -> None:
     text = check(client, c__name="x")
     assert "Still missing: file" in text
     assert "Missing required" not in text
     assert "can be used" not in text
 
 
-def test_form_that_was_sent_keeps_its_errors_while_it_is_changed(client: TestClient) -> None:
+def test_submitted_form_keeps_its_errors_while_it_is_edited(client: TestClient) -> None:
     token = client.cookies["fencepost-form"]
     page = client.post("/ui/new", data={"token": token, "c.connector.class": "FileStreamSource"})
     assert 'name="sent"' in page.text
@@ -38,7 +38,7 @@ def test_form_that_was_sent_keeps_its_errors_while_it_is_changed(client: TestCli
     assert "Missing required" in check(client, c__name="x", sent="1")
 
 
-def test_tiles_say_what_classes_do_and_are_found_by_it() -> None:
+def test_tiles_describe_classes_and_are_found_by_their_description() -> None:
     found = tiles([{"class": FILE, "type": "source", "version": "1"}, {"class": "a.B", "type": "sink"}], summaries())
     assert [(tile.name, tile.kind, tile.version) for tile in found] == [
         ("B", "sink", None),
@@ -74,7 +74,7 @@ def test_page_of_the_api_names_the_version_of_the_product(client: TestClient) ->
     assert client.get("/openapi.json").json()["info"]["version"] == __version__
 
 
-def test_page_names_what_installs_a_known_class_that_is_not_installed() -> None:
+def test_page_names_the_command_for_a_known_class_that_is_not_installed() -> None:
     postgres = "io.debezium.connector.postgresql.PostgresConnector"
     command = "fencepost plugin install io.debezium:debezium-connector-postgres"
     assert (postgres, command) in installable("postgres", [])

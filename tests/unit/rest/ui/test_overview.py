@@ -23,7 +23,7 @@ def names(found: list[Row]) -> list[str]:
     return [one.name for one in found]
 
 
-def test_rows_are_sorted_and_what_is_unknown_comes_last() -> None:
+def test_rows_without_a_value_are_sorted_last() -> None:
     found = [row("a", rate=1), row("b"), row("c", rate=5)]
     assert names(selected(found, Wanted(sort="rate", is_descending=True))) == ["c", "a", "b"]
     assert names(selected(found, Wanted(sort="rate"))) == ["a", "c", "b"]
@@ -53,7 +53,7 @@ def test_a_column_that_is_sorted_by_already_is_reversed() -> None:
     assert Wanted(sort="name").query("name") == {"sort": "-name"}
 
 
-def test_a_list_that_the_browser_has_is_not_sent_again(worker: FakeWorker, client: TestClient) -> None:
+def test_unchanged_list_is_not_sent_again(worker: FakeWorker, client: TestClient) -> None:
     first = [client.get("/ui/rows") for _ in range(4)][-1]  # rates are known by now
     found = re.search(r'hx-get="(/ui/rows\?seen=[0-9a-f]+)"', first.text)
     assert found is not None
@@ -88,7 +88,7 @@ def test_a_long_list_has_pages(worker: FakeWorker, client: TestClient) -> None:
         assert names_on(client.get(f"/ui?q=order&page={none}").text)[:1] == ["order000"]
 
 
-def test_the_page_of_a_list_is_renewed_as_that_page(worker: FakeWorker, client: TestClient) -> None:
+def test_refresh_of_a_list_keeps_its_page(worker: FakeWorker, client: TestClient) -> None:
     with_connectors(worker, 250)
     found = re.search(r'hx-get="(/ui/rows\?[^"]+)"', client.get("/ui?q=order&page=2").text)
     assert found is not None
@@ -97,7 +97,7 @@ def test_the_page_of_a_list_is_renewed_as_that_page(worker: FakeWorker, client: 
     assert names_on(again.text) == [f"order{n:03}" for n in range(200, 250)]
 
 
-def test_the_totals_are_those_of_all_pages(worker: FakeWorker, client: TestClient) -> None:
+def test_totals_count_the_connectors_of_all_pages(worker: FakeWorker, client: TestClient) -> None:
     with_connectors(worker, 250)
     first = [client.get("/ui").text for _ in range(4)][-1]  # rates are known by now
     assert re.search(r"<strong>251</strong> running", first)
@@ -110,7 +110,7 @@ def test_the_totals_are_those_of_all_pages(worker: FakeWorker, client: TestClien
 
 
 @pytest.mark.parametrize("path", ["/ui", "/ui?sort=rate", "/connectors?expand=status"])
-def test_what_takes_longer_with_each_connector_is_not_done_on_the_loop(
+def test_calls_that_grow_with_the_connectors_do_not_run_on_the_event_loop(
     worker: FakeWorker, client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     where: dict[str, bool] = {}
@@ -159,7 +159,7 @@ def test_reason_of_a_failure_is_above_its_trace(worker: FakeWorker, client: Test
     assert ">ValueError: no such table<" in client.get("/ui").text
 
 
-def test_tiles_of_new_connectors_are_grouped_by_what_they_are_for(
+def test_tiles_of_new_connectors_are_grouped_by_kind(
     worker: FakeWorker, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In REST a stream is a sink, and a mirror a source or sink: as in Kafka Connect."""
@@ -189,7 +189,7 @@ def test_pages_show_that_a_task_retries_and_how_often_records_arrive(
     assert "it is off; add the line" in one
 
 
-def test_page_that_asks_before_a_deletion_says_what_stays(worker: FakeWorker, client: TestClient) -> None:
+def test_deletion_page_names_the_replication_slot_that_stays(worker: FakeWorker, client: TestClient) -> None:
     postgres = "io.debezium.connector.postgresql.PostgresConnector"
     worker.connectors["cdc"] = FakeConnector({"connector.class": postgres, "slot.name": "orders_cdc"})
     assert "pg_drop_replication_slot" in client.get("/ui/connectors/cdc/delete").text

@@ -11,7 +11,7 @@ FILES = Flow("files", "sink", [topic("joined")], [("external", "/data")])
 ALONE = Flow("alone", "source", [], [topic("x")])
 
 
-def test_what_leads_to_something_is_to_its_left() -> None:
+def test_boxes_are_drawn_left_of_the_boxes_that_they_feed() -> None:
     drawn = picture([FILES, JOIN, ORDERS])
     assert drawn is not None
     x = {box.node: box.x for box in drawn.boxes}
@@ -55,7 +55,7 @@ def test_box_of_a_connector_has_its_state() -> None:
     assert {box.what: box.state for box in drawn.boxes} == {"connector": "FAILED", "topic": ""}
 
 
-def test_a_circle_is_drawn() -> None:
+def test_flows_in_a_circle_are_drawn() -> None:
     there, back = Flow("a", "stream", [topic("1")], [topic("2")]), Flow("b", "stream", [topic("2")], [topic("1")])
     drawn = picture([there, back])
     assert drawn is not None

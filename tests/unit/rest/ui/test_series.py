@@ -32,7 +32,7 @@ def rates(series: Series) -> list[float | None]:
     return [point.written for point in series.points("c")]
 
 
-def test_a_rate_is_what_was_written_between_two_samples() -> None:
+def test_rate_is_the_number_of_records_written_between_two_samples() -> None:
     assert rates(filled((0, [figures(100)]), (10, [figures(150)]), (20, [figures(150)]))) == [5, 0]
 
 
@@ -45,7 +45,7 @@ def test_a_task_that_starts_again_counts_from_0() -> None:
     assert rates(filled((0, [figures(1000)]), (10, [figures(20, started_ms=9)]))) == [2]
 
 
-def test_a_task_of_which_nothing_is_known_for_a_while_makes_no_peak() -> None:
+def test_task_without_figures_for_a_while_makes_no_peak() -> None:
     series = filled((0, [figures(1000), figures(0, task=1)]), (10, [figures(0, task=1)]), (20, [figures(1040)]))
     assert rates(series) == [0, 4]
 
@@ -58,14 +58,14 @@ def test_a_long_silence_is_a_gap() -> None:
     assert [len(line.pieces) for line in drawn.lines] == [0, 0]  # single points make no lines
 
 
-def test_only_so_many_points_are_kept_and_connectors_that_are_gone_are_forgotten() -> None:
+def test_old_points_and_deleted_connectors_are_forgotten() -> None:
     series = filled(*((float(n), [figures(n)]) for n in range(2 * MOST_POINTS)))
     assert len(series.points("c")) == MOST_POINTS - 1
     series.add(1e6, {})
     assert series.points("c") == []
 
 
-def test_a_plot_says_in_words_what_it_shows() -> None:
+def test_plot_has_a_label_that_sums_up_its_values() -> None:
     series = filled(*((10.0 * n, [figures(n * 1000, lag=5 * n)]) for n in range(7)))
     drawn = plot.lag(series.points("c"))
     assert drawn is not None
@@ -79,7 +79,7 @@ def past(*written: float, since_s: float = 0.0) -> PastFigures:
     return PastFigures("c", at_s, written, written, [None] * len(written))
 
 
-def test_series_begins_with_what_a_worker_has_kept_and_continues_after_a_gap() -> None:
+def test_series_begins_with_the_kept_samples_and_continues_after_a_gap() -> None:
     series = Series()
     series.begin([past(0, 50, 100)])
     assert rates(series) == [5, 5, None]
@@ -89,13 +89,13 @@ def test_series_begins_with_what_a_worker_has_kept_and_continues_after_a_gap() -
     assert rates(series) == [5, 5, None, None, 2]
 
 
-def test_what_several_workers_have_kept_of_a_connector_is_added_up() -> None:
+def test_kept_samples_of_several_workers_are_added_up() -> None:
     series = Series()
     series.begin([past(*(30.0 * n for n in range(7))), past(*(60.0 * n for n in range(7)), since_s=4)])
     assert rates(series) == [9, None]
 
 
-def test_page_shows_what_was_moved_before_the_first_look(worker: FakeWorker) -> None:
+def test_page_shows_the_throughput_from_before_it_was_opened(worker: FakeWorker) -> None:
     worker.kept = [replace(past(0, 50, 100, since_s=time.time() - 20), connector="file")]
     page = TestClient(create_app(worker.operations), base_url="http://localhost:8083").get("/ui/connectors/file").text
     assert ": written 5 /s now" in page

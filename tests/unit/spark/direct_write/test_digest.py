@@ -51,7 +51,7 @@ def test_digest_differs_when_any_row_or_the_order_does(one: Values, other: Value
         ),
     ],
 )
-def test_digest_is_of_everything_that_is_written(one: OutgoingColumns, other: OutgoingColumns) -> None:
+def test_digest_covers_every_written_column(one: OutgoingColumns, other: OutgoingColumns) -> None:
     assert digest(one) != digest(other)
 
 
@@ -68,7 +68,7 @@ def records(batch: pa.RecordBatch) -> OutgoingColumns:
 
 @settings(deadline=None)  # the first call imports PyArrow
 @given(st.lists(st.integers(0, 5)), st.integers(0, 12), st.integers(0, 3))
-def test_rows_have_a_digest_wherever_a_commit_may_end(sizes: list[int], first: int, rows_per_commit: int) -> None:
+def test_rows_have_a_digest_at_every_possible_commit(sizes: list[int], first: int, rows_per_commit: int) -> None:
     found = digest_rows(batches(sizes), records, first, rows_per_commit)
     assert found.rows == sum(sizes)
     parts = range(first or rows_per_commit, found.rows, rows_per_commit) if rows_per_commit else [first]
@@ -83,9 +83,7 @@ def test_rows_have_a_digest_wherever_a_commit_may_end(sizes: list[int], first: i
     st.sampled_from([pa.string(), pa.binary(), pa.large_string(), pa.large_binary()]),
     st.integers(0, 12),
 )
-def test_digest_is_the_same_where_the_bytes_of_an_arrow_column_lie(
-    texts: list[str | None], kind: pa.DataType, at: int
-) -> None:
+def test_digest_does_not_depend_on_arrow_slices_and_types(texts: list[str | None], kind: pa.DataType, at: int) -> None:
     values = [None if text is None else text.encode() for text in texts]
     whole = pa.record_batch({"value": pa.array(values, pa.binary()).cast(kind), "key": pa.array(values, pa.binary())})
     found = RowDigest()

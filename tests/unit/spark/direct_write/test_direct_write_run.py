@@ -28,7 +28,7 @@ def run_after_comparing(*values: str) -> DirectWriteRun:
     return DirectWriteRun(options, plan, 0, COLUMNS)
 
 
-def test_rows_that_were_compared_are_committed_in_parts_and_whole() -> None:
+def test_compared_rows_are_committed_in_parts_and_whole() -> None:
     run = run_after_comparing("a", "b", "c")
     run.outgoing(rows("a", "b"))
     assert run.offset_records({"rows": 2})
@@ -36,29 +36,27 @@ def test_rows_that_were_compared_are_committed_in_parts_and_whole() -> None:
     assert run.offset_records({"rows": 3, "done": True})
 
 
-def test_a_part_of_other_rows_than_were_compared_is_not_committed() -> None:
+def test_commit_fails_when_rows_differ_from_the_compared_ones() -> None:
     run = run_after_comparing("a", "b", "c")
     run.outgoing(rows("a", "c"))
     with pytest.raises(WriteDiffersError, match="partition 0 changed since it was compared"):
         run.offset_records({"rows": 2})
 
 
-def test_a_partition_that_ends_earlier_than_when_it_was_compared_is_not_done() -> None:
+def test_partition_is_not_done_when_it_ends_earlier_than_compared() -> None:
     run = run_after_comparing("a", "b", "c")
     run.outgoing(rows("a", "b"))
     with pytest.raises(WriteDiffersError, match="partition 0 changed since it was compared"):
         run.offset_records({"rows": 2, "done": True})
 
 
-def test_a_client_is_no_setting_of_kafkas() -> None:
+def test_kafka_client_option_is_refused_with_the_right_option() -> None:
     with pytest.raises(ConfigError, match=r"option kafka\.client is not a client setting: set producer\.client"):
         DirectWriteOptions.parse(OPTIONS | {"kafka.client": "batch"})
 
 
 @pytest.mark.parametrize(("client", "is_batch"), [("", False), ("auto", False), ("librdkafka", False), ("Batch", True)])
-def test_rows_are_written_by_the_client_that_is_asked_for_and_all_else_by_librdkafka(
-    client: str, *, is_batch: bool
-) -> None:
+def test_rows_are_written_by_the_chosen_client_and_the_rest_by_librdkafka(client: str, *, is_batch: bool) -> None:
     options = DirectWriteOptions.parse(OPTIONS | ({"producer.client": client} if client else {}))
     run = DirectWriteRun(options, WritePlan("run", "struct<value:string>", {}, None, {}), 0, COLUMNS)
     assert sends_batches(run.producer_conf) is is_batch

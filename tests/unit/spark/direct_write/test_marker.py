@@ -47,7 +47,7 @@ def run(name: str, *, is_over: bool = False) -> tuple[bytes, bytes | None]:
         (Marker.of({"rows": 3, "done": True, "partitions": 2}), ["it was begun by an older Fencepost"]),
     ],
 )
-def test_another_write_is_told_by_what_differs(marker: Marker, expected: list[str]) -> None:
+def test_differences_to_an_earlier_write_are_named(marker: Marker, expected: list[str]) -> None:
     found = differences({0: DONE, 1: marker}, topic="t", columns="struct<value:string>")
     assert len(found) == len(expected)
     assert all(one.startswith(other) for one, other in zip(found, expected, strict=True))
@@ -69,23 +69,25 @@ def test_another_write_is_told_by_what_differs(marker: Marker, expected: list[st
         (replace(DONE, is_done=False), Digested(4, "e", {3: "f", 4: "e"}), "partition 1 has other rows than the 3"),
     ],
 )
-def test_other_rows_are_told_by_what_differs(marker: Marker, now: Digested, expected: str | None) -> None:
+def test_differences_to_the_rows_of_an_earlier_write_are_named(
+    marker: Marker, now: Digested, expected: str | None
+) -> None:
     found = row_difference(1, marker, now)
     assert found == expected or (expected is not None and str(found).startswith(expected))
 
 
-def test_rows_of_partitions_that_are_gone_differ_and_empty_ones_do_not() -> None:
+def test_removed_partition_differs_only_if_it_had_rows() -> None:
     markers = {0: DONE, 1: replace(DONE, rows=0), 2: DONE}
     found = row_differences(markers, {0: Digested(3, "d", {3: "d"})})
     assert found == ["partition 2 had 3 rows, and now it has 0"]
 
 
-def test_the_number_of_partitions_is_told_where_it_may_be_why_rows_differ() -> None:
+def test_changed_number_of_partitions_is_named_when_rows_may_differ() -> None:
     assert cut_differences({0: DONE}, 2) == []
     assert cut_differences({0: DONE}, 1) == ["it was begun with write.partitions=2, and now it is 1"]
 
 
-def test_a_marker_is_read_as_it_was_written() -> None:
+def test_marker_survives_the_round_trip() -> None:
     assert journal(marker_record("w", 1, DONE)).markers == {"w": {1: DONE}}
     assert journal(marker_record("w", 1, DONE), marker_record("w", 1, None)).markers == {"w": {}}
 
@@ -97,18 +99,18 @@ def test_the_newest_run_is_the_one_that_began_last() -> None:
     assert found.before["w"].run == "one"
 
 
-def test_the_run_before_is_known_also_when_it_is_over() -> None:
+def test_previous_run_is_known_even_when_it_is_over() -> None:
     found = journal(run("one"), run("one", is_over=True), run("two"))
     assert found.before["w"] == AnnouncedRun("one", 2, is_over=True, timestamp_ms=0)
 
 
-def test_heartbeats_name_the_transaction_and_what_others_wrote_is_left_alone() -> None:
+def test_heartbeats_name_the_transaction_and_foreign_records_are_ignored() -> None:
     found = journal(heartbeat_record("w", 3), (b'["someone",{"id":"w"}]', b"{}"), (b"plain", None))
     assert found.heartbeats == {"fencepost-write-w-3"}
     assert found.runs == {}
 
 
-def test_of_two_partitions_of_the_topic_the_newer_marker_counts_whichever_is_read_last() -> None:
+def test_newer_marker_of_two_partitions_counts_in_any_order_of_reading() -> None:
     """A topic that has grown, or another partitioner: the key's older record is somewhere else."""
     part = replace(DONE, rows=1, is_done=False)
     older, newer = ((at, *marker_record("w", 1, marker)) for at, marker in ((1, part), (2, DONE)))
@@ -119,7 +121,7 @@ def test_of_two_partitions_of_the_topic_the_newer_marker_counts_whichever_is_rea
         assert found.markers == {"w": {1: DONE}}
 
 
-def test_in_one_partition_of_the_topic_the_last_marker_counts_whatever_the_clocks_say() -> None:
+def test_last_marker_of_a_partition_counts_despite_its_timestamp() -> None:
     part = replace(DONE, rows=1, is_done=False)
     found = Journal()
     for offset, (at_ms, marker) in enumerate(((2, part), (1, DONE))):

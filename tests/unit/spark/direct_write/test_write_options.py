@@ -18,7 +18,7 @@ def test_a_missing_topic_is_named_before_the_number_of_partitions() -> None:
         DirectWriter({"write.id": "w"} | _BROKER, ["value"], "struct<value:string>")
 
 
-def test_a_missing_number_of_partitions_names_the_import_that_counts_them() -> None:
+def test_error_for_missing_partitions_names_the_import_that_counts_them() -> None:
     with pytest.raises(ConfigError, match=r"option write.partitions is missing.*import fencepost.spark.datasource"):
         DirectWriteOptions.parse(_NAMED)
 
@@ -37,7 +37,7 @@ def test_a_wrong_option_is_refused_with_its_name(given: dict[str, str], message:
         DirectWriteOptions.parse(_NAMED | {"write.partitions": "1"} | given)
 
 
-def test_an_empty_id_is_not_replaced_by_a_random_one() -> None:
+def test_empty_write_id_is_kept() -> None:
     options = DirectWriteOptions.parse(_NAMED | {"write.id": "", "write.partitions": "2"})
     assert (options.write_id, options.partitions) == ("", 2)
 

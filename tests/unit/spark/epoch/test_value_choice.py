@@ -37,7 +37,9 @@ def chosen(**settings: str) -> tuple[str, object]:
         ({"value.converter": "ByteArrayConverter"}, "binary", type(None)),
     ],
 )
-def test_the_converter_decides_what_makes_columns(settings: dict[str, str], kind: str, columns: type[object]) -> None:
+def test_converter_decides_how_values_become_columns(
+    settings: dict[str, str], kind: str, columns: type[object]
+) -> None:
     found, made = chosen(**settings)
     assert found == kind
     assert isinstance(made, columns)
@@ -68,6 +70,6 @@ def test_executors_get_the_settings_of_the_converter_without_its_prefix() -> Non
         ({"value.converter": "Other"}, "value.converter=Other"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(settings: dict[str, str], text: str) -> None:
+def test_contradictory_settings_are_refused(settings: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         chosen(**settings)

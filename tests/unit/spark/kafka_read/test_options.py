@@ -20,7 +20,7 @@ def parsed(**options: str) -> KafkaReadConfig:
     return KafkaReadConfig.of(BASE | {key.replace("__", "."): value for key, value in options.items()})
 
 
-def test_names_are_found_in_any_case() -> None:
+def test_option_names_are_read_in_any_case() -> None:
     """Spark hands them over in lower case."""
     config = KafkaReadConfig.of({**BASE, "STARTINGOFFSETS": "earliest", "failondataloss": "false"})
     assert config.starting == Bound("startingOffsets", offsets=Edge.EARLIEST)
@@ -28,7 +28,7 @@ def test_names_are_found_in_any_case() -> None:
     assert config.choice.names == ("a", "b")
 
 
-def test_only_committed_records_are_read_unless_told_otherwise() -> None:
+def test_only_committed_records_are_read_by_default() -> None:
     assert parsed().conf()["isolation.level"] == "read_committed"
     for key in ("isolation__level", "kafka__isolation__level"):
         config = parsed(**{key: "read_uncommitted"})
@@ -38,14 +38,14 @@ def test_only_committed_records_are_read_unless_told_otherwise() -> None:
         parsed(isolation__level="read_committed", kafka__isolation__level="read_uncommitted")
 
 
-def test_the_group_is_named_and_nothing_is_ever_committed_to_it() -> None:
+def test_reader_group_is_named_and_never_commits() -> None:
     assert parsed().conf()["group.id"] == "fencepost-reader"
     assert parsed(groupIdPrefix="mine").conf()["group.id"] == "mine"
     conf = parsed(groupIdPrefix="mine", kafka__group__id="theirs").conf()
     assert (conf["group.id"], conf["enable.auto.commit"], conf["auto.offset.reset"]) == ("theirs", "false", "error")
 
 
-def test_a_timestamp_for_all_goes_before_timestamps_for_each_and_these_before_offsets() -> None:
+def test_single_timestamp_wins_over_partition_timestamps_and_offsets() -> None:
     offsets = {"startingOffsets": '{"a":{"0":5}}'}
     times = {"startingOffsetsByTimestamp": '{"a":{"0":7}}'}
     assert parsed(**offsets).starting == Bound("startingOffsets", offsets={ONE: 5})
@@ -56,7 +56,7 @@ def test_a_timestamp_for_all_goes_before_timestamps_for_each_and_these_before_of
     assert parsed().ending == Bound("endingOffsets", offsets=Edge.LATEST)
 
 
-def test_times_are_written_as_spark_writes_them() -> None:
+def test_durations_are_read_in_the_notation_of_spark() -> None:
     written = {"15m": 900, "90s": 90, "2 min": 120, "1h": 3_600, "250ms": 0.25, "40": 0.04}
     assert {text: parsed(maxTriggerDelay=text).max_trigger_delay_s for text in written} == written
 
@@ -82,7 +82,7 @@ def test_times_are_written_as_spark_writes_them() -> None:
         ({"startingofset": "latest"}, "option startingofset is unknown to a reader; there are subscribe, "),
     ],
 )
-def test_what_is_wrong_is_named(options: dict[str, str], message: str) -> None:
+def test_wrong_reader_options_are_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         KafkaReadConfig.of(BASE | options)
 
@@ -99,7 +99,7 @@ def test_patterns_are_java_s_and_match_whole_names() -> None:
         KafkaReadConfig.of({"kafka.bootstrap.servers": "x:1", "subscribePattern": "(a"})
 
 
-def test_settings_without_effect_are_told() -> None:
+def test_settings_without_effect_are_warned_about() -> None:
     [warning] = parsed(kafka__max__poll__records="9").warnings()
     assert "max.poll.records" in warning
     assert parsed(kafka__group__id="g", kafka__isolation__level="read_committed").warnings() == []
@@ -117,18 +117,18 @@ def test_settings_without_effect_are_told() -> None:
         [StructField("offset", LongType()), StructField("offset", LongType())],
     ],
 )
-def test_columns_that_there_are_not_cannot_be_set(wrong: list[StructField]) -> None:
+def test_unknown_columns_are_refused(wrong: list[StructField]) -> None:
     with pytest.raises(ConfigError, match="the columns of records are fixed \\(key binary, value binary, topic string"):
         FencepostDataSource(BASE).reader(StructType(wrong))
 
 
-def test_columns_may_be_left_out_and_keys_and_values_be_text() -> None:
+def test_columns_may_be_omitted_and_keys_and_values_read_as_text() -> None:
     fields = [("offset", LongType()), ("value", BinaryType()), ("key", StringType())]
     wanted = StructType([StructField(name, kind) for name, kind in fields])
     assert chosen(wanted, has_headers=False) == {"offset": "bigint", "value": "binary", "key": "string"}
 
 
-def test_options_go_to_executors_and_say_the_same_there() -> None:
+def test_reader_options_survive_pickling() -> None:
     config = pickle.loads(pickle.dumps(parsed(includeHeaders="true", startingOffsets='{"a":{"0":5}}')))
     assert config.has_headers
     assert config.starting == Bound("startingOffsets", offsets={ONE: 5})
@@ -146,12 +146,12 @@ def test_a_converter_with_a_registry_has_settings_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("has_headers", [False, True])
-def test_a_schema_with_columns_of_values_is_the_same_otherwise(has_headers: bool) -> None:
+def test_schema_with_value_columns_keeps_all_other_columns(has_headers: bool) -> None:
     made = with_value(has_headers=has_headers, value=BinaryType())
     assert ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in made.fields) == columns(has_headers=has_headers)
 
 
-def test_values_with_columns_are_no_text() -> None:
+def test_text_is_not_offered_for_values_with_columns() -> None:
     kind = StructType([StructField("n", LongType())])
     schema = StructType([StructField("value", kind), StructField("key", StringType())])
     assert chosen(schema, has_headers=False, value=kind.simpleString()) == {

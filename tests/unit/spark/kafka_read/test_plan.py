@@ -14,7 +14,7 @@ def ranges(*sizes: int) -> list[LogRange]:
     return [LogRange(TopicPartition("t", n), 10 * n, 10 * n + size, "id") for n, size in enumerate(sizes)]
 
 
-def test_empty_ranges_are_left_out_and_others_stay_whole() -> None:
+def test_empty_ranges_are_left_out_and_all_others_stay_whole() -> None:
     assert divide(ranges(5, 0, 7), None, None) == [ranges(5, 0, 7)[0], ranges(5, 0, 7)[2]]
 
 
@@ -35,7 +35,7 @@ def test_pieces_make_up_the_ranges(sizes: list[int], least: int | None, most: in
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=8), st.integers(1, 5_000))
-def test_a_limit_is_divided_by_what_waits_and_starves_nobody(sizes: list[int], most: int) -> None:
+def test_limit_is_divided_by_waiting_records_and_starves_no_partition(sizes: list[int], most: int) -> None:
     places = [TopicPartition("t", n) for n in range(len(sizes))]
     starts = dict.fromkeys(places, 7)
     ends = {place: 7 + size for place, size in zip(places, sizes, strict=True)}

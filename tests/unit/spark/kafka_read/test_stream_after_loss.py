@@ -65,7 +65,7 @@ def test_a_stream_continues_at_the_end_of_a_log_that_was_cut(monkeypatch: pytest
     assert ranges(running.partitions(after, then)) == [(990, 995)]
 
 
-def test_a_stream_continues_at_its_position_when_one_answer_was_too_low(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_continues_at_its_position_after_one_end_that_was_too_low(monkeypatch: pytest.MonkeyPatch) -> None:
     running = planner(Log("one", 990, 1010), monkeypatch)
     assert running.next(PROGRESS, is_limited=False) == PROGRESS
     then = running.next(PROGRESS, is_limited=False)
@@ -77,20 +77,20 @@ def test_a_stream_waits_at_its_position_when_a_transaction_before_it_is_open(mon
 
 
 @pytest.mark.parametrize("end", [7, 1500])
-def test_a_stream_reads_a_topic_that_was_created_again_as_a_whole(monkeypatch: pytest.MonkeyPatch, end: int) -> None:
+def test_stream_reads_a_recreated_topic_from_its_start(monkeypatch: pytest.MonkeyPatch, end: int) -> None:
     running = planner(Log("two", end), monkeypatch)
     after = running.next(PROGRESS, is_limited=False)
     assert ranges(running.partitions(PROGRESS, after)) == [(0, end)]
     assert running.next(after, is_limited=False) == after
 
 
-def test_a_range_of_a_topic_is_not_read_from_another_one_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_range_of_a_deleted_topic_is_not_read_from_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was created again while the micro-batch was under way."""
     end = {"t": {"0": 1005}, "/ids": {"t": "one"}}
     assert ranges(planner(Log("two", 1500), monkeypatch).partitions(PROGRESS, end)) == []
 
 
-def test_what_a_cut_log_has_again_is_read_to_its_newest_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_log_is_read_to_its_newest_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The micro-batch is stored as read up to its end: what is left out of it is read never again."""
     running = planner(Log("one", 1080, 1098), monkeypatch)
     assert ranges(running.partitions(PROGRESS, {"t": {"0": 1100}, "/ids": {"t": "one"}})) == [(1000, 1098)]

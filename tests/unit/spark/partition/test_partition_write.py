@@ -39,14 +39,14 @@ def transactions(sizes: list[int], skip: int, rows_per_commit: int) -> list[list
         ([], 0, 1, [[]]),
     ],
 )
-def test_transactions_hold_the_rows_asked_for(
+def test_transactions_hold_the_configured_number_of_rows(
     sizes: list[int], skip: int, rows_per_commit: int, expected: list[list[int]]
 ) -> None:
     assert transactions(sizes, skip, rows_per_commit) == expected
 
 
 @given(st.lists(st.integers(0, 7)), st.integers(0, 30), st.integers(0, 5))
-def test_every_row_after_the_skipped_ones_comes_once_and_in_order(
+def test_every_row_after_the_skipped_rows_is_written_once_and_in_order(
     sizes: list[int], skip: int, rows_per_commit: int
 ) -> None:
     found = transactions(sizes, skip, rows_per_commit)

@@ -22,9 +22,7 @@ def test_fingerprint_is_the_same_in_every_process_and_shows_no_value() -> None:
         (BEFORE | {"columns": "id STRING", "reader.sep": ";"}, "columns, reader.sep"),
     ],
 )
-def test_a_part_whose_rows_are_made_in_another_way_now_is_refused_and_the_change_named(
-    now: dict[str, str], named: str
-) -> None:
+def test_partly_read_file_is_refused_when_reader_options_have_changed(now: dict[str, str], named: str) -> None:
     with pytest.raises(ReadingChangedError, match=f": {named} changed") as raised:
         ensure_same_reading("a.csv", HALF, fingerprint(now))
     assert "3000 rows of a.csv" in str(raised.value)
@@ -32,12 +30,12 @@ def test_a_part_whose_rows_are_made_in_another_way_now_is_refused_and_the_change
     assert changes(HALF["reading"], fingerprint(now)) == named.split(", ")
 
 
-def test_a_reading_that_somebody_made_up_is_another_reading() -> None:
+def test_unknown_reading_fingerprint_is_refused() -> None:
     with pytest.raises(ReadingChangedError, match="mine"):
         ensure_same_reading("a.csv", {"rows": 3000, "reading": "mine"}, fingerprint(BEFORE))
 
 
-def test_a_time_zone_is_compared_where_both_sides_name_one() -> None:
+def test_time_zone_is_compared_only_if_both_readings_name_one() -> None:
     zone = "spark.sql.session.timeZone"
     london, paris = (fingerprint(BEFORE | {zone: place}) for place in ("Europe/London", "Europe/Paris"))
     assert changes(london, paris) == [zone]
@@ -46,11 +44,11 @@ def test_a_time_zone_is_compared_where_both_sides_name_one() -> None:
 
 
 @pytest.mark.parametrize("position", [None, HALF, {"rows": 3000}, {"done": True, "rows": 3000, "reading": "x=1"}])
-def test_the_same_reading_and_positions_that_name_none_are_taken(position: dict[str, object] | None) -> None:
+def test_positions_with_the_same_or_no_fingerprint_are_accepted(position: dict[str, object] | None) -> None:
     ensure_same_reading("a.csv", position, fingerprint(BEFORE))
 
 
-def test_a_part_of_csv_that_an_earlier_release_committed_goes_on_only_as_that_read_it() -> None:
+def test_csv_part_of_an_older_release_continues_only_with_its_options() -> None:
     """It had a backslash as the escape, and read by the line, and its positions do not say so."""
     now = {"reader.escape": '"', "reader.multiLine": "found in each file"}
     assert changes(HALF["reading"], fingerprint(BEFORE | now)) == ["reader.escape", "reader.multiLine"]

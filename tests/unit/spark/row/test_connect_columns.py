@@ -96,7 +96,7 @@ def test_values_have_the_columns_of_the_newest_schema(kind: str) -> None:
     assert (second["id"], second["name"], second["price"], second["buyer"]) == (2, None, None, None)
 
 
-def test_a_header_that_names_the_schema_has_what_is_written_before_the_payload(kind: str) -> None:
+def test_value_with_its_schema_id_in_a_header_is_read(kind: str) -> None:
     value = _value(2, FORMATS[kind], SECOND, ROW)
     lead = value[5:6] if kind == "PROTOBUF" else b""
     found, reasons = _structs(kind, [value[5 + len(lead) :], None], value[:5] + lead)
@@ -106,7 +106,7 @@ def test_a_header_that_names_the_schema_has_what_is_written_before_the_payload(k
     assert second is None
 
 
-def test_what_cannot_be_read_is_named(kind: str) -> None:
+def test_unreadable_values_are_named(kind: str) -> None:
     format_ = FORMATS[kind]
     right = _value(2, format_, SECOND, ROW)
     wrong = [
@@ -125,6 +125,6 @@ def test_a_value_of_another_message_does_not_become_a_row_of_nulls() -> None:
     assert reasons.to_pylist() == ["it is of Other, but the columns are those of Order"]
 
 
-def test_a_map_whose_keys_are_no_text_has_no_column() -> None:
+def test_map_with_keys_other_than_text_is_refused() -> None:
     with pytest.raises(ConfigError, match="a map whose keys are not text has no column"):
         column_type(Schema(SchemaType.MAP, key_schema=INT32, value_schema=STRING))

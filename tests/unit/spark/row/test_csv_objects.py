@@ -52,16 +52,14 @@ def lines_of(*lines: str | bytes) -> bytes:
         ("a\x01\t1", form(separator="\t")),
     ],
 )
-def test_what_is_not_plain_is_left_to_spark(line: str | bytes, of: CsvForm) -> None:
+def test_csv_that_is_not_plain_is_left_to_spark(line: str | bytes, of: CsvForm) -> None:
     with pytest.raises(LeftToSparkError):
         objects(lines_of(of.separator.join("11"), line) if line != "\ufeffa,1" else lines_of(line), of)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(st.none(), st.sampled_from([str(n) for n in EDGES])), min_size=1, max_size=6), st.data())
-def test_whole_numbers_are_plain_where_all_are_written_as_they_would_be_again(
-    numbers: list[str | None], data: st.DataObject
-) -> None:
+def test_whole_numbers_are_plain_only_in_canonical_form(numbers: list[str | None], data: st.DataObject) -> None:
     of = form("a STRING, b BIGINT", null="NA")
     lines = [f"x,{number or 'NA'}" for number in numbers]
     expected = [b'{"a":"x","b":%s}' % (number or "null").encode() for number in numbers]
@@ -72,7 +70,7 @@ def test_whole_numbers_are_plain_where_all_are_written_as_they_would_be_again(
         objects(lines_of(*lines), of)
 
 
-def test_a_number_that_is_too_short_makes_up_for_none_that_is_too_long() -> None:
+def test_short_number_does_not_compensate_for_a_long_one() -> None:
     with pytest.raises(LeftToSparkError):
         objects(lines_of("x,0xFFFFFFFFFFFFFFF", "x,007"), form("a STRING, b BIGINT"))
 
@@ -88,7 +86,7 @@ def rows(batches: Sequence[pa.RecordBatch], of: CsvForm) -> list[tuple[str, byte
     return list(zip(marks, [v for each in made for v in each.column("value").to_pylist()], strict=True))
 
 
-def test_each_file_has_a_header_wherever_batches_are_cut() -> None:
+def test_header_of_each_file_is_skipped_at_any_batch_boundary() -> None:
     lines = ["a,b", "x,1", "", "y,2", "a,b", "a,b", "z,3", "a,b"]
     marks = ["0", "0", "0", "0", "1", "2", "2", "3"]
     expected = [("0", b'{"a":"x","b":1}'), ("0", b'{"a":"y","b":2}'), ("2", b'{"a":"z","b":3}')]
@@ -105,14 +103,14 @@ def test_a_first_line_that_is_not_the_header_is_left_to_spark(first: str, header
         list(with_objects([batch([first, "x,1"])], form(header=header), MARK))
 
 
-def test_any_first_line_is_the_header_where_columns_are_given() -> None:
+def test_first_line_is_skipped_as_header_when_columns_are_configured() -> None:
     (made,) = with_objects([batch(['"c,', "x,1"])], form(header=""), MARK)
     assert made.column("value").to_pylist() == [b'{"a":"x","b":1}']
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=8), st.data())
-def test_a_part_of_a_batch_has_the_lines_that_it_has(lines: list[str], data: st.DataObject) -> None:
+def test_slice_of_a_batch_has_its_own_lines_only(lines: list[str], data: st.DataObject) -> None:
     """An array of Arrow's may begin in the middle of its buffers."""
     start = data.draw(st.integers(0, len(lines) - 1))
     part = list(blocks_of_lines([batch(lines).slice(start)], MARK))
@@ -125,9 +123,7 @@ def test_a_part_of_a_batch_has_the_lines_that_it_has(lines: list[str], data: st.
 @pytest.mark.parametrize("read_bytes", [1, 2, 3, 5, 1 << 20])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("is_ended", [True, False])
-def test_blocks_of_a_file_have_whole_lines_and_all_of_them(
-    tmp_path: Path, read_bytes: int, end: bytes, is_ended: bool
-) -> None:
+def test_blocks_of_a_file_hold_all_lines_uncut(tmp_path: Path, read_bytes: int, end: bytes, is_ended: bool) -> None:
     lines = [b"", b"a,b", b"x" * 11, b"\xc3\xbc,1", b"", b"\xef\xbb\xbfz", b"9"]
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf" + end.join(lines) + (end if is_ended else b""))
     (tmp_path / "empty.csv").touch()
@@ -147,13 +143,13 @@ def test_carriage_returns_alone_are_left_to_spark(tmp_path: Path, content: bytes
         list(blocks_of_files([batch([str(tmp_path / "a.csv")])], MARK))
 
 
-def test_a_line_without_an_end_is_not_read_for_ever(tmp_path: Path) -> None:
+def test_endless_line_is_left_to_spark(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"x" * 100)
     with pytest.raises(LeftToSparkError):
         list(blocks_of_files([batch([str(tmp_path / "a.csv")])], MARK, read_bytes=4, longest_line_bytes=10))
 
 
-def test_only_files_whose_bytes_are_their_lines_are_opened(tmp_path: Path) -> None:
+def test_only_plain_local_files_are_opened_directly(tmp_path: Path) -> None:
     long = "g" * 251 + ".csv"  # the name of its sum would be longer than a name may be
     for name in ("a.csv", "b [1] %20.TXT", "c", "d.csv.gz", "e.zst", "f.csv", long):
         (tmp_path / name).touch()

@@ -112,12 +112,12 @@ def test_a_value_that_spark_would_change_is_refused_by_name(kind: T.DataType, va
         (T.CalendarIntervalType(), '"INTERVAL - 1 year 2 Days +3.123456 seconds"'), (T.CalendarIntervalType(), "5"),
     ],
 )  # fmt: skip
-def test_what_spark_reads_as_it_is_or_refuses_itself_stays_as_it_is(kind: T.DataType, value: str) -> None:
+def test_json_that_spark_reads_exactly_or_refuses_is_unchanged(kind: T.DataType, value: str) -> None:
     assert exact(kind, text := f'{{"a": {value}}}') == text
 
 
 @pytest.mark.parametrize("text", ["null", "5", "[1]", '[{"a":200}]', '"x"'])
-def test_what_is_no_object_is_left_to_spark(text: str) -> None:
+def test_json_that_is_not_an_object_is_left_to_spark(text: str) -> None:
     assert exact(T.ByteType(), text) == text
 
 
@@ -129,13 +129,13 @@ def test_what_is_no_object_is_left_to_spark(text: str) -> None:
         ('{"x":1e99999999999999999999,"a":1}', "1e99999999999999999999 has an exponent that is too large"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_looked_at_is_refused_since_spark_might_read_it(text: str, reason: str) -> None:
+def test_json_that_cannot_be_checked_is_refused(text: str, reason: str) -> None:
     with pytest.raises(MisfitError, match=reason):
         exact(T.ByteType(), text)
 
 
 @pytest.mark.parametrize("text", ['{"a":{"x":200,"x":2}}', '{"a":{"x":2,"\\u0078":200}}', "{'a':{'x':200,'x':2}}"])
-def test_a_name_that_stands_twice_in_a_map_is_refused(text: str) -> None:
+def test_map_with_a_duplicate_name_is_refused(text: str) -> None:
     """Spark makes two entries of it, of which a look at the last one says nothing."""
     with pytest.raises(MisfitError, match="a: a name occurs twice in it"):
         exact(T.MapType(T.StringType(), T.ByteType()), text)
@@ -155,7 +155,7 @@ def test_a_name_that_stands_twice_in_a_map_is_refused(text: str) -> None:
         ("0.000012345678901234567890", "0.000012345678901234567890"),
     ],
 )  # fmt: skip
-def test_a_variant_has_no_exponent_of_which_spark_would_make_a_double(value: str, written: str) -> None:
+def test_numbers_of_a_variant_are_written_without_exponent(value: str, written: str) -> None:
     assert exact(T.VariantType(), f'{{"a":{value}}}') == f'{{"a":{written}}}'
 
 
@@ -179,12 +179,12 @@ def test_a_column_of_text_has_all_digits_of_a_number(value: str, written: str) -
         (b'{"n":1e-324}', True), (b'{"n":1E+999}', True), (b'{"n":1e999}', True), (b'{"n":0.1234567890123456}', True),
     ],
 )  # fmt: skip
-def test_texts_are_only_looked_at_one_by_one_where_a_number_may_be_rounded(text: bytes, are_long: bool) -> None:
+def test_json_is_checked_one_by_one_only_if_a_number_may_be_rounded(text: bytes, are_long: bool) -> None:
     assert has_long_numbers(text) is are_long
 
 
 @pytest.mark.parametrize("parsed", [None, {"d": "double", "corrupt": "string"}])
-def test_a_value_that_does_not_fit_leaves_its_batch_whole_whoever_parses_it(parsed: dict[str, str] | None) -> None:
+def test_value_that_does_not_fit_leaves_the_rest_of_its_batch_intact(parsed: dict[str, str] | None) -> None:
     texts = ['{"d":1.5}', None, '{"d":0.12345678901234567890}', '{"d":12345678.90123456}']
     reasons = pa.array([None, "known", None, None], pa.string())
     batch = pa.RecordBatch.from_pydict({"value": pa.array(texts), "offset": pa.array(range(4)), MISFIT_REASON: reasons})

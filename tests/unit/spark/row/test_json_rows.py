@@ -69,7 +69,7 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
 
 @settings(max_examples=150)
 @given(batch=batches())
-def test_any_rows_are_those_that_orjson_writes(batch: pa.RecordBatch) -> None:
+def test_rows_are_byte_for_byte_the_output_of_orjson(batch: pa.RecordBatch) -> None:
     assert list(json_rows(batch)) == expected(batch)
 
 
@@ -81,7 +81,7 @@ def test_early_years_have_four_digits(kind: pa.DataType, year: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us")])
-def test_years_that_python_has_not_are_refused(kind: pa.DataType) -> None:
+def test_years_outside_of_pythons_range_are_refused(kind: pa.DataType) -> None:
     days = pa.array([3_000_000], pa.int64())  # in the year 10183
     column = (
         days.cast(pa.int32()).cast(kind) if kind == pa.date32() else pa.array([3_000_000 * 86_400_000_000]).cast(kind)
@@ -91,7 +91,7 @@ def test_years_that_python_has_not_are_refused(kind: pa.DataType) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_text_is_escaped_wherever_json_escapes(text: str) -> None:
+def test_text_is_escaped_as_json_requires(text: str) -> None:
     batch = pa.record_batch({"before": ["plain", "plain"], "text": ["plain", text]})
     assert list(json_rows(batch)) == expected(batch)
 
@@ -102,7 +102,7 @@ def test_text_that_is_not_utf_8_is_refused() -> None:
         json_rows(pa.record_batch({"text": broken}))
 
 
-def test_broken_text_outside_of_the_part_that_is_written_is_nobodys_concern() -> None:
+def test_invalid_utf_8_outside_of_the_written_slice_is_ignored() -> None:
     broken = pa.array([b"\xff\xfe", b"ok"], pa.binary()).view(pa.string())
     assert list(json_rows(pa.record_batch({"text": broken}).slice(1))) == [b'{"text":"ok"}']
 

@@ -114,7 +114,7 @@ def test_a_value_that_a_column_does_not_hold_is_refused_by_name(
     assert str(found).startswith(reason)
 
 
-def test_logical_types_are_found_in_arrays_maps_and_structs_whether_they_are_there_or_not() -> None:
+def test_logical_types_are_found_in_nested_and_null_values() -> None:
     inner = Schema.struct({"at": TIMESTAMP.optional(), "n": INT32})
     fields = {
         "days": Schema(SchemaType.ARRAY, value_schema=DATE.optional()),
@@ -144,14 +144,14 @@ def test_logical_types_are_found_in_arrays_maps_and_structs_whether_they_are_the
     assert str(taken(misfit, envelope(fields, **value))[1][0]).startswith("many[].at: its schema is int64")
 
 
-def test_a_default_stands_for_a_null_unless_that_is_not_wanted() -> None:
+def test_null_is_replaced_by_the_default_if_configured() -> None:
     schema = b'{"type":"struct","fields":[{"type":"int32","name":"' + D.encode() + b'Date","default":1,"field":"a"}]}'
     value = b'{"schema":' + schema + b',"payload":{"a":null}}'
     assert taken(columns(a=T.DateType()), value) == ([{"a": "1970-01-02"}], [None])
     assert taken(columns(a=T.DateType()), value, is_null_replaced=False) == ([{"a": None}], [None])
 
 
-def test_schemas_may_differ_from_value_to_value_and_envelopes_be_written_in_any_way() -> None:
+def test_schemas_and_layouts_of_envelopes_may_differ_between_values() -> None:
     dates, stamps = {"a": DATE}, {"a": TIMESTAMP}
     values = [
         envelope(dates, a=0), envelope(stamps, a=0), envelope(dates, a=1), None,
@@ -165,7 +165,7 @@ def test_schemas_may_differ_from_value_to_value_and_envelopes_be_written_in_any_
     ]  # fmt: skip
 
 
-def test_numbers_and_texts_that_have_no_column_of_their_own_stay_as_they_are() -> None:
+def test_numbers_without_a_logical_type_keep_all_digits() -> None:
     text = b'{"a":0,"big":123456789012345678901234567890,"f":0.10000000000000000001,"e":1E400,"z":-0.0,"n":NaN}'
     schema = json.dumps({"type": "struct", "fields": [{"type": "int32", "name": f"{D}Date", "field": "a"}]}).encode()
     value = b'{"schema":' + schema + b',"payload":' + text + b"}"
@@ -186,13 +186,13 @@ def test_numbers_and_texts_that_have_no_column_of_their_own_stay_as_they_are() -
         (b"[" * 100_000, "the payload: the value is not JSON"),
     ],
 )
-def test_what_is_no_envelope_is_said(value: bytes, reason: str) -> None:
+def test_value_that_is_not_an_envelope_is_refused_with_a_reason(value: bytes, reason: str) -> None:
     payloads, reasons = taken(columns(a=T.StringType()), value)
     assert payloads == [None]
     assert str(reasons[0]).startswith(reason)
 
 
-def test_what_follows_a_payload_is_no_part_of_it() -> None:
+def test_fields_after_the_payload_are_not_part_of_it() -> None:
     known = envelope({"a": INT32}, a=1)
     head = known[: known.index(b',"payload":')]
     odd = [head + b',"payload":{"a":2},"payload":{"a":3}}', head + b',"payload":{"a":4},"more":{"a":5}}', head + b"}"]
@@ -201,7 +201,7 @@ def test_what_follows_a_payload_is_no_part_of_it() -> None:
     assert reasons[-1] is not None
 
 
-def test_a_decimal_of_thousands_of_digits_is_a_record_that_does_not_fit() -> None:
+def test_decimal_of_thousands_of_digits_does_not_fit() -> None:
     data = envelope({"a": decimal(0)}, a=Decimal(5))
     data = data.replace(base64.b64encode(b"\x05"), base64.b64encode(b"\x01" * 2_000))
     (payload,), (reason,) = taken(columns(a=T.DecimalType(38, 0)), data)
@@ -210,7 +210,7 @@ def test_a_decimal_of_thousands_of_digits_is_a_record_that_does_not_fit() -> Non
 
 
 @pytest.mark.parametrize("depth", [300, 600, 1_000, 5_000])
-def test_a_value_that_is_nested_too_deeply_is_a_record_that_does_not_fit(depth: int) -> None:
+def test_value_that_is_nested_too_deeply_does_not_fit(depth: int) -> None:
     """Its error would pass as one of the executor, and the epoch would be read for ever."""
     text = json.loads(envelope({"a": STRING, "t": TIMESTAMP}, a="x", t=dt.datetime(2020, 1, 1, tzinfo=dt.UTC)))
     plain, deep = (
@@ -262,7 +262,7 @@ def _decimal_of_scale(scale: str) -> str:
         ),
     ],
 )  # fmt: skip
-def test_one_record_does_not_fit_whatever_it_is_and_those_around_it_are_read(
+def test_odd_record_does_not_fit_and_its_neighbours_are_read(
     schema: str, value: str, kind: T.DataType, reason: str
 ) -> None:
     good, odd = raw_envelope('"type":"string"', '"x"'), raw_envelope(schema, value).replace(b'"a"', b'"b"')
@@ -271,7 +271,7 @@ def test_one_record_does_not_fit_whatever_it_is_and_those_around_it_are_read(
     assert reason in str(reasons[1])
 
 
-def test_an_error_that_nobody_thought_of_is_one_record_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_error_is_limited_to_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise LookupError("\ud800" + "x" * 100_000)
 
@@ -282,12 +282,12 @@ def test_an_error_that_nobody_thought_of_is_one_record_s(monkeypatch: pytest.Mon
     assert len(str(reason)) <= 1_000
 
 
-def test_a_schema_s_name_that_is_no_text_is_none() -> None:
+def test_schema_name_that_is_not_text_is_ignored() -> None:
     assert taken(columns(a=T.LongType()), raw_envelope('"type":"int64","name":[1]', "5")) == ([{"a": 5}], [None])
 
 
 @pytest.mark.parametrize("later", ['{"type":"string"}', "null"])
-def test_a_schema_that_stands_twice_says_nothing_of_other_records(later: str) -> None:
+def test_duplicate_schema_of_a_record_does_not_affect_other_records(later: str) -> None:
     good = raw_envelope(_STAMP, "0")
     odd = good[:-1] + f',"schema":{later}}}'.encode()
     payloads, reasons = taken(columns(a=T.TimestampType()), odd, good, odd, good)
@@ -295,7 +295,7 @@ def test_a_schema_that_stands_twice_says_nothing_of_other_records(later: str) ->
     assert (payloads[1], payloads[3], reasons[1], reasons[3]) == (right, right, None, None)
 
 
-def test_a_small_number_gets_no_exponent() -> None:
+def test_small_numbers_are_written_without_exponent() -> None:
     """Spark makes a double of one, where it is part of a VARIANT."""
     value = raw_envelope(_STAMP, '1,"x":0.0000001,"y":1e3')
     texts, _ = Payloads(columns(a=T.TimestampType()), is_null_replaced=True).taken(pa.array([value]))

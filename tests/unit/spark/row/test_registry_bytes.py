@@ -49,7 +49,7 @@ def converter() -> _Converter:
     return made
 
 
-def test_each_topic_gets_its_own_values_and_all_stay_in_their_order(converter: _Converter) -> None:
+def test_rows_of_several_topics_keep_their_order(converter: _Converter) -> None:
     batch = pa.RecordBatch.from_pydict(
         {"value": ["a", None, "b", "c"], "topic": ["t", "u", "u", "t"], "key": list("klmn")}
     )
@@ -60,7 +60,7 @@ def test_each_topic_gets_its_own_values_and_all_stay_in_their_order(converter: _
     assert {topic for topic, *_ in converter.seen} == {"t", "u"}
 
 
-def test_a_row_without_a_topic_is_refused_before_the_registry_hears_of_it(converter: _Converter) -> None:
+def test_row_without_a_topic_is_refused_before_the_registry_is_called(converter: _Converter) -> None:
     batch = pa.RecordBatch.from_pydict({"value": ["a", "b"], "topic": ["t", None]})
     with pytest.raises(ConfigError, match="rows without a topic"):
         RegistryBytes(converter, None).written(batch)
@@ -77,7 +77,7 @@ def test_a_column_that_is_refused_is_written_value_by_value(converter: _Converte
         writing.written(pa.RecordBatch.from_pydict({"value": ["a", "bad"]}))
 
 
-def test_values_are_those_of_connect(converter: _Converter) -> None:
+def test_column_values_become_values_of_connect(converter: _Converter) -> None:
     rows = [
         {
             "at": _MICROS,
@@ -110,7 +110,7 @@ def test_values_are_those_of_connect(converter: _Converter) -> None:
     assert fields["m"].key_schema == Schema(SchemaType.STRING)
 
 
-def test_a_timestamp_before_1970_is_rounded_down_and_any_year_has_one(converter: _Converter) -> None:
+def test_timestamps_before_1970_are_rounded_down_and_any_year_works(converter: _Converter) -> None:
     column = pa.array([-1, 400_000_000_000_000_000], pa.int64()).view(pa.timestamp("us"))
     RegistryBytes(converter, "t").written(pa.RecordBatch.from_arrays([column], names=["value"]))
     assert converter.seen[0][2] == [-1, 400_000_000_000_000]

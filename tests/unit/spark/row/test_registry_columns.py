@@ -83,7 +83,7 @@ def test_values_of_older_schemas_have_the_readers_columns() -> None:
     assert registry.asked == [1]
 
 
-def test_what_cannot_be_read_is_named() -> None:
+def test_unreadable_values_are_named() -> None:
     columns = _columns(_Registry(_1=_FIRST, _3=_WRONG), _reader(2, _SECOND))
     right = _value(2, _SECOND, id=1, name="a", at=None)
     wrong = [b"", b"{}", b"\0\0\0\0", _value(3, _WRONG, id="x", name="c"), _value(9, _FIRST, id=1, name="d"), right[:6]]
@@ -112,7 +112,7 @@ def test_a_schema_of_another_kind_does_not_fit() -> None:
     ]  # fmt: skip
 
 
-def test_no_value_is_given_up_while_the_registry_is_away() -> None:
+def test_values_are_not_dropped_while_the_registry_is_away() -> None:
     class Away(_Registry):
         def by_key(self, key: SchemaKey) -> ReaderSchema:
             raise UnavailableError("it is away")
@@ -121,7 +121,7 @@ def test_no_value_is_given_up_while_the_registry_is_away() -> None:
         _structs(_columns(Away(), _reader(2, _SECOND)), [_value(1, _FIRST, id=7, name="b")])
 
 
-def test_a_header_names_the_schema_whatever_a_payload_begins_with() -> None:
+def test_schema_header_wins_over_the_first_bytes_of_the_payload() -> None:
     zeros = {"type": "record", "name": "N", "fields": [{"name": name, "type": "int"} for name in "abcdef"]}
     columns = _columns(registry := _Registry(_1=zeros, _4=zeros), _reader(2, zeros))
     row = dict.fromkeys("abcdef", 0) | {"e": -1}  # its payload begins with 0 and an id, 1
@@ -142,7 +142,7 @@ def test_a_header_names_the_schema_whatever_a_payload_begins_with() -> None:
 
 
 @pytest.mark.parametrize("keeps_read", [False, True])
-def test_a_batch_has_its_values_as_columns_only(keeps_read: bool) -> None:
+def test_values_of_a_batch_are_replaced_by_columns(keeps_read: bool) -> None:
     columns = _columns(_Registry(), _reader(2, _SECOND), keeps_read=keeps_read)
     values = [_value(2, _SECOND, id=1, name="a", at=None), b"bad", None]
     batch = pa.RecordBatch.from_pydict(
@@ -156,14 +156,14 @@ def test_a_batch_has_its_values_as_columns_only(keeps_read: bool) -> None:
     assert not keeps_read or made[READ].to_pylist() == values
 
 
-def test_a_value_that_is_no_record_is_a_column_of_its_own() -> None:
+def test_avro_value_that_is_not_a_record_becomes_one_column() -> None:
     columns = _columns(_Registry(), ReaderSchema(1, "AVRO", '["null", "string"]'))
     assert _structs(columns, [b"\0\0\0\0\1\x02\x02a", b"\0\0\0\0\1\x00", None]) == (
         [{"value": "a"}, {"value": None}, None], [None] * 3,
     )  # fmt: skip
 
 
-def test_schemas_survive_the_option() -> None:
+def test_schemas_survive_the_round_trip_through_an_option() -> None:
     schemas = {"t": ReaderSchema(1, "AVRO", '"string"', (("n", "{}"),), {"k": "v"}), "u": _reader(2, _SECOND)}
     found = of_option(to_option(schemas))
     assert to_option(found) == to_option(schemas)
@@ -176,7 +176,7 @@ def test_topics_with_different_columns_are_refused() -> None:
     assert common_columns({"a": _reader(1, _FIRST), "b": _reader(3, _FIRST)}).names == ["id", "name"]
 
 
-def test_every_type_is_one_that_spark_takes_from_python() -> None:
+def test_every_column_type_is_accepted_by_spark() -> None:
     """Spark compares the schema of the first batch with the type that it was told."""
     types = ["int", "date", "time-millis", "time-micros", "timestamp-millis", "local-timestamp-micros", "decimal"]
     fields: list[Any] = [

@@ -10,7 +10,7 @@ from fencepost.config import ConfigError
 from fencepost.spark.row.columns import RecordMaker, check_types
 
 
-def test_the_columns_of_sparks_own_sink_are_taken_as_what_they_say() -> None:
+def test_columns_of_sparks_kafka_sink_set_the_fields_of_records() -> None:
     batch = pa.record_batch(
         {
             "value": pa.array(["a", None]),
@@ -26,7 +26,7 @@ def test_the_columns_of_sparks_own_sink_are_taken_as_what_they_say() -> None:
     assert (out.partitions, out.headers) == ([1, None], [[("h", b"x")], []])
 
 
-def test_the_topic_of_the_options_wins_and_slices_are_respected() -> None:
+def test_topic_option_wins_and_slices_are_respected() -> None:
     batch = pa.record_batch({"value": pa.array(["a", "b", "c"])}).slice(1, 2)
     out = RecordMaker(["value"], "t").outgoing(batch)
     assert (list(out.topics), list(out.values), out.keys) == (["t", "t"], [b"b", b"c"], None)
@@ -47,7 +47,7 @@ def test_rows_without_a_value_column_are_json_objects() -> None:
         (["value", "a"], "t", "column a is not allowed in a frame with value"),
     ],
 )
-def test_columns_that_say_too_little_or_too_much_are_refused(names: list[str], topic: str | None, message: str) -> None:
+def test_missing_or_unknown_columns_are_refused(names: list[str], topic: str | None, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         RecordMaker(names, topic)
 

@@ -14,11 +14,11 @@ def session(error: Exception) -> SimpleNamespace:
     return SimpleNamespace(sql=Mock(side_effect=error), catalog=Mock())
 
 
-def test_a_query_that_spark_does_not_understand_is_the_settings_fault() -> None:
+def test_query_that_spark_cannot_parse_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match=r"transforms\.sql cannot be used: no such column"):
         with_sql(session(AnalysisException("no such column")), Mock(), "SELECT x FROM split")
 
 
-def test_spark_that_has_gone_is_not_the_querys_fault() -> None:
+def test_lost_spark_session_is_not_a_config_error() -> None:
     with pytest.raises(ConnectionRefusedError):
         with_sql(session(ConnectionRefusedError("Py4J")), Mock(), "SELECT x FROM split")

@@ -28,16 +28,16 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_an_archive_that_is_there_is_used(archive: Path) -> None:
+def test_existing_class_archive_is_used(archive: Path) -> None:
     assert f"-XX:SharedArchiveFile={archive}" in archive_options(spark_properties({}))
 
 
-def test_without_an_archive_nothing_is_said_of_one(archive: Path) -> None:
+def test_missing_class_archive_is_not_passed_to_the_jvm(archive: Path) -> None:
     archive.unlink()
     assert archive_options(spark_properties({})) == []
 
 
-def test_an_empty_file_is_no_archive(archive: Path) -> None:
+def test_empty_file_is_not_used_as_class_archive(archive: Path) -> None:
     archive.write_text("")
     assert archive_options(spark_properties({})) == []
 
@@ -51,11 +51,11 @@ def test_an_empty_file_is_no_archive(archive: Path) -> None:
         ("spark.master", "spark://elsewhere:7077"),
     ],
 )
-def test_a_jvm_with_an_archive_of_its_own_or_other_classes_does_without(archive: Path, key: str, value: str) -> None:
+def test_class_archive_is_not_used_with_own_archive_or_other_classes(archive: Path, key: str, value: str) -> None:
     assert archive_options(spark_properties({key: value})) == []
 
 
-def test_jars_that_were_replaced_have_another_archive(
+def test_replaced_jars_get_another_class_archive(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Java would take the old one for none, and nobody would make a new one."""
@@ -69,13 +69,13 @@ def test_jars_that_were_replaced_have_another_archive(
     assert archive_path() != first
 
 
-def test_an_archive_that_is_used_is_not_the_oldest(archive: Path) -> None:
+def test_use_of_a_class_archive_renews_its_age(archive: Path) -> None:
     os.utime(archive, (0, 0))
     archive_options(spark_properties({}))
     assert archive.stat().st_mtime > time.time() - _DAY_S
 
 
-def test_what_could_not_be_made_is_tried_again_after_a_day(archive: Path) -> None:
+def test_failed_class_archive_is_retried_after_a_day(archive: Path) -> None:
     archive.write_text("")
     assert is_settled(archive)
     os.utime(archive, (0, time.time() - _DAY_S - 1))
@@ -94,7 +94,7 @@ def process(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return said
 
 
-def test_a_worker_makes_a_missing_archive_with_the_lowest_priority_until_it_ends(archive: Path, process: Path) -> None:
+def test_worker_makes_a_missing_class_archive_with_lowest_priority(archive: Path, process: Path) -> None:
     archive.unlink()
     late = LateArchive({}, after_s=0)
     try:
@@ -130,7 +130,7 @@ def test_a_worker_that_ends_at_once_makes_no_archive(archive: Path, process: Pat
     assert not late.is_making
 
 
-def test_an_archive_that_is_being_made_outlives_the_making_of_one_for_another_spark(
+def test_unfinished_class_archive_is_not_deleted_by_another_maker(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive.unlink()

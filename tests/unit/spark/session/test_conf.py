@@ -26,7 +26,7 @@ def test_key_of_an_account_is_redacted_by_spark_as_well() -> None:
     assert re.search(spark_properties({key: "x"})["spark.redaction.regex"], key)
 
 
-def test_jars_are_no_secrets_whatever_they_are_called() -> None:
+def test_jars_with_secret_looking_names_are_not_secrets() -> None:
     assert not is_secret("spark.jars", "/opt/spark-token-provider-kafka-0-10_2.13-4.0.0.jar")
 
 
@@ -48,7 +48,7 @@ def test_the_heap_of_a_driver_grows_with_its_use() -> None:
     assert "-Xms32m" in spark_properties({})["spark.driver.extraJavaOptions"].split()
 
 
-def test_a_driver_optimizes_late_unless_the_user_says_when() -> None:
+def test_driver_optimizes_late_unless_configured() -> None:
     own = "-XX:Tier4InvocationThreshold=5000"
     options = spark_properties({"spark.driver.extraJavaOptions": own})["spark.driver.extraJavaOptions"].split()
     assert [each for each in options if each.startswith("-XX:Tier4InvocationThreshold")] == [own]
@@ -73,7 +73,7 @@ def test_the_users_properties_win() -> None:
     ("master", "expected"),
     [("local[4]", True), ("spark://127.0.0.1:7077", True), ("spark://elsewhere:7077", False), ("yarn", False)],
 )
-def test_own_python_is_used_only_where_executors_see_it(master: str, expected: bool) -> None:
+def test_own_python_is_used_only_on_a_local_master(master: str, expected: bool) -> None:
     assert is_on_this_machine(master) is expected
 
 
@@ -91,11 +91,11 @@ def test_own_python_is_used_only_where_executors_see_it(master: str, expected: b
         ({"LC_ALL": "en_US.UTF-8"}, "UTF-8", {"LC_ALL": "en_US.UTF-8"}),
     ],
 )
-def test_children_have_utf8_whatever_the_locale_is(given: dict[str, str], codeset: str, made: dict[str, str]) -> None:
+def test_child_processes_use_utf8_in_any_locale(given: dict[str, str], codeset: str, made: dict[str, str]) -> None:
     assert text_environment(given, codeset) == {**made, "PYTHONUTF8": "1"}
 
 
-def test_java_writes_and_reads_utf8_in_driver_and_executors_unless_a_user_says_otherwise() -> None:
+def test_java_uses_utf8_in_driver_and_executors_unless_configured() -> None:
     local, remote = spark_properties({}), spark_properties({"spark.master": "spark://somewhere:7077"})
     assert "-Dfile.encoding=UTF-8" in local["spark.driver.extraJavaOptions"]
     assert remote["spark.executor.extraJavaOptions"] == "-Dfile.encoding=UTF-8"

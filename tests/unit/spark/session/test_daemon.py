@@ -34,12 +34,12 @@ def test_archives_stay_when_the_installation_is_incomplete(tmp_path: Path) -> No
     assert without_archives([*archives, site]) == [*archives, site]
 
 
-def test_archives_of_somebody_else_stay(tmp_path: Path) -> None:
+def test_archives_of_other_packages_stay(tmp_path: Path) -> None:
     site, _ = installation(tmp_path, "pyspark", "py4j")
     assert without_archives(["/jobs/mine.zip", site]) == ["/jobs/mine.zip", site]
 
 
-def test_all_threads_share_a_heap_before_anything_is_imported_and_give_back_what_that_took(
+def test_daemon_shares_a_heap_before_imports_and_frees_memory_after_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A module may start a thread, whose heap would be its own. What is free before the fork is free in each worker."""

@@ -33,6 +33,6 @@ def _loggers_asked_for(*words: str) -> str:
     return done.stdout.strip()
 
 
-def test_an_exception_makes_no_logger_of_pyspark_s() -> None:
+def test_pyspark_exception_creates_no_logger() -> None:
     assert _loggers_asked_for() == "['SQLQueryContextLogger']"  # else this shows nothing
     assert _loggers_asked_for("quiet") == "[]"

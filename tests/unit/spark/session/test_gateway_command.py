@@ -9,7 +9,7 @@ from fencepost.spark.session.command import gateway_command, is_plain, needs_hom
 from fencepost.spark.session.conf import spark_properties
 
 
-def test_a_local_master_needs_none_of_sparks_scripts(tmp_path: Path) -> None:
+def test_local_master_starts_java_without_sparks_scripts(tmp_path: Path) -> None:
     command = gateway_command(spark_properties({"spark.driver.memory": "3g"}), {"JAVA_HOME": "/j"}, tmp_path)
     assert command[0] == "/j/bin/java"
     assert "-Xmx3g" in command
@@ -26,13 +26,13 @@ def test_a_local_master_needs_none_of_sparks_scripts(tmp_path: Path) -> None:
         {"spark.driver.extraClassPath": "/jars/x.jar"},
     ],
 )
-def test_what_spark_submit_acts_upon_goes_through_it(given: dict[str, str], tmp_path: Path) -> None:
+def test_properties_handled_by_spark_submit_go_through_spark_submit(given: dict[str, str], tmp_path: Path) -> None:
     properties = spark_properties(given)
     assert not is_plain(properties, {}, tmp_path)
     assert gateway_command(properties, {}, tmp_path)[0] == str(tmp_path / "bin" / "spark-submit")
 
 
-def test_an_installation_or_environment_of_ones_own_goes_through_spark_submit(tmp_path: Path) -> None:
+def test_custom_installation_or_environment_goes_through_spark_submit(tmp_path: Path) -> None:
     properties = spark_properties({})
     assert not is_plain(properties, {"HADOOP_CONF_DIR": "/etc/hadoop"}, tmp_path)
     (tmp_path / "conf").mkdir()
@@ -40,7 +40,7 @@ def test_an_installation_or_environment_of_ones_own_goes_through_spark_submit(tm
     assert not is_plain(properties, {}, tmp_path)
 
 
-def test_archives_of_pyspark_are_searched_only_where_it_may_not_be_installed(tmp_path: Path) -> None:
+def test_pyspark_archives_are_used_only_if_it_may_not_be_installed(tmp_path: Path) -> None:
     local = spark_properties({})
     assert not needs_home(local, {}, tmp_path, sys.executable)
     assert needs_home(local, {}, tmp_path, "/usr/bin/python3")
@@ -50,6 +50,6 @@ def test_archives_of_pyspark_are_searched_only_where_it_may_not_be_installed(tmp
 
 
 @pytest.mark.parametrize("master", ["local[4]", "spark://there:7077"])
-def test_no_secret_is_in_the_command(master: str, tmp_path: Path) -> None:
+def test_gateway_command_contains_no_secret(master: str, tmp_path: Path) -> None:
     given = {"spark.master": master, "spark.hadoop.fs.s3a.secret.key": "hush", "spark.executorEnv.X": "hush"}
     assert "hush" not in " ".join(gateway_command(spark_properties(given), {}, tmp_path))

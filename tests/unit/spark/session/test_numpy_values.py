@@ -30,7 +30,7 @@ assert [c for c in protocol.INPUT_CONVERTER if c.can_convert(numpy.int64(1))], "
 """
 
 
-def test_numpy_is_imported_by_nobody_but_its_user(tmp_path: Path) -> None:
+def test_numpy_is_imported_only_for_numpy_values(tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text(_NUMPY)
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=False, env=env)

@@ -19,7 +19,7 @@ def test_lines_are_passed_on_without_secrets() -> None:
     assert output.tail() == "no [hidden]\nlast"
 
 
-def test_the_end_has_what_the_jvm_printed_last_however_late_it_is_read() -> None:
+def test_tail_has_the_last_output_of_the_jvm_even_if_read_late() -> None:
     may_read = threading.Event()
     output = Output(lambda _: may_read.wait(60) and None)
     with output.pipe() as descriptor:

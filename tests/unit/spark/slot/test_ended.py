@@ -20,13 +20,11 @@ GONE = "Python worker exited unexpectedly (crashed)"
         ("silent for longer than its lease", None),
     ],
 )
-def test_the_signal_is_that_of_the_fault_handler_and_sigkill_where_nothing_was_written(
-    text: str, name: str | None
-) -> None:
+def test_signal_is_read_from_the_fault_handler_and_is_sigkill_without_it(text: str, name: str | None) -> None:
     assert signal_of(RuntimeError(text)) == name
 
 
-def test_ends_by_signal_are_counted_and_said_and_others_are_not(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_process_ends_by_signal_are_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     ends = ProcessEnds()
     for error in (RuntimeError(GONE), RuntimeError(GONE), RuntimeError(f"{GONE}: Fatal Python error: Aborted")):
         ends.record("slot s", error)

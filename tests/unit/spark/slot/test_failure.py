@@ -29,7 +29,7 @@ PYTHON = "org.apache.spark.api.python.PythonException"
         [Cause(PYTHON, "PYTHON_EXCEPTION", "the stream ended"), READ, Cause("java.util.zip.ZipException", "", "bad")],
     ],
 )
-def test_content_that_no_second_reading_makes_better_is_broken(causes: list[Cause]) -> None:
+def test_content_that_fails_on_every_read_is_broken(causes: list[Cause]) -> None:
     assert is_broken_content(causes)
 
 
@@ -52,7 +52,7 @@ def test_content_that_no_second_reading_makes_better_is_broken(causes: list[Caus
         [Cause("org.apache.spark.SparkException", "MALFORMED_RECORD_IN_PARSING_OF_ANOTHER_KIND", "")],
     ],
 )
-def test_passing_trouble_is_not_called_broken_whatever_its_text_says(causes: list[Cause]) -> None:
+def test_passing_failure_is_not_broken_content_despite_its_text(causes: list[Cause]) -> None:
     assert not is_broken_content(causes)
 
 
@@ -85,7 +85,7 @@ def test_an_error_of_the_python_side_is_known_by_its_class() -> None:
         "org.apache.hadoop.net.ConnectTimeoutException",
     ],
 )
-def test_what_a_file_system_throws_is_trouble_with_it(java_class: str) -> None:
+def test_exception_of_a_file_system_is_a_storage_failure(java_class: str) -> None:
     failed = Cause(
         "org.apache.spark.SparkException", "TASK_WRITE_FAILED", "Task failed while writing rows to s3a://a/b"
     )
@@ -103,5 +103,5 @@ def test_what_a_file_system_throws_is_trouble_with_it(java_class: str) -> None:
         "org.apache.spark.SparkException",
     ],
 )
-def test_what_a_query_throws_is_no_trouble_with_a_file_system(java_class: str) -> None:
+def test_exception_of_a_query_is_not_a_storage_failure(java_class: str) -> None:
     assert not is_storage_failure([Cause(java_class, "", "org.apache.hadoop.fs.s3a.AWSStatus500Exception: 500")])

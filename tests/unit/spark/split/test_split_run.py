@@ -64,7 +64,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         WriterOpenError("it is away", is_passing=True),
     ],
 )
-def test_trouble_that_passes_is_told_in_a_transaction(told: Callable[..., list[str]], error: Exception) -> None:
+def test_passing_failure_is_reported_only_with_a_transaction(told: Callable[..., list[str]], error: Exception) -> None:
     assert told(error) == ["trouble"]
     assert told(error, transactional_id=None) == [], "it would be written again and again"
 
@@ -81,17 +81,17 @@ def test_trouble_that_passes_is_told_in_a_transaction(told: Callable[..., list[s
         OSError("a file cannot be read"),
     ],
 )
-def test_nothing_is_told_of_what_another_try_would_meet_again(told: Callable[..., list[str]], error: Exception) -> None:
+def test_lasting_failure_is_not_reported_as_trouble(told: Callable[..., list[str]], error: Exception) -> None:
     assert told(error) == []
 
 
-def test_a_transaction_has_expired_where_the_writer_says_so(told: Callable[..., list[str]]) -> None:
+def test_expired_transaction_is_reported_when_the_writer_says_so(told: Callable[..., list[str]]) -> None:
     for parts in (0, 5):
         assert told(WriterFencedError("fenced", has_expired=True), rows_per_commit=parts) == ["expired"]
         assert told(CommitUnknownError("lost", has_expired=True), rows_per_commit=parts) == ["expired"]
 
 
-def test_trouble_with_brokers_is_no_more_than_that_however_late_it_comes(told: Callable[..., list[str]]) -> None:
+def test_late_broker_failure_is_not_reported_as_an_expired_transaction(told: Callable[..., list[str]]) -> None:
     """Silent brokers are noticed after a minute, which is what a transaction may take, too."""
     for error in (LOST, CommitUnknownError("lost"), ProduceError("timed out", is_refused=False)):
         assert told(error, after_s=600.0) == ["trouble"], error
