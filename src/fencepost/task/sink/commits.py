@@ -162,10 +162,11 @@ class SinkCommits:
         """Return from where records are put again after a flush that failed.
 
         A task may have committed by itself, as one with transactions of its own does: what is below is never put again.
+        Partitions stay where they are if nothing was taken: a log that was cut is read from before what is safe.
         """
-        safe = {place: self.positions.safe[place] for place in offsets}
+        safe = {place: at for place, taken in offsets.items() if (at := self.positions.safe[place]) < taken}
         try:
-            found = {} if self.context.reading is None else self.context.reading.stored(offsets)
+            found = {} if self.context.reading is None else self.context.reading.stored(safe)
         except ConnectError as error:
             log.warning("task %s: the group's offsets cannot be read: %s", self.run.spec.id, error)
             return safe

@@ -197,6 +197,13 @@ def test_records_of_a_log_that_was_cut_are_read_again_when_the_flush_fails(it: S
     assert ("seek", {A: 3}) in it.run()
 
 
+def test_flush_that_fails_moves_no_partition_of_which_nothing_was_taken(it: Stage) -> None:
+    """The log of `a` was cut: it is read from before the group's offset, though no record has come from there yet."""
+    it.then(it.assigned(a=9, b=0), it.records((B, 0)), it.commits())
+    it.task.fails["flush"] = [OSError("disk full")]
+    assert [entry for entry in it.run() if entry[0] == "seek"] == [("seek", {B: 0})]
+
+
 def test_an_offset_is_committed_that_another_log_had_too(it: Stage) -> None:
     """As of a topic that was created again, and has as many records as before."""
     it.then(it.assigned(a=2), it.records((A, 0), (A, 1)), it.commits(), it.commits())
