@@ -68,9 +68,10 @@ def test_a_stream_reads_on_where_a_log_was_cut_while_it_was_stopped(
     first.stop()
     monkeypatch.setattr(cut_logs, "SURE_S", 0.2)
     monkeypatch.setattr(LogOffsets, "ends_of_epochs", lambda _, epochs: dict.fromkeys(epochs, 7))
+    stage.produce([10])
     stage.start()
-    assert stage.await_values(13) == [str(n) for n in (*range(10), *range(7, 10))]
-    eventually(lambda: stage.offsets() == {0: 10})
+    assert stage.await_values(14) == [str(n) for n in (*range(10), *range(7, 11))]
+    eventually(lambda: stage.offsets() == {0: 11})
 
 
 def test_e19_a_member_whose_generation_is_over_commits_neither_output_nor_offsets(stage: StreamStage) -> None:
