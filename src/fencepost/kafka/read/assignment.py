@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.api.errors import FencedError
+from fencepost.kafka.read.known_positions import goes_back
 from fencepost.kafka.read.member_client import MemberClient, MemberIdentity
 from fencepost.kafka.read.start_positions import StartPositions
 from fencepost.kafka.value.fetched import Fetched
@@ -58,7 +59,7 @@ class Fetcher(ABC):
     def starts(
         self, places: Collection[TopicPartition], committed: Collection[GroupOffset]
     ) -> Mapping[TopicPartition, int]:
-        """Return where logs were cut below the group's offsets while it did not read: to start there, or before.
+        """Return where logs were cut below the group's offsets while it did not read (`goes_back`).
 
         Called with partitions that the group has just assigned. Raises KafkaRequestError, or that brokers are away.
         """
@@ -152,7 +153,8 @@ class AssignedPartitions:
             begins, assignee = dict(positions), self._assignee
             if assignee is not None:
                 begins.update(assignee.assigned(positions, fresh))
-            begins.update((place, min(offset, begins[place])) for place, offset in cut.items())
+            committed = self.starts.committed
+            begins.update((p, at) for p, at in cut.items() if goes_back(committed[p], begins[p], at))
             self.begins.update(begins)
             self.client.assign([ClientPartition(*place, begins[place]) for place in places])
             self.fetcher.begin({place: begins[place] for place in places})

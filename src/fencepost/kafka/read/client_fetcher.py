@@ -12,6 +12,7 @@ from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.assignment import AssignedPartitions, Fetcher
 from fencepost.kafka.read.consumer import is_passing, place_of
 from fencepost.kafka.read.cut_logs import look_at
+from fencepost.kafka.read.known_positions import goes_back
 from fencepost.kafka.read.read_again import read_again_by
 from fencepost.kafka.read.start_positions import nowhere_to_begin
 from fencepost.kafka.value.fetched import Fetched, is_plain, last_epochs
@@ -101,6 +102,7 @@ class ClientFetcher(Fetcher):
     ) -> Mapping[TopicPartition, int]:
         looked, starts = look_at(self._client.conf, places, committed), self._assignment.starts
         starts.known.is_by_client = True
+        starts.known.forget(places)
         self.away = (self.away - set(places)).union(looked.away)
         self._topic_ids.update((place, looked.topic_ids.get(place.topic, "")) for place in places)
         starts.known.move({p: LogPosition(at.read_to, at.topic_id, at.epoch) for p, at in looked.known.items()})
@@ -113,6 +115,7 @@ class ClientFetcher(Fetcher):
         return looked.starts
 
     def begin(self, begins: Mapping[TopicPartition, int]) -> None:
+        self._assignment.starts.known.jump(begins)
         self.resume(begins)  # a partition that was paused when it was revoked is still paused
         if held := self.away.intersection(begins):
             self._client.pause(held)
@@ -130,14 +133,17 @@ class ClientFetcher(Fetcher):
         """Begin to fetch partitions that were `away` and have a leader now."""
         if not self.away or time.monotonic() < self._look_s:
             return
-        self._look_s = time.monotonic() + _LOOK_EVERY_S
-        waiting, assignment = list(self.away), self._assignment
+        waiting, assignment, began_s = list(self.away), self._assignment, time.monotonic()
+        committed = assignment.starts.committed
         try:
-            cut = self.starts(waiting, [assignment.starts.committed[place] for place in waiting])
+            cut = self.starts(waiting, [committed[place] for place in waiting])
         except KafkaUnavailableError as error:
             log.info("group %s asks for %s again: %s", self._client.group, place_names(waiting), error)
             return
-        cut = {place: at for place, at in cut.items() if at < assignment.begins[place]}
+        finally:
+            now_s = time.monotonic()
+            self._look_s = now_s + max(_LOOK_EVERY_S, now_s - began_s)  # others are read for as long
+        cut = {place: at for place, at in cut.items() if goes_back(committed[place], assignment.begins[place], at)}
         assignment.begins.update(cut)
         self.seek(cut)
         self.resume([place for place in waiting if place not in assignment.paused])
@@ -152,6 +158,7 @@ class ClientFetcher(Fetcher):
         )  # fmt: skip
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._assignment.starts.known.jump(offsets)
         self._client.seek(offsets)
 
     def stop(self, places: Collection[TopicPartition]) -> None:

@@ -196,6 +196,7 @@ class BatchFetcher(Fetcher):
             for place, (offset, epoch) in fetched.epochs.items()
         }
         self._next.update(positions)
+        self._by_client.let_go(positions)
         self._assignment.starts.known.read_to(positions)
         self._resets.continued(positions)
 
@@ -239,16 +240,20 @@ class BatchFetcher(Fetcher):
     ) -> Mapping[TopicPartition, int]:
         """Compare offsets that were committed while a client fetched. A reader fetches with the epochs of others.
 
-        It does so, too, after the last records of partitions that have no leader yet.
+        It does so, too, after the last records of partitions that have no leader yet. They stay `away` for the client,
+        which takes over without epochs, until a leader has answered.
         """
         if len(self._assignment.begins) + len(places) > _MOST_PARTITIONS:
             return self._by_client.starts(places, committed)
+        self._assignment.starts.known.move({TopicPartition(*each[:2]): committed_position(each) for each in committed})
         known = [each for each in committed if not committed_position(each).topic_id and assigned_log(each)]
         starts = self._by_client.starts([TopicPartition(*each[:2]) for each in known], known) if known else {}
         self._assignment.starts.known.is_by_client = False
-        away, self._by_client.away = self._by_client.away, set()
         ends = {TopicPartition(*each[:2]): assigned_log(each) for each in known}
-        return {**starts, **{place: end.read_to for place, end in ends.items() if end and place in away}}
+        return {
+            **starts,
+            **{place: end.read_to for place, end in ends.items() if end and place in self._by_client.away},
+        }
 
     def begin(self, begins: Mapping[TopicPartition, int]) -> None:
         if len(self._assignment.begins) > _MOST_PARTITIONS:
@@ -272,6 +277,7 @@ class BatchFetcher(Fetcher):
     def let_go(self, places: Collection[TopicPartition]) -> None:
         self.stop(places)
         self._resets.forget(places)
+        self._by_client.let_go(places)
         for place in places:
             self._next.pop(place, None)
             self._ends.pop(place, None)

@@ -51,7 +51,6 @@ class KnownPositions:
     def read_to(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         """Record that partitions have been read up to these positions, from the ones recorded before."""
         for place, position in positions.items():
-            self._past.pop(place, None)
             first, last = self._ranges.get(place, (position.offset, position))
             if (last.topic_id, last.epoch) != (position.topic_id, position.epoch):
                 self._ranges[place] = position.offset, position
@@ -65,8 +64,18 @@ class KnownPositions:
     def move(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         """Record that reading continues at these positions."""
         for place, position in positions.items():
+            self._past.pop(place, None)
             if self.at(place, position.offset) != position:
                 self._ranges[place] = position.offset, position
+
+    def jump(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Record that reading continues at these offsets, whatever comes before them."""
+        for place, offset in offsets.items():
+            _, last = self._ranges.get(place, (0, LogPosition(offset)))
+            if offset > max(last.offset, self._past.get(place, 0)):
+                self.forget([place])
+            elif offset < last.offset:
+                self._past.pop(place, None)
 
     def forget(self, places: Collection[TopicPartition]) -> None:
         for place in places:
@@ -100,6 +109,16 @@ def committed_position(committed: GroupOffset) -> LogPosition:
     if not topic_id or committed.leader_epoch == NO_EPOCH:
         return LogPosition(committed.offset)
     return LogPosition(committed.offset, topic_id, committed.leader_epoch)
+
+
+def goes_back(committed: GroupOffset, begin: int, cut_at: int) -> bool:
+    """Say whether to read on where a log was cut instead of at `begin`.
+
+    An offset past the group's was chosen by the task. It stays if the log has everything that the group has read.
+    """
+    read = assigned_log(committed)
+    is_cut = read is not None and cut_at < read.read_to
+    return cut_at < begin and (is_cut or begin <= committed.offset)
 
 
 def assigned_log(committed: GroupOffset) -> ReadLog | None:

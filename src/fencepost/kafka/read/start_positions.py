@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.group.committed_offsets import Committed
-from fencepost.kafka.read.known_positions import KnownPositions, committed_position
+from fencepost.kafka.read.known_positions import KnownPositions
 from fencepost.kafka.read.member_client import MemberClient, MemberIdentity
 from fencepost.kafka.value.group_metadata import MemberGeneration
 from fencepost.kafka.value.group_offset import GroupOffset
@@ -80,7 +80,6 @@ class StartPositions:
                 committed = GroupOffset(*place, each.offset, _metadata_of(each), NO_EPOCH if epoch is None else epoch)
                 stored[place] = committed.offset
                 self.committed[place] = committed
-                self.known.move({place: committed_position(committed)})
         return stored
 
     def forget(self, places: Collection[TopicPartition]) -> None:

@@ -13,6 +13,7 @@ from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.cut_logs import look_at
 from fencepost.kafka.read.group_batches import BatchFetcher
 from fencepost.kafka.read.known_positions import KnownPositions
+from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition
@@ -184,7 +185,6 @@ def test_a_partition_without_a_leader_is_not_read_until_one_says_whether_the_log
     admin, assignment = Admin(end), Assignment()
     admin.is_led = False
     monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
-    monkeypatch.setattr(client_fetcher, "_LOOK_EVERY_S", 0.0)
     assignment.starts.committed = {PLACE: committed()}
     assignment.begins = {PLACE: 1000}
     fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
@@ -195,11 +195,63 @@ def test_a_partition_without_a_leader_is_not_read_until_one_says_whether_the_log
     for _ in range(2):
         fetcher.resume([PLACE])  # as after a pause of the task
         assert list(fetcher.chunks(0.0, 1)) == []
+        fetcher._look_s = 0.0
     assert ("resume", 1) not in assignment.calls
     admin.is_led = True
     assert list(fetcher.chunks(0.0, 1)) == []
     assert assignment.calls[-2:] == [("seek", goes_to), ("resume", 1)]
     assert assignment.begins == {PLACE: 1000} | goes_to
+
+
+def test_an_offset_of_the_task_stays_when_a_leader_knows_only_other_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin, assignment = Admin(995), Assignment()
+    admin.is_led = False
+    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    assignment.starts.committed = {PLACE: committed(read_to=990)}
+    assignment.begins = {PLACE: 1500}
+    fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
+    fetcher.starts([PLACE], [committed(read_to=990)])
+    fetcher.begin({PLACE: 1500})
+    admin.is_led = True
+    assert list(fetcher.chunks(0.0, 1)) == []
+    assert (assignment.calls[-1], assignment.begins) == (("resume", 1), {PLACE: 1500})
+
+
+def test_nothing_is_known_of_records_that_the_task_has_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has an offset of its own, at the end of the log: what comes before is not known to be markers."""
+    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(1200))
+    for does_begin in (True, False):
+        assignment: Any = Assignment()
+        fetcher, known = ClientFetcher(assignment), assignment.starts.known
+        fetcher.starts([PLACE], [committed()])
+        fetcher.begin({PLACE: 1500 if does_begin else 1000})
+        if not does_begin:
+            fetcher.seek({PLACE: 1500})
+        known.read_past({PLACE: 1500})
+        assert known.to_commit(PLACE, 1500) == GroupOffset(*PLACE, 1500)
+
+
+def test_the_others_are_read_at_least_half_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While brokers take long to say that one partition still has no leader."""
+    admin, assignment, now = Admin(1200), Assignment(), SimpleNamespace(s=100.0)
+    admin.is_led = False
+    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    assignment.starts.committed, assignment.begins = {PLACE: committed()}, {PLACE: 1000}
+    fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
+    fetcher.starts([PLACE], [committed()])
+    asked: list[float] = []
+
+    def slow(places: Iterable[Any]) -> set[Any]:
+        asked.append(now.s)
+        now.s += 30
+        return set(places)
+
+    monkeypatch.setattr(admin, "without_leader", slow)
+    monkeypatch.setattr(client_fetcher, "time", SimpleNamespace(monotonic=lambda: now.s))
+    for _ in range(40):
+        assert list(fetcher.chunks(0.0, 1)) == []
+        now.s += 1
+    assert asked == [100.0, 160.0]
 
 
 def test_a_partition_that_comes_back_with_a_leader_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,3 +274,27 @@ def test_a_reader_of_whole_batches_compares_by_itself_where_there_is_no_leader(m
     assert fetcher.starts([PLACE], [committed(read_to=990)]) == {PLACE: 990}
     assert assignment.starts.known.at(PLACE, 990) == LogPosition(990, ID, 5)
     assert not assignment.starts.known.is_by_client
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_client_compares_what_a_reader_of_whole_batches_could_not(
+    monkeypatch: pytest.MonkeyPatch, is_answered: bool
+) -> None:
+    """It takes over with no epoch, if a broker is away: the log may be cut below the position."""
+    admin, assignment = Admin(900), Assignment()
+    admin.is_led = False
+    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    reader: Any = SimpleNamespace(knows_topics=False, close=lambda: None, known_ends=dict)
+    reader.assign = reader.unassign = lambda _: None
+    assignment.starts.committed, assignment.begins = {PLACE: committed()}, {PLACE: 1000}
+    fetcher = BatchFetcher(assignment, reader)  # type: ignore[arg-type]
+    fetcher.starts([PLACE], [committed()])
+    fetcher.begin({PLACE: 1000})
+    if is_answered:
+        fetcher._record_positions(Fetched(epochs={PLACE: (1010, 6)}))
+    fetcher._switch_to_client("a broker is away")
+    assert (("resume", 1) in assignment.calls) == is_answered
+    admin.is_led = True
+    assert list(fetcher._by_client.chunks(0.0, 1)) == []
+    assert assignment.calls[-1] == (("seek", {PLACE: 1010}) if is_answered else ("resume", 1))
+    assert (("seek", {PLACE: 900}) in assignment.calls) != is_answered

@@ -80,7 +80,9 @@ def test_records_follow_what_was_read_last_although_there_were_markers_before() 
     """A sink went back into an older leader's epoch, and then to an offset of its own."""
     read = known(LogPosition(10, ID, 5), LogPosition(20, ID, 5))
     read.read_past({PLACE: 23})
+    read.jump({PLACE: 7})
     read.read_to({PLACE: LogPosition(8, ID, 4)})
+    read.jump({PLACE: 15})
     assert read.to_commit(PLACE, 15) == GroupOffset(*PLACE, 15)
 
 
@@ -145,6 +147,7 @@ class Member:
         assignment: Any = SimpleNamespace(client=client, starts=self.starts, begins=begins, paused=frozenset())
         self.reader = BatchReader({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, Unread())
         self.fetcher = assignment.fetcher = BatchFetcher(assignment, self.reader)
+        self.fetcher.starts([PLACE], list(self.starts.committed.values()))
         self.fetcher.begin(begins)
 
 
@@ -167,3 +170,14 @@ def test_topic_id_is_committed_only_if_the_records_came_by_it(by_name: bool) -> 
     member.fetcher._record_positions(Fetched(epochs={PLACE: (1010, 6)}))
     expected = GroupOffset(*PLACE, 1010) if by_name else GroupOffset(*PLACE, 1010, NOTE, 6)
     assert member.starts.known.to_commit(PLACE, 1010) == expected
+
+
+def test_leader_epochs_are_still_known_after_a_look_at_the_offsets_of_the_group() -> None:
+    """As a sink takes one after a flush that failed."""
+    note = f'{{"fencepost.assigned_topic_id":"{ID}"}}'
+    consumer = SimpleNamespace(committed=lambda asked, timeout: [ClientPartition(*PLACE, 1000, note, 5)])
+    client: Any = SimpleNamespace(conf={}, consumer=consumer)
+    starts = StartPositions(client, (), None)
+    starts.known.move({PLACE: LogPosition(1010, ID, 5)})
+    starts.stored([PLACE], None)
+    assert starts.known.at(PLACE, 1010) == LogPosition(1010, ID, 5)

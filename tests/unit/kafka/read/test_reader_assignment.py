@@ -31,14 +31,15 @@ class Assignee:
     def lost(self, partitions: Collection[TopicPartition]) -> None: ...
 
 
-def begun(assignee: Assignee, cut_at: int) -> list[Offsets]:
+def begun(assignee: Assignee, cut_at: int, read_to: int = 1000) -> list[Offsets]:
     """Return where a fetcher begins that finds a log cut below the group's offset of 1000."""
+    note = f'{{"fencepost.assigned_topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","fencepost.read_to":[{read_to},5]}}'
     begins: list[Offsets] = []
     client = SimpleNamespace(
         errors_kept=nullcontext, is_leaving=False, membership=lambda: None, assign=lambda placed: None
     )
     starts: Any = SimpleNamespace(
-        stored=lambda *_: {PLACE: 1000}, committed={PLACE: GroupOffset(*PLACE, 1000)}, reset=lambda _: 0
+        stored=lambda *_: {PLACE: 1000}, committed={PLACE: GroupOffset(*PLACE, 1000, note)}, reset=lambda _: 0
     )
     fetcher = SimpleNamespace(starts=lambda *_: {PLACE: cut_at}, begin=begins.append)
     make: Callable[..., Any] = lambda _: fetcher  # noqa: E731
@@ -54,3 +55,11 @@ def test_a_log_that_was_cut_is_read_from_there_or_from_before(wanted: int | None
     assignee = Assignee(wanted)
     assert begun(assignee, 700) == [{PLACE: begin}]
     assert assignee.got == [{PLACE: 1000}]
+
+
+@pytest.mark.parametrize(("cut_at", "wanted", "begin"), [(950, None, 950), (950, 1500, 1500), (850, 1500, 850)])
+def test_an_offset_of_the_task_stays_if_no_record_is_cut_that_was_read(
+    cut_at: int, wanted: int | None, begin: int
+) -> None:
+    """From 900 to 1000 there were markers, of which some may be of a newer leader."""
+    assert begun(Assignee(wanted), cut_at, read_to=900) == [{PLACE: begin}]
