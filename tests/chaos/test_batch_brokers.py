@@ -252,7 +252,7 @@ def test_a_topic_that_was_created_can_be_used_at_once_on_every_broker(brokers: B
 
 
 @pytest.mark.chaos
-def test_a_coordinator_that_has_moved_between_transactions_is_no_strike_in_version_1(
+def test_a_coordinator_moved_between_transactions_is_no_strike_in_version_1(
     brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_version(1, monkeypatch)
@@ -269,7 +269,7 @@ def test_a_coordinator_that_has_moved_between_transactions_is_no_strike_in_versi
 @pytest.mark.chaos
 @pytest.mark.timeout(1_500)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_e21_what_is_written_while_brokers_move_and_die_is_there_once_and_every_outcome_is_true(
+def test_e21_records_arrive_once_with_true_outcomes_while_brokers_move_and_die(
     brokers: Brokers, version: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     print(f"FENCEPOST_CHAOS_SEED={seed}")
@@ -289,7 +289,7 @@ def test_e21_what_is_written_while_brokers_move_and_die_is_there_once_and_every_
 
 @pytest.mark.chaos
 @pytest.mark.timeout(2_400)
-def test_a_committed_record_is_never_taken_for_lost_while_the_high_watermark_lags(
+def test_a_committed_record_is_not_taken_for_lost_while_the_watermark_lags(
     brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A leader is killed right after it has acknowledged a record. Its successor has the record, and does not show it
@@ -338,7 +338,7 @@ def write(servers: str, place: TopicPartition, value: bytes, then: Callable[[], 
 
 
 @pytest.mark.chaos
-def test_a_log_that_an_unclean_election_has_cut_is_a_gap_though_it_has_grown_past_the_position(
+def test_a_log_cut_by_an_unclean_election_is_a_gap_although_it_has_grown_again(
     brokers: Brokers,
 ) -> None:
     """Both readers know the epoch of what they have read. The offsets 10 to 19 are of other records afterwards.

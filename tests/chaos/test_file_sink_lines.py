@@ -14,7 +14,7 @@ SUPPORT = Path(__file__).parents[1]
 
 
 @pytest.mark.chaos
-def test_a_task_that_is_killed_while_it_writes_leaves_half_a_line_at_most_and_mixes_none(tmp_path, seed, capfd):
+def test_a_killed_file_sink_leaves_at_most_half_a_line_and_mixes_no_lines(tmp_path, seed, capfd):
     halves = 0
     with capfd.disabled():
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")

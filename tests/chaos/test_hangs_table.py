@@ -97,15 +97,13 @@ def plant(
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_call_that_never_returns_is_named_and_costs_no_record_and_no_neighbour(
-    plant: Plant, seed: int, part: int
-) -> None:
+def test_every_hanging_call_is_named_and_costs_no_record_and_no_neighbour(plant: Plant, seed: int, part: int) -> None:
     hangs = ALL[part::PARTS]
     plant(random.Random(seed).sample(hangs, len(hangs)))
 
 
 @pytest.mark.parametrize("group", [[LOCK], PYTHON, FRAMES, JAVA], ids=["lock", "python", "frames", "java"])
-def test_tasks_that_fail_as_they_stand_still_start_again_and_cost_no_record_and_no_neighbour(
+def test_tasks_that_fail_on_a_hang_restart_and_cost_no_record_and_no_neighbour(
     plant: Plant, seed: int, group: Sequence[Hang]
 ) -> None:
     """A draw, one after the other: each takes its slot, with all that runs there, and others that hang would go on."""

@@ -73,7 +73,7 @@ def produce(kafka: EmbeddedKafka, topic: str, partitions: int, first: int, count
 
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.timeout(300 * len(FAULTS) * PASSES)
-def test_its_table_has_each_record_once(
+def test_iceberg_table_has_each_record_once(
     tasks: int,
     worker: Worker,
     kafka: EmbeddedKafka,

@@ -78,7 +78,7 @@ def test_e5_late_and_lost_requests_leave_the_delivery_exact(trials, seed, eviden
 @pytest.mark.timeout(60 * COUNT)
 @pytest.mark.parametrize("client", [BATCH])
 @pytest.mark.parametrize("version", [1, 2], ids=["version 1", "version 2"])
-def test_e21_late_and_lost_requests_leave_the_delivery_exact_where_nothing_is_repeated(
+def test_e21_late_and_lost_requests_leave_unrepeated_delivery_exact(
     trials, seed, version, evidence, monkeypatch, capfd
 ):
     """No producer is struck by a commit, and the same holds: version 1 because what is late comes behind a fence."""
@@ -122,7 +122,7 @@ def test_a_late_request_does_harm_when_a_struck_producer_is_kept(trials, attempt
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("attempt", TORN.values(), ids=TORN)
-def test_e5_a_late_request_does_none_when_a_struck_producer_is_replaced(trials, attempt):
+def test_e5_a_late_request_does_no_harm_when_a_struck_producer_is_replaced(trials, attempt):
     outcome = trials.run(attempt)
     assert outcome.was_late
     assert outcome.is_exact, str(outcome)

@@ -62,7 +62,7 @@ def stage(kafka: EmbeddedKafka, topic_name: str) -> Iterator[StreamStage]:
 
 
 @pytest.mark.timeout(3600 if ROUNDS > 100 else 600)
-def test_e19_late_commits_of_old_members_are_refused_and_each_names_a_generation(
+def test_e19_late_commits_of_old_members_name_a_generation_and_are_refused(
     stage: StreamStage, proxy: KafkaProxy
 ) -> None:
     is_next_held = False

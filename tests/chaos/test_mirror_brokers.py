@@ -33,7 +33,7 @@ TOPICS = (Written("b-plain", 3, empty=frozenset({1})), Written("b-compacted", 2,
 @pytest.mark.chaos
 @pytest.mark.timeout(7200)
 @pytest.mark.skipif(not IS_LONG, reason="only in `make chaos`: six brokers")
-def test_no_fault_of_brokers_at_either_end_of_a_mirror_loses_or_doubles_a_record(
+def test_no_broker_fault_at_either_end_of_a_mirror_loses_or_doubles_a_record(
     tmp_path: Path, seed: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     client = ("librdkafka", "batch")[seed % 2]

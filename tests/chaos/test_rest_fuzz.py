@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = "positive_data_acceptance,not_a_server_error"
 
 
-def test_the_api_does_what_its_document_says(kafka: EmbeddedKafka, tmp_path: Path, seed: int) -> None:
+def test_the_api_conforms_to_its_document(kafka: EmbeddedKafka, tmp_path: Path, seed: int) -> None:
     print(f"FENCEPOST_CHAOS_SEED={seed}")
     settings = {"spark.master": "local[2]"}
     with Worker(kafka.bootstrap_servers, tmp_path, settings, group=f"g-{uuid.uuid4().hex[:6]}") as worker:
@@ -51,7 +51,7 @@ ROLES = ("view", "operate", "edit", "admin")
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_role_does_not_do_what_it_may_not(kafka: EmbeddedKafka, tmp_path: Path, seed: int, role: str) -> None:
+def test_a_role_is_refused_forbidden_requests(kafka: EmbeddedKafka, tmp_path: Path, seed: int, role: str) -> None:
     (tmp_path / "users").write_text("root=of-root\nfuzzer=of-the-fuzzer\n")
     (tmp_path / "roles").write_text(f"user:root admin *\nuser:fuzzer {role} 0\n")
     files = {"rest.basic.users.file": str(tmp_path / "users"), "rest.roles.file": str(tmp_path / "roles")}

@@ -19,7 +19,7 @@ ROUNDS = int(os.environ.get("FENCEPOST_CHAOS_ROUNDS", "500" if IS_LONG else "20"
 
 @pytest.mark.chaos
 @pytest.mark.timeout(3600 if IS_LONG else 1800)
-def test_e9_nothing_is_deleted_that_a_sink_has_not_committed_or_while_another_group_reads(
+def test_e9_nothing_is_deleted_before_sinks_commit_or_while_other_groups_read(
     kafka: EmbeddedKafka, tmp_path: Path, seed: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with capfd.disabled(), Rounds(kafka.bootstrap_servers, tmp_path, random.Random(seed), str(seed)) as rounds:

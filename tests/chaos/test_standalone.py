@@ -28,7 +28,7 @@ SETTINGS = {
 @pytest.mark.chaos
 @pytest.mark.drawn(3)
 @pytest.mark.timeout(1_800)
-def test_both_doors_are_exact_on_a_cluster_whose_executors_die(kafka, tmp_path, seed, capfd):
+def test_dataframe_and_task_connectors_are_exact_when_executors_die(kafka, tmp_path, seed, capfd):
     group, bootstrap = f"cluster-{seed}", kafka.bootstrap_servers
     compile_plugins(tmp_path / "plugins" / "gated")
     with capfd.disabled(), standalone(tmp_path) as cluster, SinkGates() as gates, contextlib.ExitStack() as stack:

@@ -28,7 +28,7 @@ def connect(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_kafka_connect_gives_a_tool_what_it_needs(
+def test_recorded_requests_of_a_tool_succeed_against_kafka_connect(
     connect: KafkaConnect, topic_name: str, tmp_path: Path, tool: str
 ) -> None:
     lines = tmp_path / "lines.txt"

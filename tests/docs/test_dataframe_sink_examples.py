@@ -98,7 +98,7 @@ def test_the_database_of_the_example_takes_the_ranges_of_an_epoch_once(session: 
         assert db.execute("SELECT count(*), count(DISTINCT id) FROM records").fetchone() == (10, 5)
 
 
-def test_readers_of_the_page_see_what_is_shown_and_nothing_that_lies_aside(session: Any, tmp_path: Path) -> None:
+def test_readers_on_the_page_see_published_files_and_nothing_else(session: Any, tmp_path: Path) -> None:
     sink = FilesSink({"name": "c", "path": str(tmp_path), "partition.by": "half", "writer.compression": "zstd"})
     sink.write(session, frame_of(session), EPOCH)  # and a crash
     token = sink.write(session, frame_of(session), EPOCH)

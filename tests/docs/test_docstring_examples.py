@@ -61,7 +61,7 @@ def test_the_example_in_the_docstring_runs_on_a_real_kafka(
     run_example(name, text, bootstrap=kafka.bootstrap_servers)
 
 
-def test_what_is_exported_to_testers_is_what_the_package_says() -> None:
+def test_exports_of_the_testing_package_are_named_in_its_docstring() -> None:
     import fencepost.testing
 
     named = {"SourceConformance", "SinkConformance", "StreamConformance", "Pipeline", "TestingSource", "poll_once"}

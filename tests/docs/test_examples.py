@@ -135,7 +135,7 @@ def _polled(task: SourceTask) -> Batch:
     return batch
 
 
-def test_the_connector_of_the_readme_has_ten_lines_and_counts_on_from_its_offset(registry: PluginRegistry) -> None:
+def test_connector_of_the_readme_has_ten_lines_and_resumes_at_its_offset(registry: PluginRegistry) -> None:
     lines = [line for line in _python("README.md", "CounterTask").splitlines() if line.strip()]
     assert len(lines) == 10
     assert list(_polled(_started(registry, "Counter", {})).values) == [{"n": 1}]
@@ -146,9 +146,7 @@ def test_the_connector_of_the_readme_has_ten_lines_and_counts_on_from_its_offset
     assert batch.topics[0] == "numbers"
 
 
-def test_the_connector_of_the_tutorial_goes_on_behind_the_committed_words(
-    registry: PluginRegistry, tmp_path: Path
-) -> None:
+def test_connector_of_the_tutorial_resumes_after_the_committed_words(registry: PluginRegistry, tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("one two three fo")
     config = {"files": str(file), "topic": "words", "batch.size": "2"}
@@ -177,7 +175,7 @@ class SinkContext:
         self.begins.update(offsets)
 
 
-def test_the_sink_with_transactions_refuses_who_was_replaced_and_goes_on_from_its_own_offset(
+def test_a_transactional_sink_fences_a_replaced_task_and_resumes_at_its_offset(
     registry: PluginRegistry, tmp_path: Path
 ) -> None:
     place, config = TopicPartition("words", 0), {"database": str(tmp_path / "words.db")}
@@ -227,7 +225,7 @@ def test_the_dataframe_connector_plans_a_split_for_each_file(registry: PluginReg
     assert split.partition["file"].endswith("a.parquet")
 
 
-def test_what_the_how_to_names_is_exported_to_authors() -> None:
+def test_names_of_the_connector_how_to_are_exported_to_authors() -> None:
     page = (ROOT / "docs/how-to/write-a-connector.md").read_text()
     inline = " ".join(re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL)))
     named = {"at_least", "matches_regex", *re.findall(r"(?<![.\w])[A-Z][a-z]\w+", inline)}
@@ -367,7 +365,7 @@ def test_settings_that_have_no_effect_are_all_named() -> None:
     assert named == {key for key, declared in WorkerConfig.settings().items() if declared.without_effect}
 
 
-def test_orders_of_a_page_are_in_order() -> None:
+def test_invariants_and_decisions_are_numbered_without_a_gap() -> None:
     """The invariants and decisions are numbered without a gap."""
     numbers = [int(n) for n in re.findall(r"^\*\*E(\d+)\*\*", (ROOT / "docs/invariants.md").read_text(), re.MULTILINE)]
     assert numbers == list(range(1, len(numbers) + 1))

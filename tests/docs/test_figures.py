@@ -10,20 +10,20 @@ from bench.result import COMMITTED
 RESULTS = page.load(COMMITTED)
 
 
-def test_the_page_of_the_bench_is_what_its_results_say() -> None:
+def test_the_page_of_the_bench_is_rendered_from_its_results() -> None:
     assert page.PAGE.read_text() == page.render(RESULTS)
 
 
-def test_the_figures_of_the_readme_are_what_the_results_say() -> None:
+def test_the_figures_of_the_readme_are_rendered_from_the_results() -> None:
     _, _, figures = readme.README.read_text().partition(readme.BEGIN)
     assert figures.partition(readme.END)[0] == readme.render(RESULTS)
 
 
-def test_the_pictures_of_the_bench_are_what_its_results_say() -> None:
+def test_the_pictures_of_the_bench_are_rendered_from_its_results() -> None:
     assert {file.name: file.read_text() for file in plot.PLOTS.iterdir()} == plot.pictures(RESULTS)
 
 
-def test_a_bar_is_longer_than_one_where_ours_is_better_and_shorter_where_it_is_worse() -> None:
+def test_a_bar_is_longer_than_one_if_fencepost_is_better_and_shorter_if_worse() -> None:
     def row(ours: float, theirs: float, *, is_more_better: bool) -> dict[str, Any]:
         return {
             "name": "a row",

@@ -39,7 +39,7 @@ def retyped(project: Path) -> Path:
     return project
 
 
-def test_the_files_of_the_page_are_those_of_the_project(project: Path) -> None:
+def test_the_files_of_the_page_equal_the_files_of_the_project(project: Path) -> None:
     named = re.findall(r"^\| `([\w./]+)` \|", PAGE.read_text(), re.MULTILINE)
     assert len(named) == 4
     assert [name for name in named if not (project / name).exists()] == []

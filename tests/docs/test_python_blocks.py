@@ -90,7 +90,7 @@ def test_the_stamp_of_the_page_gives_the_same_on_columns() -> None:
     assert set(verdicts(Stamps).values()) == {"passed"}
 
 
-def test_the_suffix_of_the_page_is_put_behind_topics() -> None:
+def test_the_suffix_transform_of_the_page_is_appended_to_topics() -> None:
     suffix: type[Transform] = names_of("write-a-connector.md", "class Suffix(")["Suffix"]
     record: Record | None = suffix({"suffix": "-new"}).apply(SourceRecord({}, {}, "orders"))  # type: ignore[assignment]
     assert record is not None
@@ -114,7 +114,7 @@ def test_the_log_of_the_page_has_its_lines_after_a_flush(tmp_path: Path) -> None
     assert (tmp_path / "log").read_text() == "words 0 {'word': 'one'}\nwords 1 {'word': 'two'}\n"
 
 
-def test_prices_that_are_none_are_reported_and_the_others_passed_on() -> None:
+def test_missing_prices_are_reported_and_other_records_are_passed_on() -> None:
     class PricesConnector(StreamConnector):
         task: type[StreamTask] = names_of("write-a-stream-task.md", "class PricesTask(")["PricesTask"]
 
@@ -124,7 +124,7 @@ def test_prices_that_are_none_are_reported_and_the_others_passed_on() -> None:
     assert [record.value for record, _ in run.reported] == ["none"]
 
 
-def test_the_provider_of_the_page_looks_up_and_says_what_is_missing(tmp_path: Path) -> None:
+def test_the_provider_of_the_page_looks_up_values_and_names_missing_ones(tmp_path: Path) -> None:
     provider = names_of("secrets.md", "class NetrcConfigProvider(")["NetrcConfigProvider"]
     (tmp_path / "netrc").write_text("machine db.example login shop password s3cret\n")
     made = provider({"file": str(tmp_path / "netrc")})
@@ -135,7 +135,7 @@ def test_the_provider_of_the_page_looks_up_and_says_what_is_missing(tmp_path: Pa
         provider({"file": str(tmp_path / "none")}).get("db.example", {"password"})
 
 
-def test_the_pipeline_of_the_page_judges_what_arrives(
+def test_the_pipeline_test_of_the_page_judges_the_arrived_records(
     kafka: EmbeddedKafka, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It gets the Kafka that all tests share, and a topic that no other test has."""

@@ -29,7 +29,7 @@ def test_no_page_installs_from_an_index_that_does_not_have_the_package() -> None
     assert [line for line in commands if re.search(r"\b(pip|uv) .*install\b.* '?fencepost(?!\[)\b", line)] == []
 
 
-def test_readme_shows_what_commands_of_the_how_tos_print() -> None:
+def test_readme_shows_the_output_printed_in_the_how_tos() -> None:
     shown = [block.text for block in blocks("text") if block.page == ROOT / "README.md"]
     elsewhere = [block.text for block in blocks("text") if block.page.parent.name == "how-to"]
     assert shown

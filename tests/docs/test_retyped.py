@@ -215,7 +215,7 @@ def reader(
 
 
 @pytest.mark.drawn(2)  # or the quick start from the wheel
-def test_the_examples_of_readme_and_tutorials_feed_each_other_and_survive_a_kill(reader: Reader) -> None:
+def test_examples_of_readme_and_tutorials_feed_each_other_and_survive_a_kill(reader: Reader) -> None:
     _writes_plugins(reader)
     _installs_debezium(reader)
     with reader.starts_dev(FIRST_PIPELINE, is_first=True) as first:

@@ -43,7 +43,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(done.returncode, done.stderr, copy / SITE.relative_to(ROOT))
 
 
-def test_pages_lead_to_files_beside_them_and_examples_are_code(built: Built) -> None:
+def test_pages_link_to_neighbouring_files_and_examples_are_code(built: Built) -> None:
     assert 'href="../project/index.html#quick-start"' in (built.site / "how-to/install.html").read_text()
     readme = (built.site / "project/index.html").read_text()
     assert 'id="quick-start"' in readme
@@ -62,7 +62,7 @@ def test_pages_need_no_server_and_nothing_from_elsewhere(built: Built) -> None:
     assert not list(built.site.rglob("*.map"))
 
 
-def test_links_that_lead_nowhere_and_forgotten_pages_are_errors(built: Built) -> None:
+def test_broken_links_and_unlisted_pages_are_errors(built: Built) -> None:
     assert built.code != 0
     for wrong in ("nowhere.md", "#nothing", "forgotten.md"):
         assert wrong in built.errors

@@ -70,7 +70,7 @@ def test_the_sdist_gives_the_same_wheel_where_there_is_no_git(built: Built, tmp_
     assert (again.name, again.read_bytes()) == (built.wheel.name, built.wheel.read_bytes())
 
 
-def test_what_an_index_shows_of_the_wheel_leads_nowhere_but_into_the_wheel(built: Built) -> None:
+def test_the_description_of_the_wheel_links_only_into_the_wheel(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as wheel:
         [name] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
         _, _, shown = wheel.read(name).decode().partition("\n\n")
@@ -103,7 +103,7 @@ def test_the_quick_start_runs_from_the_wheel_where_only_tmp_can_be_written(
         assert process.wait(120) == 0, user.log.read_text()[-3000:]
 
 
-def test_somebody_confined_cannot_write_beside_tmp(public_directory: Path) -> None:
+def test_a_confined_process_cannot_write_outside_tmp(public_directory: Path) -> None:
     if reason := why_not_confined():
         pytest.skip(reason)
     prefix = public_directory / "prefix"

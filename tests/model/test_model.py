@@ -29,13 +29,13 @@ def test_model_tears_a_transaction_when_no_strike_retires_a_producer(capfd):
     assert "EndTxn(commit) of lane 0, epoch 1, transaction 0 is done unheard" in found.trace[-2]
 
 
-def test_model_takes_a_position_back_when_only_a_repeated_end_retires_a_producer(capfd):
+def test_model_moves_a_position_back_if_only_a_repeated_end_retires_a_producer(capfd):
     rules = Rules(strikes=frozenset({Kind.INIT, Kind.COMMIT, Kind.ABORT}))
     found = search(World(Plan(rules, transactions=2, way=GROUP), takeovers=0))
     assert "the position goes back from 2 to 1" in _shown(found, capfd)
 
 
-def test_model_tears_a_transaction_when_a_transaction_that_was_given_up_ends_late(capfd):
+def test_model_tears_a_transaction_when_an_abandoned_transaction_ends_late(capfd):
     """A late abort takes the records of a transaction away; its position begins another, which is committed."""
     rules, way = Rules(strikes=ALL_KINDS - {Kind.ABORT}), Way(True, frozenset({0}))
     found = search(World(Plan(rules, transactions=2, way=way), takeovers=0))
@@ -99,7 +99,7 @@ def test_model_doubles_an_input_record_when_a_rule_of_its_group_is_broken(rules,
     assert "duplicated" in found or "torn" in found
 
 
-def test_model_stands_still_when_nobody_fences_by_input(capfd):
+def test_model_stalls_when_no_member_fences_by_input(capfd):
     """A member that is dead has a transaction open: its successor has another id, and waits until the time-out."""
     without = search(World(replace(MEMBER, rules=Rules(fences_by_input=False)), resends=0, dies=True))
     assert not without.trace

@@ -17,7 +17,7 @@ _CORE = {
 
 
 @pytest.mark.timeout(900)  # it fetches that Kafka, once a user
-def test_version_1_is_agreed_on_and_the_core_of_the_suite_holds_on_a_broker_of_kafka_3_9() -> None:
+def test_core_of_the_suite_passes_with_version_1_on_a_broker_of_kafka_3_9() -> None:
     wanted = " or ".join(f"({name} and ({which}))" for name, which in _CORE.items())
     with old_kafka() as servers:
         code, out = run(servers, [f"{_SUITE}/{name}" for name in _CORE], "-k", wanted)

@@ -57,11 +57,11 @@ def counted(records: Records) -> dict[int, int]:
     return {partition: len(each) for partition, each in records.items()}
 
 
-def test_librdkafka_reads_what_was_written(kafka: EmbeddedKafka, topic: str, records: Records) -> None:
+def test_librdkafka_reads_written_batches(kafka: EmbeddedKafka, topic: str, records: Records) -> None:
     assert difference(read_by_librdkafka(kafka.bootstrap_servers, topic, counted(records)), records) is None
 
 
-def test_java_reads_what_was_written(kafka: EmbeddedKafka, topic: str, records: Records) -> None:
+def test_java_reads_written_batches(kafka: EmbeddedKafka, topic: str, records: Records) -> None:
     found: Records = defaultdict(list)
     for line in records_read_by_java(kafka.bootstrap_servers, topic):
         partition, offset, timestamp, *data = line.split(" ")
@@ -74,7 +74,7 @@ def test_java_reads_what_was_written(kafka: EmbeddedKafka, topic: str, records: 
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])  # the others take libraries that nothing else here needs
-def test_kafka_python_reads_what_was_written(kafka: EmbeddedKafka, topic: str, records: Records, codec: str) -> None:
+def test_kafka_python_reads_written_batches(kafka: EmbeddedKafka, topic: str, records: Records, codec: str) -> None:
     partition = NAMES.index(codec)
     with KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, consumer_timeout_ms=_READ_WITHIN_S * 1_000) as reader:
         reader.assign([PlacedPartition(topic, partition)])
@@ -85,9 +85,7 @@ def test_kafka_python_reads_what_was_written(kafka: EmbeddedKafka, topic: str, r
     assert difference({partition: read}, {partition: records[partition]}) is None
 
 
-def test_a_brokers_batches_are_read_the_same_where_they_were_written_anew(
-    kafka: EmbeddedKafka, topic: str, records: Records
-) -> None:
+def test_batches_copied_from_a_broker_have_the_same_records(kafka: EmbeddedKafka, topic: str, records: Records) -> None:
     copy = f"{topic}-copy"
     batch_topic(kafka.bootstrap_servers, copy)
     with BatchWriter(kafka.bootstrap_servers) as writer:

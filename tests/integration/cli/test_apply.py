@@ -36,7 +36,7 @@ def write(directory: Path, configs: Mapping[str, Mapping[str, Any]]) -> Path:
     return into
 
 
-def test_what_is_applied_twice_changes_once(run: Run, side: Any, name: str, tmp_path: Path) -> None:
+def test_applying_the_same_files_twice_changes_connectors_once(run: Run, side: Any, name: str, tmp_path: Path) -> None:
     files = write(tmp_path, {f"{name}-a": lines(tmp_path, f"{name}-a"), f"{name}-b": lines(tmp_path, f"{name}-b")})
     first = run("apply", files, "--wait", "60")
     assert (first.code, first.out.splitlines()[-1]) == (0, "2 done, 0 unchanged"), first.text
@@ -66,7 +66,7 @@ def test_a_diff_shows_each_key_changes_nothing_and_has_an_exit_code(
     assert side.config(f"{name}-2") == {}
 
 
-def test_nothing_is_applied_if_one_is_invalid_and_all_faults_are_shown(
+def test_no_config_is_applied_when_any_is_invalid_and_all_errors_are_shown(
     run: Run, side: Any, name: str, tmp_path: Path
 ) -> None:
     files = write(
@@ -88,7 +88,7 @@ def test_nothing_is_applied_if_one_is_invalid_and_all_faults_are_shown(
     assert side.config(f"{name}-good") == {}
 
 
-def test_prune_deletes_only_what_matches_after_asking(run: Run, side: Any, name: str, tmp_path: Path) -> None:
+def test_prune_deletes_only_matching_connectors_after_asking(run: Run, side: Any, name: str, tmp_path: Path) -> None:
     names = [f"{name}-{each}" for each in ("kept", "gone", "other")]
     files = write(tmp_path, {each: lines(tmp_path, each) for each in names})
     assert run("apply", files).code == 0
@@ -106,7 +106,9 @@ def test_prune_deletes_only_what_matches_after_asking(run: Run, side: Any, name:
     assert sorted(present or ()) == [f"{name}-kept", f"{name}-other"]
 
 
-def test_secrets_are_never_shown_and_not_taken_for_a_difference(run: Run, side: Any, name: str, tmp_path: Path) -> None:
+def test_secrets_are_never_shown_and_never_count_as_a_difference(
+    run: Run, side: Any, name: str, tmp_path: Path
+) -> None:
     secret = {"producer_override_sasl_jaas_config": LOGIN.format(CANARY)}
     files = write(tmp_path, {name: lines(tmp_path, name, **secret)})
     seen = [run("apply", files, "--diff"), run("apply", files), run("apply", files), run("apply", files, "--diff")]
@@ -127,7 +129,9 @@ def test_secrets_are_never_shown_and_not_taken_for_a_difference(run: Run, side: 
     assert not [each for each in seen if CANARY in each.text]
 
 
-def test_a_partial_failure_says_exactly_what_was_done(run: Run, side: Any, name: str, tmp_path: Path) -> None:
+def test_apply_prints_the_result_of_each_connector_after_a_partial_failure(
+    run: Run, side: Any, name: str, tmp_path: Path
+) -> None:
     """A config that was valid a moment ago is refused: something changed between validation and the request."""
     names = [f"{name}-{each}" for each in "abc"]
     files = write(tmp_path, {each: lines(tmp_path, each) for each in names})
@@ -154,7 +158,7 @@ def test_a_partial_failure_says_exactly_what_was_done(run: Run, side: Any, name:
     assert (rest.code, rest.out.splitlines()[-1]) == (0, "1 done, 2 unchanged")
 
 
-def test_a_strimzi_resource_brings_its_state(run: Run, side: Any, name: str, tmp_path: Path) -> None:
+def test_state_of_a_strimzi_resource_is_applied(run: Run, side: Any, name: str, tmp_path: Path) -> None:
     file = tmp_path / "kafkaconnector.yaml"
 
     def resource(state: str) -> str:
@@ -177,7 +181,7 @@ def test_a_strimzi_resource_brings_its_state(run: Run, side: Any, name: str, tmp
 
 
 @pytest.mark.parametrize("side", ["fencepost"], indirect=True)
-def test_get_and_status_filter_and_have_a_form_for_programs(run: Run, side: Any, name: str, tmp_path: Path) -> None:
+def test_get_and_status_filter_connectors_and_print_json(run: Run, side: Any, name: str, tmp_path: Path) -> None:
     files = write(tmp_path, {f"{name}-{each}": lines(tmp_path, name) for each in "ab"})
     assert run("apply", files, "--wait", "60").code == 0
     side.rest.put(f"/connectors/{name}-b/pause")

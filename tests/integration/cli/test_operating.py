@@ -127,7 +127,7 @@ def test_offsets_of_a_source_are_moved_and_reset(run: Run, side: Any, source: st
     assert run("offsets", "move", source, '{"partition": {}}').code == 1
 
 
-def test_offsets_of_a_sink_are_moved_while_it_runs_and_it_runs_again(
+def test_offsets_of_a_running_sink_are_moved_and_the_sink_resumes(
     run: Run, side: Any, sink: str, tmp_path: Path
 ) -> None:
     moved = run("offsets", "move", sink, f"{sink}-in:0=1", f"{sink}-in:1=0", typed="y\n")
@@ -161,7 +161,7 @@ def test_connectors_are_paused_resumed_stopped_restarted_and_deleted(run: Run, s
     eventually(lambda: side.config(source) == {}, within_s=60)
 
 
-def test_what_has_failed_is_restarted(run: Run, side: Any, name: str, tmp_path: Path) -> None:
+def test_restart_failed_restarts_failed_connectors(run: Run, side: Any, name: str, tmp_path: Path) -> None:
     """A sink whose directory is missing fails; once it is there, the restart of what has failed mends it."""
     file = tmp_path / "absent" / "out.txt"
     config = {"connector.class": SINK, "file": str(file), "topics": f"{name}-in", "tasks.max": "1"}
@@ -175,7 +175,7 @@ def test_what_has_failed_is_restarted(run: Run, side: Any, name: str, tmp_path: 
     eventually(lambda: runs(side, name), within_s=60)
 
 
-def test_validation_names_the_key_and_the_one_that_resembles_it(run: Run, name: str, tmp_path: Path) -> None:
+def test_validation_names_an_unknown_key_and_the_similar_known_key(run: Run, name: str, tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     config = {"connector.class": SOURCE, "topicc": "t", "batch.sizee": "7", "file": "/f", "tasks.max": "x"}
     file.write_text(json.dumps({"name": name, "config": config}))

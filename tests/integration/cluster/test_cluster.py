@@ -81,7 +81,7 @@ def test_tasks_are_spread_and_restarts_reach_their_owners(cluster: Cluster, name
     assert verdict.is_clean, verdict
 
 
-def test_a_worker_that_leaves_hands_over_and_one_that_joins_gets_its_share(cluster: Cluster, name: str) -> None:
+def test_a_leaving_worker_hands_tasks_over_and_a_joining_worker_gets_its_share(cluster: Cluster, name: str) -> None:
     stays, leaves = cluster.await_leader(), cluster.followers()[0]
     ok(stays.create(name, rows(name, 1500, TASKS)), 201)
     before = cluster.await_owners(name, TASKS, cluster.workers, stays)
@@ -103,7 +103,7 @@ def test_a_worker_that_leaves_hands_over_and_one_that_joins_gets_its_share(clust
     assert verdict.is_clean, verdict
 
 
-def test_a_leader_that_leaves_is_followed_by_another_at_once(cluster: Cluster, name: str) -> None:
+def test_a_new_leader_takes_over_at_once_when_the_leader_leaves(cluster: Cluster, name: str) -> None:
     leaves = cluster.await_leader()
     stays = cluster.followers()[0]
     ok(stays.create(name, rows(name, 1500, TASKS)), 201)
@@ -133,9 +133,7 @@ def test_tasks_of_a_killed_worker_move_after_the_session_time_out(cluster: Clust
     assert verdict.is_clean, verdict
 
 
-def test_tasks_whose_cluster_does_not_answer_hold_up_no_others_when_their_worker_is_killed(
-    cluster: Cluster, name: str
-) -> None:
+def test_unreachable_cluster_of_one_connector_does_not_delay_failover_of_others(cluster: Cluster, name: str) -> None:
     killed, via = cluster.followers()[0], cluster.await_leader()
     others = [w for w in cluster.workers if w is not killed]
     sick = f"{name}-sick"
@@ -165,7 +163,9 @@ def test_tasks_whose_cluster_does_not_answer_hold_up_no_others_when_their_worker
 
 
 @pytest.mark.parametrize("victim", [pytest.param("follower", marks=LONG), "leader"])
-def test_a_paused_worker_finds_out_stops_and_rejoins(cluster: Cluster, name: str, victim: str) -> None:
+def test_tasks_of_a_suspended_worker_move_and_the_resumed_worker_rejoins(
+    cluster: Cluster, name: str, victim: str
+) -> None:
     paused = cluster.await_leader() if victim == "leader" else cluster.followers()[0]
     others = [w for w in cluster.workers if w is not paused]
     ok(others[0].create(name, rows(name, 1500, TASKS)), 201)
@@ -185,9 +185,7 @@ def test_a_paused_worker_finds_out_stops_and_rejoins(cluster: Cluster, name: str
     assert verdict.is_clean, verdict
 
 
-def test_a_worker_that_is_cut_off_from_kafka_ends_its_tasks_by_itself(
-    cluster: Cluster, name: str, proxy: KafkaProxy
-) -> None:
+def test_a_worker_that_is_cut_off_from_kafka_ends_its_tasks(cluster: Cluster, name: str, proxy: KafkaProxy) -> None:
     cut, *others = cluster.workers[::-1]
     ok(others[0].create(name, rows(name, 1500, TASKS)), 201)
     before = cluster.await_owners(name, TASKS, cluster.workers, others[0])
@@ -207,7 +205,7 @@ def test_a_worker_that_is_cut_off_from_kafka_ends_its_tasks_by_itself(
     assert verdict.is_clean, verdict
 
 
-def test_a_level_for_the_cluster_reaches_every_worker(cluster: Cluster) -> None:
+def test_a_cluster_wide_log_level_reaches_every_worker(cluster: Cluster) -> None:
     logger = "/admin/loggers/fencepost.task.source.loop"
     before = [worker.rest.get(logger).json()["level"] for worker in cluster.workers]
     ok(cluster.workers[1].rest.put(logger, params={"scope": "cluster"}, json={"level": "error"}), 204)
@@ -216,7 +214,7 @@ def test_a_level_for_the_cluster_reaches_every_worker(cluster: Cluster) -> None:
     ok(cluster.workers[0].rest.put(logger, params={"scope": "cluster"}, json={"level": before[0]}), 204)
 
 
-def test_no_page_of_another_name_or_site_uses_a_worker_on_loopback(cluster: Cluster) -> None:
+def test_requests_with_a_foreign_host_or_origin_are_refused_on_loopback(cluster: Cluster) -> None:
     """A name that leads to the worker is in `Host`, a page elsewhere in `Origin`."""
     for worker in cluster.workers:
         led, foreign = {"host": f"evil.example:{worker.port}"}, {"origin": "https://evil.example"}
@@ -229,7 +227,7 @@ def test_no_page_of_another_name_or_site_uses_a_worker_on_loopback(cluster: Clus
         assert "evil" not in worker.rest.get("/admin/loggers").json()
 
 
-def test_topics_that_any_worker_s_tasks_have_used_are_known_to_all(cluster: Cluster, name: str) -> None:
+def test_topics_used_by_tasks_of_one_worker_are_known_to_all_workers(cluster: Cluster, name: str) -> None:
     ok(cluster.workers[0].create(name, rows(name, 200, TASKS)), 201)
     for worker in cluster.workers:
         eventually(
@@ -252,9 +250,7 @@ def _told_of(worker: Worker, connector: str) -> float:
     return worker.metric("kafka_connect_source_task_metrics_source_record_write_total", connector=connector)
 
 
-def test_a_round_of_fencing_that_kafka_refuses_fails_the_tasks_with_the_leader_s_trace(
-    cluster: Cluster, name: str
-) -> None:
+def test_tasks_fail_with_the_leaders_trace_when_kafka_refuses_a_fencing_round(cluster: Cluster, name: str) -> None:
     follower = cluster.followers()[0]
     ok(follower.create(name, rows(name, 100, 2)), 201)
     cluster.await_owners(name, 2, cluster.workers, follower, even=False)
@@ -293,9 +289,7 @@ def _starts(cluster: Cluster, name: str) -> list[int]:
     return [text.count(f"task {name}-{number} starts here") for number in range(TASKS)]
 
 
-def test_a_resend_whose_leader_is_killed_is_asked_for_again_and_sends_each_letter_once(
-    cluster: Cluster, name: str
-) -> None:
+def test_a_resend_repeated_after_a_leader_kill_sends_each_letter_once(cluster: Cluster, name: str) -> None:
     """Through a follower, which forwards; the leader dies between its first transaction and its second."""
     admin = Admin({"bootstrap.servers": cluster.bootstrap})
     letters, resend = DeadLetters(cluster.bootstrap, name), f"/connectors/{name}/dead-letters/resend"

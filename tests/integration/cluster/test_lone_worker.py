@@ -32,7 +32,7 @@ def ensure_harmless(lone: Cluster, late: Observation, topic_name: str) -> None:
     lone.workers[0].wait_for_tasks(topic_name, "RUNNING")
 
 
-def test_a_leave_that_is_delivered_late_takes_nothing_from_the_successor(lone: Cluster, topic_name: str) -> None:
+def test_a_late_leave_request_takes_nothing_from_the_successor(lone: Cluster, topic_name: str) -> None:
     worker, configs = lone.workers[0], f"{lone.group}-configs"
     assert worker.stop() == 0
     worker.process = None
@@ -42,9 +42,7 @@ def test_a_leave_that_is_delivered_late_takes_nothing_from_the_successor(lone: C
     ensure_harmless(lone, last, topic_name)
 
 
-def test_an_announcement_that_is_delivered_late_takes_nothing_from_the_successor(
-    lone: Cluster, topic_name: str
-) -> None:
+def test_a_late_announcement_takes_nothing_from_the_successor(lone: Cluster, topic_name: str) -> None:
     worker, configs = lone.workers[0], f"{lone.group}-configs"
     written = CommittedReader(lone.bootstrap, [configs]).read_all(20)  # a killed leader's transaction may stay open
     last = [o for o in written if (o.key or b"").decode().endswith(url(worker))][-1]
@@ -53,7 +51,7 @@ def test_an_announcement_that_is_delivered_late_takes_nothing_from_the_successor
     ensure_harmless(lone, last, topic_name)
 
 
-def test_a_clean_stop_leaves_a_group_that_a_worker_of_kafka_connect_can_join_at_once(lone: Cluster) -> None:
+def test_kafka_connect_can_join_the_group_at_once_after_a_clean_stop(lone: Cluster) -> None:
     worker = lone.workers[0]
     assert worker.stop() == 0
     worker.process = None

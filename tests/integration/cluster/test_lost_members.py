@@ -81,7 +81,7 @@ def test_partitions_of_a_killed_slot_flow_again_at_once(flow: Flow) -> None:
 
 
 @pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long runs it")
-def test_partitions_of_a_killed_worker_flow_again_though_its_tasks_wait_for_it(flow: Flow) -> None:
+def test_partitions_of_a_killed_worker_flow_while_its_tasks_are_unassigned(flow: Flow) -> None:
     leader = flow.cluster.await_leader()
     victim = next(w for w in flow.cluster.workers if w is not leader)
     victim.kill()
@@ -91,7 +91,7 @@ def test_partitions_of_a_killed_worker_flow_again_though_its_tasks_wait_for_it(f
     assert "UNASSIGNED" in leader.task_states(flow.name)
 
 
-def test_partitions_of_a_killed_leader_flow_again_though_its_tasks_wait_for_it(flow: Flow) -> None:
+def test_partitions_of_a_killed_leader_flow_while_its_tasks_are_unassigned(flow: Flow) -> None:
     leader = flow.cluster.await_leader()
     leader.kill()
     took_s = flow.go_on()
@@ -99,7 +99,7 @@ def test_partitions_of_a_killed_leader_flow_again_though_its_tasks_wait_for_it(f
     assert took_s < _LONGEST_S
 
 
-def test_a_sink_that_is_stopped_right_after_its_worker_was_killed_can_be_reset_at_once(flow: Flow) -> None:
+def test_a_sink_stopped_after_its_worker_was_killed_can_be_reset_at_once(flow: Flow) -> None:
     leader = flow.cluster.await_leader()
     victim = next(w for w in flow.cluster.workers if w is not leader)
     victim.kill()

@@ -46,7 +46,7 @@ def figures(worker: Worker, name: str) -> list[dict[str, Any]]:
     return tasks
 
 
-def test_either_worker_shows_the_figures_of_all_tasks(pair: Cluster, spread: str) -> None:
+def test_either_worker_shows_the_metrics_of_all_tasks(pair: Cluster, spread: str) -> None:
     for worker in pair.workers:
         tasks = eventually(lambda via=worker: _all_agree(_all_committed(figures(via, spread))), within_s=60)
         assert {t["worker_id"] for t in tasks} == {identity(w) for w in pair.workers}
@@ -75,7 +75,7 @@ def _all_agree(tasks: list[dict[str, Any]] | None) -> list[dict[str, Any]] | Non
     return tasks if all(agree) else None
 
 
-def test_a_worker_that_is_stopped_makes_the_answer_neither_slow_nor_empty(pair: Cluster, spread: str) -> None:
+def test_metrics_are_answered_quickly_while_another_worker_is_stopped(pair: Cluster, spread: str) -> None:
     asked, stopped = pair.workers
     eventually(lambda: _all_committed(figures(asked, spread)), within_s=60)
     pause(stopped)
@@ -95,7 +95,7 @@ def test_a_worker_that_is_stopped_makes_the_answer_neither_slow_nor_empty(pair: 
     eventually(lambda: _all_committed(figures(asked, spread)), within_s=60)
 
 
-def test_figures_of_a_connector_that_does_not_exist_are_not_found(pair: Cluster) -> None:
+def test_metrics_of_an_unknown_connector_are_not_found(pair: Cluster) -> None:
     answer = pair.workers[0].rest.get("/connectors/absent/figures")
     assert (answer.status_code, answer.json()["message"]) == (404, "Connector absent not found")
 
@@ -107,7 +107,7 @@ def logs(worker: Worker, name: str, **parameters: object) -> dict[str, Any]:
     return found
 
 
-def test_one_who_follows_a_log_sees_why_tasks_of_all_workers_fail(pair: Cluster, spread: str) -> None:
+def test_followed_log_shows_the_errors_of_failed_tasks_of_all_workers(pair: Cluster, spread: str) -> None:
     asked = pair.workers[0]
     cursor = logs(asked, spread)["cursor"]
     began_s = time.monotonic()

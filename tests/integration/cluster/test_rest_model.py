@@ -403,7 +403,7 @@ def scene(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.mark.timeout(3600 if IS_LONG else 1800)
-def test_whatever_is_asked_the_cluster_does_what_the_model_says(scene: RestStage) -> None:
+def test_cluster_answers_random_requests_as_the_model_predicts(scene: RestStage) -> None:
     examples, steps = (60, 40) if IS_LONG else (8, 18)  # many: each has some of the rules only
     number = int(os.environ.get("FENCEPOST_SEED") or (secrets.randbelow(2**32) if IS_LONG else 1))
     print(f"FENCEPOST_SEED={number}")

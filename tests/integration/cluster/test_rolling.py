@@ -85,9 +85,7 @@ def test_rolling_upgrades_lose_nothing_and_end_exactly_once(
 
 
 @pytest.mark.parametrize("cluster", [(2, "enabled")], indirect=True)
-def test_soft_downgrade_and_the_way_back_keep_to_the_connectors_own_offsets_topic(
-    cluster: Cluster, topic_name: str
-) -> None:
+def test_soft_downgrade_and_upgrade_keep_the_connectors_own_offsets_topic(cluster: Cluster, topic_name: str) -> None:
     """`offsets.storage.topic` holds "regardless of whether" exactly-once is on: nothing is stale after the way back."""
     count, via = 30_000, cluster.workers[0]
     config = rows(topic_name, count, TASKS, PER_S) | {"offsets.storage.topic": f"{topic_name}-offsets"}
@@ -105,7 +103,7 @@ def test_soft_downgrade_and_the_way_back_keep_to_the_connectors_own_offsets_topi
 
 @pytest.mark.parametrize("cluster", [(1, "enabled")], indirect=True)
 @pytest.mark.parametrize("is_own_topic_deleted", [False, True])
-def test_way_back_from_a_hard_downgrade_starts_from_a_stale_topic_unless_it_is_deleted(
+def test_upgrade_after_a_hard_downgrade_reads_a_stale_topic_unless_deleted(
     cluster: Cluster, topic_name: str, is_own_topic_deleted: bool
 ) -> None:
     """A worker that knows nothing of `offsets.storage.topic` went on in between, in the worker's topic alone."""

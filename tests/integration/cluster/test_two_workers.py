@@ -100,7 +100,7 @@ def _owner(cluster: Cluster, name: str) -> str | None:
     return status["connector"]["worker_id"] if status.get("connector", {}).get("state") == "RUNNING" else None
 
 
-def test_what_a_killed_worker_ran_waits_for_it(pair: Cluster, topic_name: str) -> None:
+def test_tasks_of_a_killed_worker_wait_for_its_return(pair: Cluster, topic_name: str) -> None:
     stays = pair.await_leader()
     killed = pair.followers()[0]
     ok(stays.create(topic_name, rows(topic_name, 600, 4, per_second=60)), 201)
@@ -120,7 +120,7 @@ def test_what_a_killed_worker_ran_waits_for_it(pair: Cluster, topic_name: str) -
     gone(stays, topic_name)
 
 
-def test_what_a_worker_ran_that_stays_away_moves_when_the_delay_is_over(pair: Cluster, topic_name: str) -> None:
+def test_tasks_of_a_lost_worker_move_after_the_rebalance_delay(pair: Cluster, topic_name: str) -> None:
     stays = pair.await_leader()
     lost = pair.followers()[0]
     ok(stays.create(topic_name, rows(topic_name, 900, 4, per_second=60)), 201)
@@ -141,7 +141,7 @@ def _waiting(worker: Worker, name: str) -> list[int]:
     return [t["id"] for t in worker.status(name)["tasks"] if t["state"] == "UNASSIGNED"]
 
 
-def test_a_worker_whose_place_another_process_takes_ends_and_says_why(pair: Cluster, topic_name: str) -> None:
+def test_a_worker_exits_with_the_reason_when_another_process_has_its_address(pair: Cluster, topic_name: str) -> None:
     stays = pair.await_leader()
     loses = pair.followers()[0]
     assert loses.process is not None
@@ -171,7 +171,7 @@ def patient(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def test_a_killed_worker_is_missed_long_before_its_session_time_out(patient: Cluster, topic_name: str) -> None:
+def test_a_killed_worker_is_detected_long_before_its_session_time_out(patient: Cluster, topic_name: str) -> None:
     leader, (follower, last) = patient.await_leader(), patient.followers()
     ok(last.create(topic_name, rows(topic_name, 900, 6, per_second=60)), 201)
     patient.await_owners(topic_name, 6, patient.workers, last)
@@ -184,7 +184,7 @@ def test_a_killed_worker_is_missed_long_before_its_session_time_out(patient: Clu
     assert verdict.is_clean, verdict
 
 
-def test_a_worker_whose_address_refuses_while_it_lives_is_put_out_once_and_comes_back(
+def test_a_live_worker_with_a_refusing_address_is_removed_once_and_rejoins(
     kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
 ) -> None:
     """Something else answers at its advertised address, and ends: as a proxy in front of it would."""

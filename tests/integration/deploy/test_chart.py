@@ -87,14 +87,14 @@ def test_a_worker_takes_the_settings(program: Path) -> None:
     assert (config.group_id, config.config_storage_topic) == ("pipelines", "pipelines-configs")
 
 
-def test_a_setting_that_is_given_precedes_that_of_the_chart(program: Path) -> None:
+def test_a_given_setting_overrides_the_default_of_the_chart(program: Path) -> None:
     given = (r"worker.group\.id=other", r"worker.rest\.open\.paths=")
     text = rendered(program, *PROTECTED, *given)["ConfigMap pipelines"]["data"]["worker.properties"]
     settings = parse_properties(text)
     assert (settings["group.id"], settings["rest.open.paths"]) == ("other", "")
 
 
-def test_numbers_of_a_values_file_are_written_as_they_are(program: Path, tmp_path: Path) -> None:
+def test_numbers_of_a_values_file_are_rendered_unchanged(program: Path, tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
     values.write_text("worker: {task.shutdown.graceful.timeout.ms: 3600000, ui.enabled: false, a.share: 0.25}")
     done = template(program, "--set", *PROTECTED, "--values", str(values))
@@ -115,7 +115,7 @@ def test_a_secret_may_have_any_name_that_kubernetes_takes(program: Path) -> None
     assert paths == {name: f"/etc/fencepost/secrets/{name}" for name in ("shop.kafka", "registry")}
 
 
-def test_a_chart_whose_workers_would_not_start_is_not_rendered(program: Path) -> None:
+def test_a_chart_without_a_users_secret_is_not_rendered(program: Path) -> None:
     done = template(program)
     assert done.returncode != 0
     assert "auth.usersSecret" in done.stderr
@@ -174,7 +174,7 @@ def test_a_worker_trusts_the_system_s_authorities_if_the_secret_has_none(program
     assert "truststore" not in text
 
 
-def test_client_certificates_that_no_probe_has_are_not_required(program: Path) -> None:
+def test_required_client_certificates_are_refused_because_probes_have_none(program: Path) -> None:
     key = r"worker.listeners\.https\.ssl\.client\.auth"
     sets = [word for each in (*PROTECTED, *HTTPS, f"{key}=required") for word in ("--set", each)]
     done = template(program, *sets)
@@ -207,7 +207,7 @@ def test_plugins_are_fetched_before_the_worker_and_without_more_rights(program: 
     assert "plugin.path=/opt/plugins" in done.stdout
 
 
-def test_init_container_keeps_the_rights_that_it_asks_for(program: Path) -> None:
+def test_init_container_keeps_the_rights_in_its_security_context(program: Path) -> None:
     asked = ("initContainers[0].name=a", "initContainers[0].image=b:1",
              "initContainers[0].securityContext.readOnlyRootFilesystem=false")  # fmt: skip
     pod = rendered(program, *PROTECTED, *asked)["StatefulSet pipelines"]["spec"]["template"]["spec"]
@@ -232,7 +232,7 @@ def test_service_account_is_made_or_named_and_its_token_is_not_mounted(program: 
     assert "ServiceAccount other" not in named
 
 
-def test_variables_are_added_but_none_takes_the_place_of_the_chart_s(program: Path) -> None:
+def test_added_variables_do_not_replace_the_variables_of_the_chart(program: Path) -> None:
     objects = rendered(program, *PROTECTED, "extraEnv[0].name=CONNECT_REGION", "extraEnv[0].value=eu")
     assert {"name": "CONNECT_REGION", "value": "eu"} in worker_of(objects)["env"]
     text = objects["ConfigMap pipelines"]["data"]["worker.properties"]
@@ -286,7 +286,7 @@ def test_prometheus_trusts_the_authority_of_the_workers(program: Path) -> None:
     assert endpoint["tlsConfig"] == {"serverName": "pipelines.data.svc", "ca": ca}
 
 
-def test_alerts_and_dashboard_of_the_chart_are_those_for_everybody(program: Path) -> None:
+def test_alerts_and_dashboard_of_the_chart_equal_the_deployed_files(program: Path) -> None:
     objects = rendered(program, *PROTECTED, *MONITORING)
     assert objects["PrometheusRule pipelines"]["spec"] == yaml.safe_load((DEPLOY / "prometheus/alerts.yml").read_text())
     dashboard = objects["ConfigMap pipelines-dashboard"]
@@ -305,7 +305,7 @@ def test_values_that_the_chart_does_not_know_are_refused(program: Path, wrong: s
 
 
 @pytest.mark.parametrize("sets", [("auth.unprotected=true", "replicaCount=1"), (*PROTECTED, *HTTPS)])
-def test_notes_say_where_the_workers_are(program: Path, tmp_path: Path, sets: tuple[str, ...]) -> None:
+def test_notes_name_the_address_of_the_workers(program: Path, tmp_path: Path, sets: tuple[str, ...]) -> None:
     """Helm shows notes only where there is a cluster: here a template has them."""
     chart = tmp_path / "fencepost"
     shutil.copytree(CHART, chart)

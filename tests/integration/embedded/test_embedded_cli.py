@@ -23,7 +23,7 @@ def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_it_prints_the_address_and_stops_on_sigterm(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_start_prints_the_address_and_stops_on_sigterm(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     command = [*_START, "--port", "0", "--dir", str(tmp_path), "--property", "num.partitions=3"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -35,7 +35,7 @@ def test_it_prints_the_address_and_stops_on_sigterm(kafka: EmbeddedKafka, tmp_pa
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
-def test_one_line_says_how_to_install_java_when_it_is_missing(tmp_path: Path) -> None:
+def test_missing_java_is_reported_in_one_line_with_an_install_command(tmp_path: Path) -> None:
     done = _run(PATH=str(tmp_path), JAVA_HOME="")
     assert done.returncode == 1
     assert done.stdout == ""
@@ -49,7 +49,7 @@ def test_a_property_without_a_value_is_refused() -> None:
     assert "is not KEY=VALUE" in done.stderr
 
 
-def test_a_taken_port_is_one_line(kafka: EmbeddedKafka) -> None:
+def test_a_taken_port_is_reported_in_one_line(kafka: EmbeddedKafka) -> None:
     done = _run("--port", str(kafka.port))
     assert done.returncode == 1
     assert done.stderr.startswith(f"port {kafka.port} is in use")

@@ -45,7 +45,7 @@ def _consume(servers: str, topic: str, count: int) -> list[bytes]:
         consumer.close()
 
 
-def test_records_go_in_and_come_out(kafka: EmbeddedKafka, topic_name: str) -> None:
+def test_produced_records_are_consumed(kafka: EmbeddedKafka, topic_name: str) -> None:
     values = [b"%d" % number for number in range(100)]
     _produce(kafka.bootstrap_servers, topic_name, values)
     assert _consume(kafka.bootstrap_servers, topic_name, 100) == values
@@ -60,7 +60,7 @@ def test_a_transaction_commits(kafka: EmbeddedKafka, topic_name: str) -> None:
     assert _consume(kafka.bootstrap_servers, topic_name, 1) == [b"committed"]
 
 
-def test_it_is_ready_after_10_s_of_one_processor_once_cached(kafka: EmbeddedKafka) -> None:
+def test_cached_broker_starts_within_10_s_of_processor_time(kafka: EmbeddedKafka) -> None:
     """Other work on the machine adds little to processor time; two cores with nothing else to do take less than 5 s."""
 
     def start_s() -> float:
@@ -71,14 +71,14 @@ def test_it_is_ready_after_10_s_of_one_processor_once_cached(kafka: EmbeddedKafk
     assert fastest_s(start_s, below_s=10) < 10
 
 
-def test_it_listens_on_the_loopback_interface_only(kafka: EmbeddedKafka) -> None:
+def test_broker_listens_on_the_loopback_interface_only(kafka: EmbeddedKafka) -> None:
     connections = psutil.Process(kafka.pid).net_connections(kind="inet")
     listening = [found for found in connections if found.status == psutil.CONN_LISTEN]
     assert kafka.port in {found.laddr.port for found in listening}
     assert {found.laddr.ip for found in listening} <= _LOOPBACK
 
 
-def test_it_stays_below_450_mib(kafka: EmbeddedKafka, topic_name: str) -> None:
+def test_broker_uses_less_than_450_mib(kafka: EmbeddedKafka, topic_name: str) -> None:
     _produce(kafka.bootstrap_servers, topic_name, [b"x" * 1000] * 20_000)
     broker = psutil.Process(kafka.pid)
     resident = [process.memory_info().rss for process in (broker, broker.parent()) if process]
@@ -123,7 +123,7 @@ def test_a_directory_in_use_is_refused(kafka: EmbeddedKafka) -> None:
     assert kafka.is_running
 
 
-def test_a_transaction_whose_commit_was_decided_is_visible_after_a_kill(topic_name: str) -> None:
+def test_a_transaction_with_a_decided_commit_is_visible_after_a_kill(topic_name: str) -> None:
     """The broker dies between the decision and the markers, which it withholds from itself here."""
     port = free_port()
     with KafkaProxy("127.0.0.1:0") as internal:

@@ -105,12 +105,12 @@ def test_every_connector_is_found_as_kafka_connect_left_it(taken_over: TakenOver
     assert taken_over.states == STATES
 
 
-def test_it_goes_on_exactly_where_kafka_connect_stopped(taken_over: TakenOver) -> None:
+def test_fencepost_continues_exactly_where_kafka_connect_stopped(taken_over: TakenOver) -> None:
     assert taken_over.verdict.is_clean, str(taken_over.verdict)
 
 
 @pytest.mark.parametrize("topic", ["config", "offset", "status"])
-def test_the_topics_it_leaves_are_those_from_which_kafka_connect_has_continued(
+def test_kafka_connect_continues_from_the_topics_that_fencepost_leaves(
     taken_over: TakenOver, recorded: dict[str, Any], topic: str
 ) -> None:
     assert _comparable(taken_over.left[topic]) == _comparable(recorded["fencepost"][topic])

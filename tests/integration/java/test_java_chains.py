@@ -51,7 +51,7 @@ def kill_held(worker: Worker, stop: Stop) -> None:
     stop.released.set()
 
 
-def test_a_line_goes_through_java_to_kafka_and_back_whoever_kills_the_host_amid_a_batch(
+def test_a_line_passes_java_and_kafka_once_when_the_host_is_killed_in_a_batch(
     worker: Worker, kafka: EmbeddedKafka, name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """`bad` is refused by Java's transform, `drop` is filtered; each once, and nothing else is missing or doubled."""
@@ -129,7 +129,7 @@ def test_a_java_source_goes_through_python_and_java_again(worker: Worker, kafka:
     assert [one["offset"]["number"] for one in offsets] == [20]
 
 
-def test_a_java_sink_is_given_what_python_has_converted(
+def test_a_java_sink_gets_records_converted_by_python(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"

@@ -85,7 +85,7 @@ def ensure_no_offset_is_early(worker: Worker, name: str, out: Path, values: Sequ
     assert is_written(out, name, values[:committed])
 
 
-def test_nothing_is_missing_when_its_host_its_slot_or_the_worker_is_killed(
+def test_no_record_is_lost_when_host_slot_or_worker_is_killed(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
     out, values = tmp_path / "out", [f"v{number}" for number in range(800)]
@@ -116,7 +116,7 @@ def test_nothing_is_missing_when_its_host_its_slot_or_the_worker_is_killed(
     assert found.observed >= found.expected
 
 
-def test_records_that_cannot_be_converted_or_are_reported_become_dead_letters_of_the_same_bytes(
+def test_unconvertible_and_reported_records_become_dead_letters_unchanged(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
     out, dead = tmp_path / "out", f"{name}-dead"
@@ -138,7 +138,7 @@ def test_records_that_cannot_be_converted_or_are_reported_become_dead_letters_of
     assert reported["__connect.errors.exception.message"] == b"unwanted"
 
 
-def test_a_record_whose_report_has_returned_is_a_dead_letter_though_its_host_is_killed_at_once(
+def test_a_reported_record_is_a_dead_letter_although_its_host_is_killed_at_once(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
     """A task that keeps its own offsets does not get it again."""
@@ -151,7 +151,7 @@ def test_a_record_whose_report_has_returned_is_a_dead_letter_though_its_host_is_
     assert dead_letters(kafka, dead).keys() == {b"!report-and-die"}
 
 
-def test_a_record_that_is_not_tolerated_fails_the_task_and_is_a_dead_letter_with_javas_stack(
+def test_an_untolerated_record_fails_the_task_as_a_dead_letter_with_javas_stack(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
     out, dead = tmp_path / "out", f"{name}-dead"
@@ -194,7 +194,7 @@ def test_a_resent_record_is_read_from_the_sinks_own_topic(
         assert (place, sorted(value)) == (f"{topic}-0@0", [f"n={number}", f"of={name}"])
 
 
-def test_what_put_throws_fails_the_task_and_is_not_committed(
+def test_an_exception_in_put_fails_the_task_without_committing_the_record(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -207,7 +207,7 @@ def test_what_put_throws_fails_the_task_and_is_not_committed(
     assert worker.sink_offsets(name).get((name, 0), 0) <= 1
 
 
-def test_a_put_that_never_returns_ends_with_its_host_when_the_connector_is_deleted(
+def test_deleting_the_connector_ends_the_host_of_a_put_that_never_returns(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"

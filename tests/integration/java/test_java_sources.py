@@ -190,7 +190,7 @@ def test_a_java_providers_value_is_looked_up_for_a_task(worker: Worker, kafka: E
 
 
 @pytest.mark.parametrize("boundary", ["poll", "connector"])
-def test_a_record_that_java_cannot_transform_is_a_dead_letter_in_place_of_it(
+def test_a_record_that_java_cannot_transform_becomes_a_dead_letter(
     worker: Worker, kafka: EmbeddedKafka, name: str, boundary: str
 ) -> None:
     config = numbers(name, count=30, act="bad", act_at=7, transaction_boundary=boundary) | {
@@ -215,7 +215,7 @@ def test_a_record_that_java_cannot_transform_is_a_dead_letter_in_place_of_it(
 
 
 @pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
-def test_nothing_is_lost_or_doubled_when_its_host_its_slot_or_the_worker_is_killed(
+def test_no_record_is_lost_or_doubled_when_host_slot_or_worker_is_killed(
     worker: Worker, kafka: EmbeddedKafka, name: str, boundary: str
 ) -> None:
     more = {"transaction_boundary": boundary, "transaction_boundary_interval_ms": 100} if boundary != "poll" else {}
@@ -237,7 +237,7 @@ def test_nothing_is_lost_or_doubled_when_its_host_its_slot_or_the_worker_is_kill
     assert found.is_clean, found
 
 
-def test_a_zombies_host_gets_nothing_through(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
+def test_host_of_a_zombie_task_commits_nothing(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
     """What a host gives goes through its slot's producers: the successor has fenced them."""
     with CommittedReader(kafka.bootstrap_servers, [name]) as reader:
         created(worker, name, numbers(name, count=ENDLESS, pause_ms=20))
@@ -253,7 +253,7 @@ def test_a_zombies_host_gets_nothing_through(worker: Worker, kafka: EmbeddedKafk
     assert found.is_clean, found
 
 
-def test_a_task_that_ends_its_jvm_again_and_again_fails_with_the_cause_and_its_neighbour_goes_on(
+def test_a_task_that_keeps_ending_its_jvm_fails_while_its_neighbour_continues(
     worker: Worker, kafka: EmbeddedKafka, name: str, request: pytest.FixtureRequest
 ) -> None:
     neighbour = f"{name}-neighbour"
@@ -271,7 +271,7 @@ def test_a_task_that_ends_its_jvm_again_and_again_fails_with_the_cause_and_its_n
     assert found.is_clean, found
 
 
-def test_a_poll_that_never_returns_ends_with_its_host_when_the_connector_is_deleted(
+def test_deleting_the_connector_ends_the_host_of_a_poll_that_never_returns(
     worker: Worker, kafka: EmbeddedKafka, name: str
 ) -> None:
     created(worker, name, numbers(name, act="loop", act_at=11))
@@ -284,7 +284,7 @@ def test_a_poll_that_never_returns_ends_with_its_host_when_the_connector_is_dele
     assert len(seen(kafka, name)) == 10
 
 
-def test_what_java_throws_fails_the_task_with_the_first_cause_first(
+def test_a_java_exception_fails_the_task_with_the_first_cause_first(
     worker: Worker, kafka: EmbeddedKafka, name: str
 ) -> None:
     created(worker, name, numbers(name, act="throw", act_at=1))
@@ -294,7 +294,7 @@ def test_what_java_throws_fails_the_task_with_the_first_cause_first(
     assert "NumberSourceTask.java" in trace
 
 
-def test_a_paused_java_task_gives_nothing_and_goes_on_where_it_was(
+def test_a_paused_java_task_sends_nothing_and_resumes_at_its_offset(
     worker: Worker, kafka: EmbeddedKafka, name: str, request: pytest.FixtureRequest
 ) -> None:
     """While it is paused, a neighbour polls a hundred times, as slowly as the task would."""
@@ -324,7 +324,7 @@ def test_a_connector_that_asks_for_new_task_configs_gets_more_tasks(
     assert verdict(kafka, name, 50, parts=2).is_clean
 
 
-def test_javas_connector_checks_changes_of_its_offsets(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
+def test_a_java_connector_checks_changes_of_its_offsets(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
     created(worker, name, numbers(name, count=20))
     assert verdict(kafka, name, 20).is_clean
     worker.rest.put(f"/connectors/{name}/stop")
@@ -341,7 +341,7 @@ def test_javas_connector_checks_changes_of_its_offsets(worker: Worker, kafka: Em
     assert [one.value for one in seen(kafka, name)][20:] == [b"0:19", b"0:20"]
 
 
-def test_a_java_connector_from_another_cluster_goes_on_at_the_offsets_that_were_shown_there(
+def test_a_java_connector_moved_from_another_cluster_continues_at_its_offsets(
     worker: Worker, kafka: EmbeddedKafka, name: str
 ) -> None:
     created(worker, name, numbers(name, count=100))
@@ -356,7 +356,9 @@ def test_a_java_connector_from_another_cluster_goes_on_at_the_offsets_that_were_
     assert verdict(kafka, name, 150).is_clean
 
 
-def test_topics_of_a_java_source_are_created_as_its_groups_say(worker: Worker, kafka: EmbeddedKafka, name: str) -> None:
+def test_topics_of_a_java_source_are_created_by_its_topic_creation_groups(
+    worker: Worker, kafka: EmbeddedKafka, name: str
+) -> None:
     """Here with Kafka's own SchemaSourceConnector, whose structs are converted in Java."""
     config = {
         "connector.class": f"{TOOLS}.SchemaSourceConnector",
@@ -381,7 +383,7 @@ def test_topics_of_a_java_source_are_created_as_its_groups_say(worker: Worker, k
 
 
 @pytest.mark.parametrize("mode", ["task-failure", "connector-failure"])
-def test_kafkas_mock_source_fails_as_it_is_told(worker: Worker, name: str, mode: str) -> None:
+def test_kafkas_mock_source_fails_as_configured(worker: Worker, name: str, mode: str) -> None:
     config = {"connector.class": f"{TOOLS}.MockSourceConnector", "mock_mode": mode, "delay_ms": "0", "tasks.max": "1"}
     created(worker, name, config)
 

@@ -60,7 +60,7 @@ def test_the_verifiable_sink_prints_each_record(worker: Worker, kafka: EmbeddedK
     eventually(lambda: len(printed()) >= 20, within_s=WITHIN_S)
 
 
-def test_the_mock_sink_fails_in_a_put_without_records_for_which_it_has_asked(
+def test_the_mock_sink_fails_in_a_requested_put_without_records(
     worker: Worker, kafka: EmbeddedKafka, name: str
 ) -> None:
     produce(kafka, name, 1)

@@ -40,12 +40,12 @@ def validated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Validated]:
     use_registry(before)
 
 
-def test_config_of_the_documentation_is_taken(validated: Validated) -> None:
+def test_config_of_the_documentation_is_valid(validated: Validated) -> None:
     assert (validated.ran.code, validated.ran.out.strip()) == (0, f"{len(TAKEN) + 1} valid")
     assert not [line for line in validated.ran.err.splitlines() if f": {OLD}: " not in line]
 
 
-def test_config_of_debezium_1_says_what_to_rename(validated: Validated) -> None:
+def test_config_of_debezium_1_is_refused_with_the_new_names_of_keys(validated: Validated) -> None:
     assert "database.server.name: nothing reads it since Debezium 2: rename it to topic.prefix" in validated.ran.err
     assert "table.whitelist: nothing reads it since Debezium 2: rename it to table.include.list" in validated.ran.err
     assert (

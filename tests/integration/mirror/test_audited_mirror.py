@@ -11,7 +11,7 @@ from fencepost.testing import eventually
 COUNT = 500
 
 
-def test_what_a_mirror_has_copied_is_verified_and_what_another_has_added_is_counted(flow: Flow) -> None:
+def test_audit_verifies_mirrored_records_and_counts_records_of_other_writers(flow: Flow) -> None:
     topic = flow.source.topic(f"audited-{flow.source_alias}", partitions=2)
     for partition in range(2):
         flow.source.send(topic, [f"{partition} {number}" for number in range(COUNT)], partition, headers=[("h", "v")])

@@ -13,7 +13,7 @@ from fencepost.testing import eventually
 from support.log_writer import LogWriter
 
 
-def test_a_partition_is_begun_with_soon_though_the_group_may_not_be_told(
+def test_a_new_partition_is_read_soon_although_the_group_is_not_authorized(
     source_writer: LogWriter, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client, left to itself, waits for the group's coordinator for 45 s before it begins with anything."""

@@ -101,7 +101,7 @@ def scene(tmp_path: Path, source_writer: LogWriter, target_writer: LogWriter, to
     return MigrationStage(tmp_path, source_writer, target_writer, topic_name)
 
 
-def test_positions_go_to_the_other_type_and_back_and_nothing_is_missing_or_doubled(scene: MigrationStage) -> None:
+def test_positions_migrate_to_the_other_type_and_back_without_loss_or_doubles(scene: MigrationStage) -> None:
     scene.send("a", "b")
     with scene.run("source") as process:
         scene.await_mirrored()
@@ -132,7 +132,7 @@ def test_positions_go_to_the_other_type_and_back_and_nothing_is_missing_or_doubl
         scene.await_mirrored()
 
 
-def test_offsets_as_kafkas_mirror_maker_writes_them_are_taken_along(scene: MigrationStage) -> None:
+def test_offsets_written_by_mirror_maker_are_migrated(scene: MigrationStage) -> None:
     """Its keys spell the partition in another order, and its offsets name no topic's id.
 
     So are its offset syncs: groups that stand before the end of the first transaction get on from its last checkpoint.
@@ -167,7 +167,7 @@ def test_offsets_as_kafkas_mirror_maker_writes_them_are_taken_along(scene: Migra
         eventually(have_got_on, within_s=120, every_s=0.5)
 
 
-def test_mirror_maker_hands_over(scene: MigrationStage, tmp_path: Path) -> None:
+def test_offsets_of_a_stopped_mirror_maker_are_migrated_exactly(scene: MigrationStage, tmp_path: Path) -> None:
     scene.send("a", "b")
     clusters = {scene.a: scene.source.bootstrap, scene.b: scene.target.bootstrap}
     # It commits all the time, as a task that takes long to end commits no more.
@@ -186,7 +186,7 @@ def test_mirror_maker_hands_over(scene: MigrationStage, tmp_path: Path) -> None:
         scene.await_mirrored()
 
 
-def test_a_flow_that_has_mirrored_nothing_has_nothing_to_take_along(scene: MigrationStage) -> None:
+def test_a_flow_that_has_mirrored_nothing_has_nothing_to_migrate(scene: MigrationStage) -> None:
     scene.write_file("source")
     with pytest.raises(ConfigError, match=rf"mm2-offsets\.{scene.a}\.internal.*offset\.storage\.topic"):
         scene.migrate("--yes")

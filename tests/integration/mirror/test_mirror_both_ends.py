@@ -74,7 +74,7 @@ def test_remote_topics_are_made_with_partitions_and_configs_and_grow(
     assert target.topics.partitions(remote) == 5  # nobody deletes what was mirrored
 
 
-def test_configs_follow_the_source_but_for_those_that_are_excluded(
+def test_configs_follow_the_source_except_excluded_configs(
     source: Admin, target: Admin, topic_name: str, alias: str, made: Made
 ) -> None:
     source.topics.create(topic_name, partitions=1, replication=1, configs={"retention.ms": "7200000"})
@@ -94,7 +94,7 @@ def test_configs_follow_the_source_but_for_those_that_are_excluded(
     assert found["segment.bytes"].value != "2000000"
 
 
-def test_one_topic_that_may_not_be_made_is_left_out_and_told_of_once(
+def test_a_topic_that_cannot_be_created_is_skipped_and_logged_once(
     source: Admin, topic_name: str, made: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
     long = f"{topic_name}-{'x' * (249 - len(topic_name) - 1)}"  # its remote topic's name would be too long
@@ -112,7 +112,7 @@ def test_one_topic_that_may_not_be_made_is_left_out_and_told_of_once(
     assert (topics.remark() or "").startswith(f"Topics not mirrored, while the others are (1): {long}: ")
 
 
-def test_readers_of_a_topic_may_read_its_remote_topic_and_nobody_gains_the_right_to_write_it(
+def test_acls_of_a_topic_grant_reads_but_no_writes_of_its_remote_topic(
     source: Admin, topic_name: str, alias: str, made: Made
 ) -> None:
     remote = f"{alias}.{topic_name}"
@@ -140,7 +140,7 @@ def test_readers_of_a_topic_may_read_its_remote_topic_and_nobody_gains_the_right
     eventually(is_followed)
 
 
-def test_one_topic_that_may_not_be_written_is_left_out(
+def test_a_remote_topic_without_the_right_to_write_is_skipped(
     source: Admin, topic_name: str, alias: str, made: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
     closed = f"{topic_name}-closed"
@@ -164,7 +164,7 @@ class OneName(DefaultReplicationPolicy):
         return f"{source_cluster_alias}-all"
 
 
-def test_topics_that_would_be_mixed_at_the_target_are_refused_by_their_names(
+def test_topics_that_would_be_mixed_at_the_target_are_refused_by_name(
     source: Admin, target: Admin, topic_name: str, alias: str
 ) -> None:
     for suffix in ("b", "a"):

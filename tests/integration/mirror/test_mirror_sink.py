@@ -109,7 +109,7 @@ def test_records_positions_and_syncs_arrive_together(sink: SinkFlow) -> None:
     assert offsets == {0: 351, 1: 1}
 
 
-def test_it_goes_on_where_it_stood_and_its_offsets_can_be_moved_and_reset(sink: SinkFlow) -> None:
+def test_sink_resumes_at_its_offsets_which_can_be_moved_and_reset(sink: SinkFlow) -> None:
     writer, rest = sink.flow.source, sink.flow.worker.rest
     writer.send(sink.topic, [f"{n}" for n in range(10)])
     sink.start()
@@ -136,7 +136,7 @@ def test_it_goes_on_where_it_stood_and_its_offsets_can_be_moved_and_reset(sink: 
     eventually(lambda: len(sink.values()) == 13 + 11, within_s=60)
 
 
-def test_positions_are_renewed_by_each_start(
+def test_each_start_commits_the_positions_again(
     sink: SinkFlow,
 ) -> None:
     sink.flow.source.send(sink.topic, ["a", "b"])
@@ -153,7 +153,7 @@ def test_positions_are_renewed_by_each_start(
     eventually(lambda: read_stable(bootstrap, sink.group, 30.0)[place] == before, within_s=60)
 
 
-def test_a_group_that_is_lost_is_found_again_by_the_syncs_of_the_target(sink: SinkFlow) -> None:
+def test_positions_of_a_lost_group_are_restored_from_syncs_of_the_target(sink: SinkFlow) -> None:
     sink.flow.source.send(sink.topic, ["a", "b"])
     sink.start()
     await_same(sink.flow, sink.topic)
@@ -165,7 +165,7 @@ def test_a_group_that_is_lost_is_found_again_by_the_syncs_of_the_target(sink: Si
     assert sink.values() == [b"a", b"b", b"c"]
 
 
-def test_e18_a_topic_that_was_created_again_is_a_gap_though_the_group_was_lost(sink: SinkFlow) -> None:
+def test_e18_a_recreated_topic_is_a_gap_although_the_group_was_lost(sink: SinkFlow) -> None:
     sink.flow.source.send(sink.topic, ["a", "b"])
     sink.start()
     await_same(sink.flow, sink.topic)
@@ -179,7 +179,7 @@ def test_e18_a_topic_that_was_created_again_is_a_gap_though_the_group_was_lost(s
     assert sink.values() == [b"a", b"b"]
 
 
-def test_e18_a_sync_that_lags_doubles_nothing_where_the_group_of_the_source_knows_better(sink: SinkFlow) -> None:
+def test_e18_a_lagging_sync_doubles_nothing_when_the_source_group_is_ahead(sink: SinkFlow) -> None:
     """As after a flow of the source type, whose syncs come now and then."""
     sink.flow.source.send(sink.topic, ["a", "b", "c"])
     sink.start()
@@ -196,7 +196,7 @@ def test_e18_a_sync_that_lags_doubles_nothing_where_the_group_of_the_source_know
     assert sink.values() == [b"a", b"b", b"c", b"d"]
 
 
-def test_e18_where_a_partition_begins_is_committed_before_its_first_record(sink: SinkFlow) -> None:
+def test_e18_start_of_a_partition_is_committed_before_its_first_record(sink: SinkFlow) -> None:
     sink.start()
     sink.await_positions({0: 0, 1: 0})
     sink.stop()
@@ -208,7 +208,7 @@ def test_e18_where_a_partition_begins_is_committed_before_its_first_record(sink:
     assert f"{sink.topic}-0 was read up to offset 0, and the topic was deleted and created again" in trace
 
 
-def test_it_begins_where_its_creator_says(sink: SinkFlow) -> None:
+def test_sink_begins_at_its_initial_offsets(sink: SinkFlow) -> None:
     sink.flow.source.send(sink.topic, ["a", "b", "c"])
     sink.flow.target.topic(sink.remote, partitions=2)
     place = {"cluster": sink.flow.source_alias, "topic": sink.topic, "partition": 0}
@@ -217,7 +217,7 @@ def test_it_begins_where_its_creator_says(sink: SinkFlow) -> None:
     sink.await_positions({0: 3})
 
 
-def test_it_begins_at_offsets_set_by_kafkas_tools_and_ignores_those_of_a_deleted_connector(
+def test_sink_begins_at_offsets_of_kafkas_tools_not_of_a_deleted_connector(
     sink: SinkFlow,
 ) -> None:
     sink.flow.source.send(sink.topic, ["a", "b", "c"])
@@ -235,7 +235,7 @@ def test_it_begins_at_offsets_set_by_kafkas_tools_and_ignores_those_of_a_deleted
     sink.await_positions({0: 3})
 
 
-def test_syncs_that_are_written_no_more_do_not_tell_where_to_go_on(sink: SinkFlow) -> None:
+def test_syncs_from_before_they_were_disabled_restore_no_position(sink: SinkFlow) -> None:
     without = {"emit.offset-syncs.enabled": "false"}
     sink.flow.source.send(sink.topic, ["a"])
     sink.start()
@@ -257,7 +257,7 @@ def test_syncs_that_are_written_no_more_do_not_tell_where_to_go_on(sink: SinkFlo
     assert sink.values() == [b"a", b"b", b"c", b"d"]
 
 
-def test_without_syncs_a_lost_position_is_that_of_the_source_group_unless_the_task_has_to_fail(sink: SinkFlow) -> None:
+def test_without_syncs_a_lost_position_is_the_source_groups_or_fails_the_task(sink: SinkFlow) -> None:
     without = {"emit.offset-syncs.enabled": "false"}
     sink.flow.source.send(sink.topic, ["a", "b", "c"])
     sink.start(**without)

@@ -94,7 +94,7 @@ def test_new_topics_partitions_and_heartbeats_are_picked_up(flow: Flow, topic: s
 
 
 @pytest.mark.parametrize("location", ["source", "target"])
-def test_offset_syncs_tell_where_records_went(flow: Flow, topic: str, location: str) -> None:
+def test_offset_syncs_map_source_offsets_to_target_offsets(flow: Flow, topic: str, location: str) -> None:
     flow.source.send(topic, numbers(0, 5))
     start(flow, topic, **{"offset-syncs__topic__location": location, "offset__lag__max": "0"})
     await_same(flow, topic)
@@ -125,7 +125,7 @@ def values_by_offset(flow: Flow, topic: str) -> dict[int, str]:
     return found
 
 
-def test_a_gap_fails_the_task_and_a_position_from_an_administrator_lets_it_go_on(flow: Flow, topic: str) -> None:
+def test_a_gap_fails_the_task_until_an_administrator_moves_the_position(flow: Flow, topic: str) -> None:
     flow.source.send(topic, numbers(0, 10))
     name = start(flow, topic)
     await_same(flow, topic)
@@ -158,7 +158,7 @@ def test_a_gap_fails_the_task_and_a_position_from_an_administrator_lets_it_go_on
     eventually(lambda: [row.value.decode() for row in rows(flow.target.bootstrap, remote, 2)[0]] == wanted, within_s=60)
 
 
-def test_gaps_that_are_recorded_are_gone_on_behind_and_written_down(flow: Flow, topic: str) -> None:
+def test_a_recorded_gap_is_stored_and_records_after_the_gap_are_mirrored(flow: Flow, topic: str) -> None:
     flow.source.send(topic, numbers(0, 10))
     name = start(flow, topic, on__source__gap="record")
     await_same(flow, topic)
@@ -192,7 +192,7 @@ def test_gaps_that_are_recorded_are_gone_on_behind_and_written_down(flow: Flow, 
     flow.worker.wait_for_tasks(name, "RUNNING")
 
 
-def test_a_source_that_is_away_is_waited_for(flow: Flow, topic: str) -> None:
+def test_mirror_waits_for_an_unreachable_source(flow: Flow, topic: str) -> None:
     flow.source.send(topic, numbers(0, 10))
     with KafkaProxy(flow.source.bootstrap) as proxy:
         away = {"source__cluster__bootstrap__servers": proxy.bootstrap_servers, "admin__timeout__ms": "1000"}
@@ -210,7 +210,7 @@ def test_a_source_that_is_away_is_waited_for(flow: Flow, topic: str) -> None:
         assert flow.worker.task_states(name) == ["RUNNING"]
 
 
-def test_the_offsets_of_mirrormaker_are_taken_over(flow: Flow, topic: str) -> None:
+def test_mirror_continues_at_the_offsets_of_mirrormaker(flow: Flow, topic: str) -> None:
     flow.source.send(topic, numbers(0, 10))
     name = flow.create("Source", asked={"initial_state": "STOPPED"}, **{**SOON, "topics": topic})
     place = {"cluster": flow.source_alias, "topic": topic, "partition": 0}
@@ -231,7 +231,7 @@ def test_with_the_identity_policy_topics_keep_their_names(flow: Flow, topic: str
     assert (answer.status_code, "fencepost mirror migrate" in answer.text) == (400, True), answer.text
 
 
-def test_a_topic_that_may_not_be_read_is_told_of_and_the_others_are_mirrored(flow: Flow, topic: str) -> None:
+def test_an_unreadable_topic_is_reported_and_other_topics_are_mirrored(flow: Flow, topic: str) -> None:
     closed = flow.source.topic(f"{topic}-closed")
     flow.source.send(closed, ["a secret"])
     sources = Admin({"bootstrap.servers": flow.source.bootstrap})
@@ -252,7 +252,7 @@ def test_a_topic_that_may_not_be_read_is_told_of_and_the_others_are_mirrored(flo
     assert rows(flow.target.bootstrap, f"{flow.source_alias}.{closed}", 1) == {0: []}
 
 
-def test_a_record_that_the_producer_refuses_fails_the_task_and_names_the_setting_that_allows_it(
+def test_an_oversized_record_fails_the_task_with_the_producers_size_setting(
     flow: Flow, source_writer: LogWriter, topic_name: str
 ) -> None:
     topic = source_writer.topic(topic_name, max_message_bytes="4000000")
@@ -267,7 +267,7 @@ def test_a_record_that_the_producer_refuses_fails_the_task_and_names_the_setting
     await_same(flow, topic)
 
 
-def test_two_ends_that_are_one_cluster_are_refused(flow: Flow, topic: str) -> None:
+def test_the_same_cluster_as_source_and_target_is_refused(flow: Flow, topic: str) -> None:
     """The same brokers under another name, so that the two settings differ."""
     servers = flow.source.bootstrap.replace("127.0.0.1", "localhost")
     name = flow.create("Source", topics=topic, target__cluster__bootstrap__servers=servers)

@@ -70,7 +70,7 @@ def test_topics_have_the_same_names(tools: MirrorTools, seed: int) -> None:
     assert wrong == [], f"seed {seed}"
 
 
-def test_mirrormakers_store_translates_by_our_syncs_and_we_are_never_behind_it(tools: MirrorTools, seed: int) -> None:
+def test_mirrormakers_store_translates_our_syncs_to_no_later_offsets_than_ours(tools: MirrorTools, seed: int) -> None:
     draw = random.Random(seed)
     asked, ours, worlds = [], [], []
     for _ in range(20):

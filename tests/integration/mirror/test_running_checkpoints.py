@@ -93,7 +93,7 @@ def test_positions_are_translated_and_never_go_back_unless_the_group_does(flow: 
     eventually(lambda: 0 < flow.worker.metric(latency, topic=flow.remote(topic), **labels) < 600_000)
 
 
-def test_there_is_no_checkpoint_where_nothing_is_known(flow: Flow) -> None:
+def test_no_checkpoint_is_written_without_an_offset_sync(flow: Flow) -> None:
     early, unknown, excluded = flow.topic(), flow.topic(), flow.topic()
     group = flow.group()
     flow.sync(early, (50, 50))
@@ -109,7 +109,7 @@ def test_there_is_no_checkpoint_where_nothing_is_known(flow: Flow) -> None:
     assert {each.group for each in flow.checkpoints()} == {group}
 
 
-def test_nothing_is_promised_beyond_the_end_of_the_remote_topic(flow: Flow) -> None:
+def test_checkpoints_never_exceed_the_end_of_the_remote_topic(flow: Flow) -> None:
     topic, group = flow.topic(records=30), flow.group()
     flow.sync(topic, (10, 10), (20, 40))
     flow.commit(group, topic, 20)
@@ -120,7 +120,7 @@ def test_nothing_is_promised_beyond_the_end_of_the_remote_topic(flow: Flow) -> N
     flow.await_positions(group, topic, (11, 11))
 
 
-def test_groups_are_divided_and_new_ones_found(flow: Flow) -> None:
+def test_groups_are_divided_among_tasks_and_new_groups_are_found(flow: Flow) -> None:
     topic = flow.topic()
     flow.sync(topic, (0, 0))
     flow.commit(flow.group("-elsewhere"), flow.topic(), 1)
@@ -138,7 +138,7 @@ def test_groups_are_divided_and_new_ones_found(flow: Flow) -> None:
     assert found == [flow.group(f"-{number}") for number in range(4)]
 
 
-def test_what_an_older_task_has_written_is_not_taken_back(flow: Flow) -> None:
+def test_a_checkpoint_of_an_older_task_is_never_moved_back(flow: Flow) -> None:
     topic, group = flow.topic(), flow.group()
     flow.sync(topic, (9, 20), (19, 31))
     flow.commit(group, topic, 20)
@@ -176,7 +176,7 @@ def test_another_remote_topic_has_checkpoints_of_its_own(flow: Flow) -> None:
     flow.await_positions(group, topic, (20, 81), (20, 6))
 
 
-def test_groups_without_members_are_committed_at_the_target_and_never_taken_back(flow: Flow) -> None:
+def test_groups_without_members_are_committed_at_target_and_never_moved_back(flow: Flow) -> None:
     topic = flow.topic(partitions=2)
     idle, ahead, busy = (flow.group(suffix) for suffix in ("-idle", "-ahead", "-busy"))
     for partition in (0, 1):
@@ -195,7 +195,7 @@ def test_groups_without_members_are_committed_at_the_target_and_never_taken_back
     eventually(lambda: flow.committed_at_target(busy) == {(remote, 0): 21, (remote, 1): 32}, within_s=60)
 
 
-def test_a_group_that_may_not_be_asked_holds_up_no_other(flow: Flow) -> None:
+def test_an_unauthorized_group_does_not_delay_other_groups(flow: Flow) -> None:
     topic, group, denied = flow.topic(), flow.group(), flow.group("-denied")
     flow.sync(topic, (9, 20), (19, 31))
     for each in (group, denied):
@@ -211,7 +211,7 @@ def test_a_group_that_may_not_be_asked_holds_up_no_other(flow: Flow) -> None:
     assert flow.worker.log_text().count(told) == 1
 
 
-def test_a_topic_that_may_not_be_asked_holds_up_no_other(flow: Flow, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unauthorized_topic_does_not_delay_other_topics(flow: Flow, caplog: pytest.LogCaptureFixture) -> None:
     open_, denied = flow.topic(7), flow.topic(7)
     deny(flow, ResourceType.TOPIC, denied)
     ends = Ends(flow.source.admin)
@@ -221,7 +221,7 @@ def test_a_topic_that_may_not_be_asked_holds_up_no_other(flow: Flow, caplog: pyt
     assert caplog.text.count(f"topic {denied}: its end offsets cannot be read") == 1
 
 
-def test_without_being_asked_no_group_is_committed(flow: Flow) -> None:
+def test_no_group_is_committed_at_the_target_by_default(flow: Flow) -> None:
     topic, group = flow.topic(), flow.group()
     flow.sync(topic, (9, 20))
     flow.commit(group, topic, 10)
@@ -231,7 +231,7 @@ def test_without_being_asked_no_group_is_committed(flow: Flow) -> None:
     assert flow.committed_at_target(group) == {}
 
 
-def test_a_remote_topic_that_is_gone_holds_up_no_other(flow: Flow) -> None:
+def test_a_deleted_remote_topic_does_not_delay_other_topics(flow: Flow) -> None:
     topic, gone, group = flow.topic(), flow.topic(), flow.group()
     for each in (topic, gone):
         flow.sync(each, (9, 20))
@@ -260,7 +260,7 @@ def test_offset_syncs_at_the_target_count_once_they_are_committed(flow: Flow, is
     flow.await_positions(group, topic, (20, 32) if is_committed else (20, 21))
 
 
-def test_a_topic_of_offset_syncs_that_comes_later_is_waited_for(flow: Flow) -> None:
+def test_task_waits_for_a_missing_topic_of_offset_syncs(flow: Flow) -> None:
     topic, group = flow.topic(), flow.group()
     flow.commit(group, topic, 10)
     start(flow)
@@ -269,7 +269,7 @@ def test_a_topic_of_offset_syncs_that_comes_later_is_waited_for(flow: Flow) -> N
     flow.await_positions(group, topic, (10, 21))
 
 
-def test_a_source_that_does_not_answer_is_waited_for(flow: Flow) -> None:
+def test_task_waits_for_an_unreachable_source(flow: Flow) -> None:
     topic, group = flow.topic(), flow.group()
     flow.sync(topic, (9, 20))
     flow.commit(group, topic, 10)

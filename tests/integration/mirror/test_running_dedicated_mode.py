@@ -29,7 +29,7 @@ def scene(tmp_path: Path, source_writer: LogWriter, target_writer: LogWriter, to
     return DedicatedModeStage(tmp_path, source_writer, target_writer, topic_name)
 
 
-def test_a_flow_runs_as_the_file_says_and_goes_on_with_the_next_one(scene: DedicatedModeStage) -> None:
+def test_a_flow_follows_its_file_and_resumes_after_the_file_has_changed(scene: DedicatedModeStage) -> None:
     first, second = (scene.source.topic(f"{scene.prefix}-{n}") for n in (1, 2))
     scene.source.send(first, ["a"])
     scene.source.send(second, ["b"])
@@ -69,7 +69,7 @@ def test_processes_with_the_same_file_share_the_work_and_one_is_enough(scene: De
         eventually(lambda: len(owners(other)) == 1, within_s=60)
 
 
-def test_the_other_type_is_refused_while_the_first_would_run_beside_it(scene: DedicatedModeStage) -> None:
+def test_the_other_type_is_refused_while_the_first_type_may_still_run(scene: DedicatedModeStage) -> None:
     topic = scene.source.topic(scene.prefix)
     scene.source.send(topic, ["a"])
     scene.write()
@@ -84,7 +84,7 @@ def test_the_other_type_is_refused_while_the_first_would_run_beside_it(scene: De
 
 
 @pytest.mark.parametrize("kind", ["source", "sink"])
-def test_either_type_runs_with_transactions_and_tells_how_far_it_is(scene: DedicatedModeStage, kind: str) -> None:
+def test_either_type_runs_with_transactions_and_reports_its_progress(scene: DedicatedModeStage, kind: str) -> None:
     topic = scene.source.topic(scene.prefix, partitions=2)
     scene.source.send(topic, ["a"])
     exact = f"{scene.b}.exactly.once.source.support"

@@ -16,7 +16,7 @@ def beats(reader: CommittedReader, flow: Flow) -> list[Heartbeat]:
     return [beat for _, beat in found if beat.source_cluster_alias == flow.source_alias]
 
 
-def test_a_flow_says_that_it_is_alive_every_interval(flow: Flow) -> None:
+def test_a_flow_writes_a_heartbeat_every_interval(flow: Flow) -> None:
     name = flow.start("Heartbeat", tasks=1, tasks__max="4")
     with flow.at_target("heartbeats") as reader:
         found = eventually(lambda: len(beats(reader, flow)) >= 3 and beats(reader, flow), within_s=60)
@@ -26,20 +26,20 @@ def test_a_flow_says_that_it_is_alive_every_interval(flow: Flow) -> None:
     eventually(lambda: flow.offsets(name) == [{"partition": partition, "offset": {"offset": 0}}])
 
 
-def test_the_topic_is_compacted_and_has_one_partition(flow: Flow) -> None:
+def test_heartbeat_topic_is_compacted_and_has_one_partition(flow: Flow) -> None:
     flow.start("Heartbeat")
     assert flow.target.admin.topics.partitions("heartbeats") == 1
     assert flow.target.admin.configs.get("heartbeats")["cleanup.policy"] == "compact"
 
 
-def test_a_flow_that_is_switched_off_has_no_task(flow: Flow) -> None:
+def test_a_disabled_flow_has_no_task(flow: Flow) -> None:
     for more in ({"enabled": "false"}, {"emit__heartbeats__enabled": "false"}):
         name = flow.create("Heartbeat", **more, target__cluster__bootstrap__servers=f"127.0.0.1:{free_port()}")
         eventually(lambda name=name: flow.worker.status(name).get("connector", {}).get("state") == "RUNNING")
         assert flow.worker.task_states(name) == []
 
 
-def test_a_target_that_does_not_answer_is_waited_for(flow: Flow) -> None:
+def test_task_waits_for_an_unreachable_target(flow: Flow) -> None:
     away = f"127.0.0.1:{free_port()}"
     name = flow.create("Heartbeat", target__cluster__bootstrap__servers=away, admin__timeout__ms="300")
     eventually(lambda: f"sending the task configs of {name} will be retried" in flow.worker.log_text())
@@ -49,7 +49,7 @@ def test_a_target_that_does_not_answer_is_waited_for(flow: Flow) -> None:
     flow.worker.wait_for_tasks(name, "RUNNING")
 
 
-def test_offsets_that_are_not_the_connectors_are_refused(flow: Flow) -> None:
+def test_malformed_offsets_are_refused(flow: Flow) -> None:
     name = flow.start("Heartbeat")
     assert flow.worker.rest.put(f"/connectors/{name}/stop").status_code == 204
     partition = {"sourceClusterAlias": flow.source_alias, "targetClusterAlias": flow.target_alias}

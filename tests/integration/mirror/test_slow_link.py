@@ -10,7 +10,7 @@ BYTES_PER_S = 400_000  # the 4 MB of one answer take ten seconds
 TIMEOUT_MS = "4000"
 
 
-def test_transactions_that_outlast_their_time_become_smaller(flow: Flow, topic_name: str) -> None:
+def test_transactions_become_smaller_after_one_has_exceeded_its_time_out(flow: Flow, topic_name: str) -> None:
     topic = flow.source.topic(topic_name, partitions=PARTITIONS)
     for partition in range(PARTITIONS):
         flow.source.send(topic, ["x" * RECORD_BYTES] * RECORDS, partition)

@@ -80,7 +80,7 @@ def syncs_of(flow: Flow, topic: str) -> list[OffsetSync]:
 
 
 @pytest.mark.parametrize("times", ["CreateTime", "LogAppendTime"])
-def test_batches_of_every_codec_arrive_as_they_are_and_every_sync_is_exact(
+def test_batches_of_every_codec_arrive_unchanged_and_every_sync_is_exact(
     flow: Flow, topic_name: str, times: str
 ) -> None:
     seed = random.randrange(1 << 32)
@@ -116,7 +116,7 @@ def test_batches_of_every_codec_arrive_as_they_are_and_every_sync_is_exact(
     assert f"{flow.source_alias}->{flow.target_alias} copies whole batches" in flow.worker.log_text()
 
 
-def test_batches_that_the_target_does_not_take_go_by_their_records(flow: Flow, topic_name: str) -> None:
+def test_batches_refused_by_the_target_are_copied_record_by_record(flow: Flow, topic_name: str) -> None:
     topic = flow.source.topic(topic_name)
     flow.target.topic(flow.remote(topic), max_message_bytes="20000")
     with flow.source.transaction() as producer:
@@ -126,7 +126,7 @@ def test_batches_that_the_target_does_not_take_go_by_their_records(flow: Flow, t
     await_same(flow, topic)
 
 
-def test_what_the_reader_cannot_have_is_named_and_the_mirror_goes_by_records(flow: Flow, topic_name: str) -> None:
+def test_mirror_copies_records_and_names_a_setting_that_whole_batches_lack(flow: Flow, topic_name: str) -> None:
     topic = flow.source.topic(topic_name)
     flow.source.send(topic, ["a", "b"])
     flow.start("Sink", **BATCHES, topics=topic, source__consumer__client__rack="somewhere")

@@ -21,7 +21,7 @@ def is_absent(scene: MovedOffsetsStage) -> bool:
 
 
 @pytest.mark.parametrize("scene", EVERYWHERE, indirect=True)
-def test_connector_starts_where_it_is_told_and_nothing_of_a_deleted_one_is_left(scene: MovedOffsetsStage) -> None:
+def test_connector_starts_at_initial_offsets_and_old_offsets_are_gone(scene: MovedOffsetsStage) -> None:
     assert scene.create(initial_state="STOPPED").status_code == 201
     leftover = {"filename": "of another file"}
     assert scene.alter((leftover, {"position": 1}), (scene.partition, {"position": 2})).status_code == 200

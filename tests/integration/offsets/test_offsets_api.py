@@ -20,7 +20,7 @@ END = 20  # bytes of the file
 
 
 @pytest.mark.parametrize("scene", EVERYWHERE, indirect=True)
-def test_altered_and_reset_offsets_are_what_the_connector_goes_on_from(scene: MovedOffsetsStage) -> None:
+def test_connector_resumes_from_altered_and_reset_offsets(scene: MovedOffsetsStage) -> None:
     assert scene.create().status_code == 201
     assert scene.lines(10) == LINES
     eventually(lambda: scene.position() == END)
@@ -100,7 +100,7 @@ def test_connector_is_asked_before_its_offsets_change(
 
 
 @pytest.mark.parametrize("act", ["alter", "reset"])
-def test_tasks_that_lived_while_the_connector_was_asked_refuse_the_change(
+def test_an_offset_change_is_refused_when_tasks_have_run_in_the_meantime(
     scene: MovedOffsetsStage, tmp_path: Path, act: str
 ) -> None:
     config = {"connector.class": "offset_suite.HookConnector"}
@@ -148,7 +148,7 @@ def test_offsets_of_an_unknown_connector_are_not_found(scene: MovedOffsetsStage)
         assert (answer.status_code, answer.json()["message"]) == (404, f"Connector {scene.name} not found")
 
 
-def test_junk_is_forgotten_by_name(scene: MovedOffsetsStage) -> None:
+def test_an_offset_with_a_foreign_spelling_of_its_key_is_deleted(scene: MovedOffsetsStage) -> None:
     """Another spelling of the key, as a Java worker may have written it, is replaced and not doubled."""
     assert scene.create(initial_state="STOPPED").status_code == 201
     theirs = f'["{scene.name}",{{"b":1,"a":2}}]'.encode()

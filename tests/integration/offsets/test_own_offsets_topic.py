@@ -66,7 +66,7 @@ def test_e7_crash_between_the_copy_of_a_tombstone_and_the_commit_loses_nothing(
 
 
 @pytest.mark.parametrize("scene", OWN, indirect=True)
-def test_connector_that_gets_a_topic_of_its_own_goes_on_from_the_workers(scene: MovedOffsetsStage) -> None:
+def test_connector_with_a_new_own_topic_continues_from_the_workers_offsets(scene: MovedOffsetsStage) -> None:
     config = scene.config()
     own = config.pop("offsets.storage.topic")
     assert scene.worker.create(scene.name, config).status_code == 201
@@ -92,7 +92,7 @@ def test_own_topic_that_would_lose_offsets_fails_the_task(scene: MovedOffsetsSta
 
 
 @pytest.mark.parametrize("scene", ["worker's topic", "own topic"], indirect=True)
-def test_key_that_a_java_worker_wrote_is_used_again_in_the_partition_that_it_would_pick(
+def test_key_written_by_a_java_worker_is_reused_in_its_partition(
     scene: MovedOffsetsStage,
 ) -> None:
     assert scene.create(initial_state="STOPPED").status_code == 201

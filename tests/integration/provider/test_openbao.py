@@ -60,7 +60,7 @@ def test_secrets_of_both_kv_engines_are_read(server: hvac.Client) -> None:
     assert (found.values, found.ttl_ms) == ({"password": "old style"}, None)
 
 
-def test_a_role_reads_what_its_policy_allows(server: hvac.Client) -> None:
+def test_a_role_reads_only_secrets_allowed_by_its_policy(server: hvac.Client) -> None:
     role = server.auth.approle.read_role_id("shop")["data"]["role_id"]
     secret = server.auth.approle.generate_secret_id("shop")["data"]["secret_id"]
     own = provider(server, **{"auth.method": "approle", "role": role, "secret.id": secret})
@@ -73,13 +73,13 @@ def test_a_role_reads_what_its_policy_allows(server: hvac.Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["secret/data/none", "secret/data/deleted", "kv/none", "secret/shop", "nowhere/shop"])
-def test_what_is_not_there_is_an_error_of_the_config(server: hvac.Client, path: str) -> None:
+def test_a_missing_secret_is_a_config_error(server: hvac.Client, path: str) -> None:
     with pytest.raises(ConfigError) as refused:
         Providers(_declared(server)).look_up({"a": f"${{vault:{path}:password}}"}).require()
     assert f"a: ${{vault:{path}:password}} cannot be looked up" in str(refused.value)
 
 
-def test_a_server_that_is_sealed_is_tried_again(server: hvac.Client) -> None:
+def test_a_sealed_server_is_tried_again(server: hvac.Client) -> None:
     own = {"a": "${vault:secret/data/shop:password}"}
     assert Providers(_declared(server)).look_up(own).require() == {"a": "hunter22"}
     server.sys.seal()

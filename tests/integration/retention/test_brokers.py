@@ -88,7 +88,7 @@ def started(brokers: Brokers, directory: Path) -> Iterator[LightWorker]:
 
 
 @pytest.mark.timeout(900)
-def test_e9_topics_are_emptied_on_when_the_leader_of_a_partition_is_killed(tmp_path: Path) -> None:
+def test_e9_deletion_continues_when_the_leader_of_a_partition_is_killed(tmp_path: Path) -> None:
     with Brokers() as brokers, started(brokers, tmp_path) as worker:
         stage = Stage(brokers, worker, tmp_path)
         stage.send(20)

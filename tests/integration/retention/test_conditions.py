@@ -57,7 +57,7 @@ def test_the_worker_logs_a_warning_when_it_discovers_another_group(stage: Stage)
     stage.forget("outside-warned")
 
 
-def test_the_look_is_not_once_for_each_topic_but_in_every_round(stage: Stage) -> None:
+def test_consumer_groups_are_checked_in_every_round(stage: Stage) -> None:
     """The KIP looks again only when the active topics are reset."""
     topic, group = stage.topic(9), "outside-later"
     sink = stage.sink(topic, 3)
@@ -70,7 +70,7 @@ def test_the_look_is_not_once_for_each_topic_but_in_every_round(stage: Stage) ->
     stage.await_starts(topic, 9)
 
 
-def test_what_is_deleted_is_asked_for_once(stage: Stage) -> None:
+def test_each_deletion_is_requested_once(stage: Stage) -> None:
     topic = stage.topic(9, 4)
     sink = stage.sink(topic, 3, 4)
     stage.await_starts(topic, 3, 4)
@@ -81,7 +81,7 @@ def test_what_is_deleted_is_asked_for_once(stage: Stage) -> None:
     assert told["last_deletion"]
 
 
-def test_a_topic_is_emptied_behind_a_running_sink_as_it_flushes(stage: Stage) -> None:
+def test_records_are_deleted_as_a_running_sink_flushes(stage: Stage) -> None:
     topic = stage.topic(9, 9)
     sink = stage.sink(topic, state="RUNNING")
     stage.await_starts(topic, 9, 9)
@@ -128,7 +128,7 @@ def test_the_feature_must_be_explicitly_enabled_and_a_preview_works_without(
 # Sinks, in whatever state they are
 
 
-def test_the_slower_of_two_sinks_counts(stage: Stage) -> None:
+def test_deletion_follows_the_slower_of_two_sinks(stage: Stage) -> None:
     topic = stage.topic(9)
     slow, fast = stage.sink(topic, 4), stage.sink(topic, 9)  # else it may be emptied for the fast one alone
     stage.await_starts(topic, 4)
@@ -157,7 +157,7 @@ def test_a_new_sink_keeps_all_records_because_it_may_begin_at_the_earliest(stage
 
 
 @pytest.mark.parametrize("state", ["paused", "stopped", "failed"])
-def test_a_sink_that_is_not_at_work_counts(stage: Stage, state: str) -> None:
+def test_a_sink_that_does_not_run_holds_deletion(stage: Stage, state: str) -> None:
     topic = stage.topic(9)
     fast = stage.sink(topic)
     broken = {"file": "/nowhere/at/all"} if state == "failed" else {}
@@ -177,7 +177,7 @@ def test_a_sink_that_is_not_at_work_counts(stage: Stage, state: str) -> None:
     assert stage.held(topic) == f"sink connector {idle}, which has committed 9"
 
 
-def test_a_sink_whose_group_has_another_name_counts_and_its_group_is_no_other(stage: Stage) -> None:
+def test_a_sink_with_a_group_name_of_its_own_holds_deletion_and_is_not_foreign(stage: Stage) -> None:
     topic = stage.topic(9)
     own = stage.sink(topic, 2, consumer__override__group__id="a-group-of-its-own")
     stage.sink(topic, 9)
@@ -185,7 +185,7 @@ def test_a_sink_whose_group_has_another_name_counts_and_its_group_is_no_other(st
     assert stage.held(topic) == f"sink connector {own}, which has committed 2"
 
 
-def test_the_group_of_a_sink_is_another_one_to_a_topic_that_the_sink_does_not_read(stage: Stage) -> None:
+def test_group_of_a_sink_is_foreign_to_topics_that_the_sink_does_not_read(stage: Stage) -> None:
     topic, elsewhere = stage.topic(9), stage.topic(9)
     stage.sink(elsewhere, 9, consumer__override__group__id="shared")
     stage.set_offsets("shared", topic, 1)
@@ -194,14 +194,14 @@ def test_the_group_of_a_sink_is_another_one_to_a_topic_that_the_sink_does_not_re
     stage.await_starts(elsewhere, 9)
 
 
-def test_a_sink_whose_dead_letters_are_made_elsewhere_still_reads_here(stage: Stage) -> None:
+def test_a_sink_with_dead_letters_on_another_cluster_holds_deletion(stage: Stage) -> None:
     topic = stage.topic(9)
     stage.sink(topic, 2, admin__override__bootstrap__servers="127.0.0.1:1")
     stage.sink(topic, 9)
     stage.await_starts(topic, 2)
 
 
-def test_a_sink_whose_offsets_cannot_be_read_stops_deletion_of_its_topics_and_says_so(stage: Stage) -> None:
+def test_unreadable_offsets_of_a_sink_stop_deletion_and_are_reported(stage: Stage) -> None:
     topic, other = stage.topic(9), stage.topic(9)
     stage.sink(topic, 9)
     trust = {
@@ -217,7 +217,7 @@ def test_a_sink_whose_offsets_cannot_be_read_stops_deletion_of_its_topics_and_sa
 # Offsets that are moved
 
 
-def test_an_offset_below_what_is_deleted_is_refused(stage: Stage) -> None:
+def test_an_offset_below_deleted_records_is_refused(stage: Stage) -> None:
     topic = stage.topic(9)
     sink = stage.sink(topic, 5)
     stage.await_starts(topic, 5)
@@ -226,7 +226,7 @@ def test_an_offset_below_what_is_deleted_is_refused(stage: Stage) -> None:
     assert stage.alter(sink, topic, 5)[0] == 200
 
 
-def test_an_offset_below_what_is_given_up_is_refused_though_it_is_not_deleted_yet(stage: Stage) -> None:
+def test_an_offset_below_a_decided_deletion_is_refused(stage: Stage) -> None:
     topic = stage.topic(9, name=f"given-up-{stage.prefix}")
     sink = stage.sink(topic, 9)
     described = stage.writer.admin.topics.get(topic)
@@ -239,7 +239,7 @@ def test_an_offset_below_what_is_given_up_is_refused_though_it_is_not_deleted_ye
     assert stage.alter(sink, topic, 7)[0] == 200
 
 
-def test_an_offset_that_was_moved_back_is_where_deletion_ends(stage: Stage) -> None:
+def test_deletion_ends_at_an_offset_that_was_moved_back(stage: Stage) -> None:
     topic = stage.topic(9)
     held, ahead = stage.sink(topic), stage.sink(topic, 9)  # in this order, or a round between them empties the topic
     eventually(lambda: stage.alter(ahead, topic, 3)[0] == 200)  # once it has stopped
@@ -247,7 +247,7 @@ def test_an_offset_that_was_moved_back_is_where_deletion_ends(stage: Stage) -> N
     stage.await_starts(topic, 3)
 
 
-def test_the_answer_to_a_reset_says_what_is_not_delivered_again(stage: Stage) -> None:
+def test_answer_to_a_reset_names_topics_with_deleted_records(stage: Stage) -> None:
     topic, untouched = stage.topic(9), stage.topic(9)
     sink, other = stage.sink(topic, 5), stage.sink(untouched)
     stage.await_starts(topic, 5)
@@ -260,7 +260,7 @@ def test_the_answer_to_a_reset_says_what_is_not_delivered_again(stage: Stage) ->
     assert stage.held(topic) == f"sink connector {sink} has committed nothing there yet"
 
 
-def test_a_commit_that_a_transaction_may_lower_does_not_count_until_it_is_decided(stage: Stage) -> None:
+def test_a_commit_that_an_open_transaction_may_lower_does_not_count(stage: Stage) -> None:
     topic = stage.topic(9, 9)
     holding, moving = stage.sink(topic), stage.sink(topic, 8, 8)
     producer = Producer({"bootstrap.servers": stage.writer.bootstrap, "transactional.id": f"lower-{topic}"})
@@ -281,7 +281,7 @@ def test_a_commit_that_a_transaction_may_lower_does_not_count_until_it_is_decide
 # The log
 
 
-def test_nothing_goes_from_an_open_transaction_on(stage: Stage) -> None:
+def test_no_record_is_deleted_from_an_open_transaction_onwards(stage: Stage) -> None:
     topic = stage.topic(5)
     with stage.writer.transaction() as producer:
         producer.produce(topic, "open", partition=0)
@@ -300,7 +300,7 @@ def test_a_compacted_topic_is_left_alone(stage: Stage, policy: str) -> None:
     stage.refused(topic, "its cleanup.policy is ", "compact", "records are deleted only from topics with delete alone")
 
 
-def test_a_topic_that_was_deleted_and_created_again_is_another_one(stage: Stage) -> None:
+def test_nothing_is_deleted_from_a_recreated_topic_by_former_commits(stage: Stage) -> None:
     topic = stage.topic(9)
     sink = stage.sink(topic, 5)
     stage.await_starts(topic, 5)
@@ -312,7 +312,7 @@ def test_a_topic_that_was_deleted_and_created_again_is_another_one(stage: Stage)
     stage.await_starts(topic, 2)
 
 
-def test_partitions_that_are_added_are_waited_for(stage: Stage) -> None:
+def test_deletion_waits_for_a_commit_of_added_partitions(stage: Stage) -> None:
     topic = stage.topic(9)
     sink = stage.sink(topic, 5)
     stage.await_starts(topic, 5)
@@ -324,7 +324,7 @@ def test_partitions_that_are_added_are_waited_for(stage: Stage) -> None:
     stage.await_starts(topic, 9, 2)
 
 
-def test_a_round_finds_nothing_to_do_and_does_nothing(stage: Stage) -> None:
+def test_a_round_without_new_commits_writes_nothing(stage: Stage) -> None:
     topic = stage.topic(9)
     stage.sink(topic, 5)
     stage.await_starts(topic, 5)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.drawn(2)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_whose_members_have_committed_nothing_reads(stage: Stage, protocol: str) -> None:
+def test_a_group_with_members_but_without_commits_holds_deletion(stage: Stage, protocol: str) -> None:
     topic, group = stage.topic(9), f"outside-{protocol}"
     sink = stage.sink(topic, 3)
     stage.await_starts(topic, 3)
@@ -22,7 +22,7 @@ def test_a_group_whose_members_have_committed_nothing_reads(stage: Stage, protoc
     stage.await_starts(topic, 9)
 
 
-def test_a_group_that_subscribes_to_a_pattern_reads_what_it_takes(stage: Stage) -> None:
+def test_a_group_with_a_pattern_holds_deletion_of_matching_topics(stage: Stage) -> None:
     topic, other, group = stage.topic(9), stage.topic(9), "outside-pattern"
     stage.sink(topic, 3)
     stage.sink(other, 3)
@@ -33,7 +33,7 @@ def test_a_group_that_subscribes_to_a_pattern_reads_what_it_takes(stage: Stage) 
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_that_only_has_offsets_reads_until_it_is_deleted(stage: Stage, protocol: str) -> None:
+def test_a_group_with_offsets_only_holds_deletion_until_it_is_deleted(stage: Stage, protocol: str) -> None:
     topic, group = stage.topic(9), f"outside-left-{protocol}"
     with stage.member(group, topic, group_protocol=protocol) as consumer:
         consumer.commit(offsets=[TopicPartition(topic, 0, 9)], asynchronous=False)
@@ -43,7 +43,7 @@ def test_a_group_that_only_has_offsets_reads_until_it_is_deleted(stage: Stage, p
     stage.await_starts(topic, 9)
 
 
-def test_a_group_that_never_had_members_reads_by_its_offsets(stage: Stage) -> None:
+def test_a_group_that_never_had_members_holds_deletion_by_its_offsets(stage: Stage) -> None:
     topic, group = stage.topic(9), "outside-simple"
     stage.set_offsets(group, topic, 9)
     stage.sink(topic, 9)
@@ -52,7 +52,7 @@ def test_a_group_that_never_had_members_reads_by_its_offsets(stage: Stage) -> No
     stage.await_starts(topic, 9)
 
 
-def test_a_share_group_reads_with_members_and_without(stage: Stage) -> None:
+def test_a_share_group_holds_deletion_with_and_without_members(stage: Stage) -> None:
     topic, group = stage.topic(9), "outside-share"
     sink = stage.sink(topic, 3)
     stage.await_starts(topic, 3)
@@ -65,7 +65,7 @@ def test_a_share_group_reads_with_members_and_without(stage: Stage) -> None:
     stage.await_starts(topic, 9)
 
 
-def test_a_streams_group_reads_what_its_topology_says_with_members_and_without(stage: Stage) -> None:
+def test_a_streams_group_holds_deletion_of_its_topics_with_and_without_members(stage: Stage) -> None:
     topic, other, group = stage.topic(9), stage.topic(9), f"{stage.prefix}-streams"
     sink = stage.sink(topic, 3)
     stage.await_starts(topic, 3)
@@ -80,7 +80,7 @@ def test_a_streams_group_reads_what_its_topology_says_with_members_and_without(s
     stage.await_starts(topic, 9)
 
 
-def test_groups_that_read_other_topics_are_no_reason(stage: Stage) -> None:
+def test_groups_that_read_other_topics_do_not_hold_deletion(stage: Stage) -> None:
     topic, elsewhere = stage.topic(9), stage.topic(9)
     stage.set_offsets("outside-elsewhere", elsewhere, 9)
     stage.sink(topic, 9)
@@ -88,7 +88,7 @@ def test_groups_that_read_other_topics_are_no_reason(stage: Stage) -> None:
         stage.await_starts(topic, 9)
 
 
-def test_a_group_that_is_respected_is_waited_for(stage: Stage) -> None:
+def test_deletion_waits_for_a_respected_group(stage: Stage) -> None:
     topic, group = stage.topic(9), "waited-for"
     with stage.member(group, topic) as consumer:
         stage.sink(topic, 9)

@@ -95,7 +95,7 @@ def rotating(broker: SecuredKafka, tmp_path: Path) -> Iterator[Rotating]:
     found.rotate(USERS["maker"])
 
 
-def test_topic_and_password_from_a_file_are_exactly_once_through_kills_and_a_rotation(rotating: Rotating) -> None:
+def test_secrets_from_a_file_keep_exactly_once_through_kills_and_a_rotation(rotating: Rotating) -> None:
     worker = rotating.worker
     worker.start()
     assert worker.create("rotating", rotating.config).status_code == 201
@@ -122,7 +122,7 @@ def test_topic_and_password_from_a_file_are_exactly_once_through_kills_and_a_rot
     assert not [text for text in shown if any(secret in text for secret in hidden)]
 
 
-def test_a_task_whose_secret_is_gone_fails_with_its_key_and_recovers(rotating: Rotating) -> None:
+def test_a_task_with_a_missing_secret_fails_with_its_key_and_recovers(rotating: Rotating) -> None:
     worker = rotating.worker
     worker.start()
     assert worker.create("rotating", rotating.config).status_code == 201
@@ -145,7 +145,7 @@ def canaries(
         yield scene
 
 
-def test_e11_no_canary_is_shown_wherever_configs_refer_to_it(
+def test_e11_no_secret_is_shown_wherever_configs_refer_to_secrets(
     canaries: CanaryScene, spark_worker: Worker, tmp_path: Path
 ) -> None:
     """Of each provider, in each kind of plug-in, in slots and in Spark, on success and on failure, at DEBUG."""

@@ -50,7 +50,7 @@ def plant(broker: SecuredKafka, stage: LedgerStage, topic: str, offsets: str) ->
 
 
 @pytest.mark.parametrize("described", [False, True])
-def test_topics_that_may_not_be_read_are_noted_and_the_rest_is_compared(
+def test_unreadable_topics_are_noted_and_the_other_topics_are_compared(
     broker: SecuredKafka, stage: LedgerStage, audit: Callable[[], AuditReport], described: bool
 ) -> None:
     assert audit().is_complete
@@ -63,7 +63,7 @@ def test_topics_that_may_not_be_read_are_noted_and_the_rest_is_compared(
     assert [note for note in report.notes if note.startswith(f"{secret} is left out: ")] == report.notes != []
 
 
-def test_a_transaction_has_an_entry_perhaps_where_the_offsets_topic_may_not_be_read(
+def test_a_missing_entry_is_no_difference_when_the_offsets_topic_is_unreadable(
     broker: SecuredKafka, stage: LedgerStage, audit: Callable[[], AuditReport]
 ) -> None:
     """The second transaction's entry is carried there: it must not be taken for one without an entry."""

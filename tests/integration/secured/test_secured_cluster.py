@@ -81,7 +81,7 @@ OF_START = [
 ]
 
 
-def test_exactly_what_is_printed_lets_a_connector_run_exactly_once(secured: Secured) -> None:
+def test_exactly_the_printed_rights_let_a_connector_run_exactly_once(secured: Secured) -> None:
     every = [*OF_TASKS, *OF_MAKING, *OF_LEADER, *OF_STATUS, *OF_COPIES, *OF_START]
     assert sorted(map(str, secured.grants)) == sorted(map(str, every))
     secured.worker.wait_for_tasks(CONNECTOR, "RUNNING", within_s=100)
@@ -105,7 +105,7 @@ def trace_of_restart(secured: Secured) -> str:
 
 
 @pytest.mark.parametrize("grant", OF_TASKS, ids=str)
-def test_a_task_that_misses_a_right_fails_with_its_name(secured: Secured, grant: Grant) -> None:
+def test_a_task_without_a_right_fails_with_the_name_of_the_right(secured: Secured, grant: Grant) -> None:
     with revoked(secured, grant):
         trace = trace_of_restart(secured)
     assert_names(trace, grant)
@@ -115,7 +115,7 @@ def test_a_task_that_misses_a_right_fails_with_its_name(secured: Secured, grant:
 
 
 @pytest.mark.parametrize("grant", OF_MAKING, ids=str)
-def test_a_task_that_may_not_make_its_topics_fails_with_their_name(secured: Secured, grant: Grant) -> None:
+def test_a_task_without_the_right_to_create_topics_fails_with_their_name(secured: Secured, grant: Grant) -> None:
     name = f"new-{OF_MAKING.index(grant)}"
     topic = {OWN_OFFSETS: f"{name}-offsets", TOPIC: f"{name}-read"}
     config = {**secured.config, "topic": topic[TOPIC], "offsets.storage.topic": topic[OWN_OFFSETS]}
@@ -132,7 +132,7 @@ def test_a_task_that_may_not_make_its_topics_fails_with_their_name(secured: Secu
 
 
 @pytest.mark.parametrize("grant", OF_LEADER, ids=str)
-def test_a_leader_that_misses_a_right_answers_with_its_name(secured: Secured, grant: Grant) -> None:
+def test_a_leader_without_a_right_answers_with_the_name_of_the_right(secured: Secured, grant: Grant) -> None:
     config = {**secured.config, "topic": "never"}
     with revoked(secured, grant):
         answer = eventually(lambda: refused(secured.worker, config), within_s=60)
@@ -143,7 +143,7 @@ def test_a_leader_that_misses_a_right_answers_with_its_name(secured: Secured, gr
 
 
 @pytest.mark.parametrize("grant", OF_STATUS, ids=str)
-def test_a_worker_that_misses_a_right_on_states_logs_its_name(secured: Secured, grant: Grant) -> None:
+def test_a_worker_without_a_right_on_the_status_topic_logs_the_right(secured: Secured, grant: Grant) -> None:
     told = len(secured.worker.log_text())
     with revoked(secured, grant):
         assert secured.worker.rest.put(f"/connectors/{CONNECTOR}/pause").status_code == 202
@@ -155,7 +155,7 @@ def test_a_worker_that_misses_a_right_on_states_logs_its_name(secured: Secured, 
 
 
 @pytest.mark.parametrize("grant", OF_COPIES, ids=str)
-def test_offsets_that_cannot_be_forgotten_everywhere_say_which_right_is_missing(secured: Secured, grant: Grant) -> None:
+def test_an_offset_reset_that_is_denied_names_the_missing_right(secured: Secured, grant: Grant) -> None:
     """The tombstone of a connector with an offsets topic of its own comes first in the worker's (E7)."""
     forget = {"offsets": [{"partition": {"filename": "of-another-day.txt"}, "offset": None}]}
     url = f"/connectors/{CONNECTOR}"
@@ -171,7 +171,7 @@ def test_offsets_that_cannot_be_forgotten_everywhere_say_which_right_is_missing(
     deliver(secured, 1)
 
 
-def test_a_stream_runs_with_what_is_required_and_fences_others_once_it_may(
+def test_a_stream_runs_with_required_rights_and_fences_others_once_permitted(
     secured: Secured, broker: SecuredKafka
 ) -> None:
     """E20: without the optional right whoever is not of the connector is waited for; a right counts at once."""
@@ -219,7 +219,7 @@ EXIT = [g for g in STARTS if g.resource != "transactional-id" and g != OF_STATUS
 
 
 @pytest.mark.parametrize("grant", EXIT, ids=str)
-def test_a_worker_that_misses_a_right_ends_with_its_name(
+def test_a_worker_without_a_right_exits_with_the_name_of_the_right(
     broker: SecuredKafka, secured: Secured, grant: Grant, tmp_path: Path
 ) -> None:
     group = f"start-{EXIT.index(grant)}"
@@ -269,7 +269,7 @@ def _batch_writer(broker: SecuredKafka, user: str, **changed: str) -> Transactio
 
 
 @pytest.mark.parametrize("user", ["writer", "maker"], ids=["PLAIN", "SCRAM"])
-def test_the_batch_client_comes_in_by_tls_and_a_password_and_writes_what_it_may(broker: SecuredKafka, user: str):
+def test_the_batch_client_logs_in_over_tls_and_writes_only_permitted_topics(broker: SecuredKafka, user: str):
     topic = f"by-{user}"
     broker.grant([*rights(user, "transactional-id", f"batch-{user}", "Write"), *rights(user, "topic", topic, "Create")])
     broker.grant(rights(user, "topic", topic, "Write"))
@@ -286,7 +286,7 @@ def test_the_batch_client_comes_in_by_tls_and_a_password_and_writes_what_it_may(
 
 
 @pytest.mark.parametrize("user", ["other", "reader"], ids=["PLAIN", "SCRAM"])
-def test_the_batch_client_says_that_it_is_not_let_in_and_shows_no_secret(
+def test_the_batch_client_reports_a_refused_login_without_secrets(
     broker: SecuredKafka, user: str, tmp_path: Path, caplog
 ):
     caplog.set_level("DEBUG", "fencepost")

@@ -26,7 +26,7 @@ def members(broker: SecuredKafka, topic_name: str, request: pytest.FixtureReques
         each.close()
 
 
-def test_a_topic_that_may_not_be_read_is_an_error_and_is_read_once_that_is_granted(
+def test_an_unreadable_topic_fails_the_member_until_the_right_is_granted(
     members: Members, broker: SecuredKafka
 ) -> None:
     producer = Producer({"bootstrap.servers": broker.kafka.internal_servers})

@@ -167,7 +167,7 @@ def rights(user: str, resource: str, name: str, *operations: str) -> set[str]:
     return {str(Grant(f"User:{user}", resource, name, operation)) for operation in operations}
 
 
-def test_exactly_what_is_printed_lets_a_mirror_run_exactly_once(mirrored: Mirrored) -> None:
+def test_exactly_the_printed_rights_let_a_mirror_run_exactly_once(mirrored: Mirrored) -> None:
     at_source = {str(grant) for cluster, grant in mirrored.grants if cluster is mirrored.source}
     assert at_source == {
         *rights("reader", "topic", TOPIC, "Read", "DescribeConfigs", "Describe"),  # the last: of the one that follows
@@ -223,7 +223,7 @@ NEEDED = [
 
 
 @pytest.mark.parametrize(("where", "grant"), NEEDED if IS_LONG else NEEDED[:1], ids=str)
-def test_a_mirror_that_misses_a_right_says_what_it_may_not(mirrored: Mirrored, where: str, grant: Grant) -> None:
+def test_a_mirror_without_a_right_logs_the_denied_operation(mirrored: Mirrored, where: str, grant: Grant) -> None:
     cluster: SecuredKafka = getattr(mirrored, where)
     told = len(mirrored.worker.log_text())
     cluster.revoke(grant)

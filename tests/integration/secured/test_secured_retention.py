@@ -31,9 +31,7 @@ def is_emptied(scene: RetentionStage, until: int) -> bool:
     raise AssertionError(f"{scene.start} {scene.told()}")
 
 
-def test_nothing_goes_without_any_of_its_rights_and_it_is_said_which(
-    broker: SecuredKafka, scene: RetentionStage
-) -> None:
+def test_nothing_is_deleted_without_a_right_and_the_right_is_named(broker: SecuredKafka, scene: RetentionStage) -> None:
     said = {
         Grant(WORKER, "cluster", "kafka-cluster", "Describe"): "may not Describe the cluster",
         Grant(WORKER, "topic", scene.topic, "Delete"): "TOPIC_AUTHORIZATION_FAILED",
@@ -57,7 +55,7 @@ def test_nothing_goes_without_any_of_its_rights_and_it_is_said_which(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_groups_that_read_topics_unknown_to_the_worker_require_the_right_to_describe_all_topics(
+def test_topics_unknown_to_the_worker_require_the_right_to_describe_all_topics(
     broker: SecuredKafka, scene: RetentionStage, protocol: str
 ) -> None:
     """Kafka does not tell of the members of a newer group (KIP-848) that reads one topic that may not be seen."""

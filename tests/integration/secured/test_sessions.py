@@ -15,7 +15,7 @@ SESSION_MS = 3_000
 TOPIC = "t"
 
 
-def test_a_transaction_that_outlasts_a_session_is_committed_by_a_busy_and_by_an_idle_sender(tmp_path: Path) -> None:
+def test_busy_and_idle_senders_commit_a_transaction_that_outlasts_a_session(tmp_path: Path) -> None:
     """The first half sends all the time, with answers unread; the other has a rest longer than a session."""
     with SecuredKafka(tmp_path, {"writer": "hush-4731"}, {}, session_ms=SESSION_MS) as broker:
         Admin({"bootstrap.servers": broker.kafka.internal_servers}).topics.create(TOPIC, partitions=1, replication=1)

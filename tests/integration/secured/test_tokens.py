@@ -50,7 +50,7 @@ def open_once(conf: dict[str, Any], id_: str, within_s: float = 60.0) -> None:
 
 
 @pytest.mark.parametrize("client", ["auto", "librdkafka"])
-def test_a_worker_and_its_task_get_in_with_tokens(
+def test_a_worker_and_its_task_log_in_with_tokens(
     client: str, broker: SecuredKafka, tokens: TokenServer, tmp_path: Path
 ) -> None:
     found = settings(lambda user: {**broker.channel, **tokens.login(user)})
@@ -102,7 +102,7 @@ def test_a_worker_that_gets_no_token_reports_it_and_continues_once_it_gets_one(
     open_once(writer_conf(broker, tokens.login("writer"), id_, client), id_)
 
 
-def test_a_token_that_the_broker_does_not_take_is_not_shown_again(broker: SecuredKafka, tokens: TokenServer) -> None:
+def test_a_token_that_the_broker_refuses_is_not_used_again(broker: SecuredKafka, tokens: TokenServer) -> None:
     broker.grant([Grant("User:writer", "transactional-id", "lone-refused", "Write")])
     conf = writer_conf(broker, tokens.login("writer"), "lone-refused")
     provider = token_provider(conf)
@@ -117,7 +117,7 @@ def test_a_token_that_the_broker_does_not_take_is_not_shown_again(broker: Secure
 
 
 @pytest.mark.parametrize("client", ["batch", "admin"])
-def test_a_token_that_was_kept_and_is_not_taken_any_more_is_replaced_by_a_new_one(
+def test_a_cached_token_that_the_broker_refuses_is_replaced_by_a_new_token(
     client: str, broker: SecuredKafka, tokens: TokenServer
 ) -> None:
     """As when the keys change that tokens are signed with: every task would fail at once."""
@@ -137,7 +137,7 @@ def test_a_token_that_was_kept_and_is_not_taken_any_more_is_replaced_by_a_new_on
     assert provider.newest not in ("", kept)
 
 
-def test_e2_an_id_is_locked_out_by_a_request_where_principals_log_in(broker: SecuredKafka, tokens: TokenServer) -> None:
+def test_e2_a_transactional_id_is_locked_out_where_principals_log_in(broker: SecuredKafka, tokens: TokenServer) -> None:
     topic = f"{TOPIC}-locked"
     Admin({"bootstrap.servers": broker.kafka.internal_servers}).topics.create(topic, partitions=1, replication=1)
     broker.grant(

@@ -27,7 +27,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("name", CLOSED)
-def test_closed_function_is_one_of_spark_and_does_not_exist(runtime: SparkRuntime, name: str) -> None:
+def test_a_closed_function_of_spark_does_not_exist_in_the_session(runtime: SparkRuntime, name: str) -> None:
     session = runtime.session
     registry = getattr(session._jvm.org.apache.spark.sql.catalyst.analysis, "FunctionRegistry$")
     assert getattr(registry, "MODULE$").expressions().contains(name)
@@ -57,7 +57,7 @@ def test_query_reads_no_file_when_xml_names_one(runtime: SparkRuntime, tmp_path:
     assert "a secret" not in str(_answer(runtime, f"xpath_string('{xml}', 'a') AS value"))
 
 
-def test_query_is_taken_when_it_uses_other_functions(runtime: SparkRuntime) -> None:
+def test_query_is_accepted_when_it_uses_other_functions(runtime: SparkRuntime) -> None:
     query = "SELECT upper(value) AS value, from_json('{\"a\":1}', 'a INT').a AS a FROM records WHERE value IS NOT NULL"
     assert with_sql(runtime.session, _frame(runtime), query, ("records",)).columns == ["value", "a"]
 

@@ -70,7 +70,7 @@ def drawn(rng: random.Random, kinds: Sequence[str], separator: str, null: str, *
 
 
 @pytest.mark.parametrize(("properties", "schema"), FORMS)
-def test_objects_are_those_of_spark(
+def test_rows_of_csv_equal_the_rows_of_spark(
     runtime: SparkRuntime, tmp_path: Path, properties: dict[str, str], schema: str, seed: int
 ) -> None:
     """Files are cut whole or not at all: where some lines are odd, Spark's rows, if it gives any, must be these."""
@@ -144,7 +144,7 @@ PIECES = ["a", '"', "\\", ",", "\n", "\r\n", "\r", " ", "é", "'"]
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("head_bytes", [HEAD_BYTES, 200], ids=["small file", "large file"])
-def test_csv_is_read_as_python_reads_it(
+def test_rows_of_csv_equal_the_rows_of_python(
     runtime: SparkRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, head_bytes: int
 ) -> None:
     monkeypatch.setattr(csv_layout, "HEAD_BYTES", head_bytes)
@@ -166,15 +166,13 @@ def test_csv_is_read_as_python_reads_it(
         ('1,"in\ncell"\r\n', ["1", "in\ncell"]),
     ],
 )
-def test_quotes_are_those_of_rfc_4180(runtime: SparkRuntime, tmp_path: Path, text: str, values: list[str]) -> None:
+def test_quotes_of_csv_follow_rfc_4180(runtime: SparkRuntime, tmp_path: Path, text: str, values: list[str]) -> None:
     (tmp_path / "a.csv").write_bytes(("id,a" + text[-2:].lstrip('"') + text).encode())
     (value,) = read_by_spark(runtime, tmp_path, None, {})
     assert list(json.loads(value).values()) == values
 
 
-def test_an_escape_that_is_named_and_lines_that_end_in_several_ways_are_read_as_they_were(
-    runtime: SparkRuntime, tmp_path: Path
-) -> None:
+def test_a_configured_escape_and_mixed_line_endings_are_read(runtime: SparkRuntime, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b'id,a\r\n1,"a \\"b\\""\n\n  \n2,"c"\r\n')
     found = [list(json.loads(v).values()) for v in read_by_spark(runtime, tmp_path, None, {"reader.escape": "\\"})]
     assert found == [["1", 'a "b"'], ["2", "c"]]

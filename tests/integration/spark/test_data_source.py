@@ -98,7 +98,7 @@ def test_rows_go_to_the_topics_that_their_column_names(
 
 @pytest.mark.parametrize("declared", ["4", "1"])
 @pytest.mark.parametrize("is_adaptive", [False, True])
-def test_a_wrong_number_of_partitions_is_refused_before_any_row_and_the_right_one_goes_on(
+def test_a_wrong_partition_count_is_refused_before_any_row_and_can_be_corrected(
     declared: str, is_adaptive: bool, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
 ) -> None:
     """Also where Spark knows the number only once the stages before have run."""
@@ -115,7 +115,7 @@ def test_a_wrong_number_of_partitions_is_refused_before_any_row_and_the_right_on
         assert sorted(int(value) for _, value in read(topic)) == list(range(300))
 
 
-def test_what_is_cut_while_it_runs_is_counted_as_it_was_cut(
+def test_partitions_coalesced_at_run_time_are_counted_after_coalescing(
     runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
 ) -> None:
     """AQE puts small partitions together, whatever spark.sql.shuffle.partitions says."""
@@ -128,7 +128,7 @@ def test_what_is_cut_while_it_runs_is_counted_as_it_was_cut(
 
 
 @pytest.mark.parametrize("declared", ["4", "1"])
-def test_a_write_committed_with_a_wrong_number_of_partitions_continues_with_the_right_one(
+def test_a_write_begun_with_a_wrong_partition_count_resumes_with_the_right_one(
     declared: str, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
 ) -> None:
     """Other ways to begin a write than `save` find out late, as older versions did."""

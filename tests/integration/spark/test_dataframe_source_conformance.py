@@ -144,7 +144,7 @@ def test_each_check_fails_for_its_fault_alone(made: type[LinesSource], check: st
     ensure_only(check, said, Lines, made)
 
 
-def test_an_identity_that_differs_or_cannot_be_stored_fails_the_checks_that_rely_on_it() -> None:
+def test_an_unstable_or_unstorable_identity_fails_the_checks_that_rely_on_it() -> None:
     class Starts(Lines):
         connector = NamesTheStart
 

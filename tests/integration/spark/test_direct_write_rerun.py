@@ -80,7 +80,7 @@ def start(kafka: EmbeddedKafka, topic: str, lines: Path, tmp_path: Path) -> Iter
         yield started
 
 
-def test_a_rerun_that_is_cut_elsewhere_is_refused_and_one_that_is_not_writes_the_rest(
+def test_a_rerun_with_other_partitions_is_refused_else_the_rest_is_written(
     kafka: EmbeddedKafka, topic: str, start: Start, runtime: SparkRuntime, lines: Path
 ) -> None:
     """Spark cuts a scan by the number of its cores: partitions that are left out are not those that were written.
@@ -106,7 +106,7 @@ def test_a_rerun_that_is_cut_elsewhere_is_refused_and_one_that_is_not_writes_the
     assert sorted(_committed(kafka, topic)) == sorted(_ALL)
 
 
-def test_a_rerun_of_another_write_is_refused_with_what_differs(
+def test_a_rerun_of_another_write_is_refused_with_the_differences(
     kafka: EmbeddedKafka, topic: str, runtime: SparkRuntime
 ) -> None:
     def write(rows: str, **options: str) -> None:
@@ -124,7 +124,7 @@ def test_a_rerun_of_another_write_is_refused_with_what_differs(
     assert sorted(map(int, _committed(kafka, topic))) == list(range(20))
 
 
-def test_parts_are_gone_on_behind_only_where_their_rows_are_the_same(
+def test_a_rerun_resumes_after_committed_parts_only_if_their_rows_are_the_same(
     kafka: EmbeddedKafka, topic: str, runtime: SparkRuntime, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -152,7 +152,7 @@ def test_parts_are_gone_on_behind_only_where_their_rows_are_the_same(
     assert [orjson.loads(value)["id"] for value in _committed(kafka, topic)] == list(range(1000))
 
 
-def test_what_a_killed_write_without_an_id_left_open_is_ended_by_the_next_write(
+def test_open_transaction_of_a_killed_write_is_ended_by_the_next_write(
     kafka: EmbeddedKafka, topic: str, start: Start, runtime: SparkRuntime
 ) -> None:
     killed = start()
@@ -166,7 +166,7 @@ def test_what_a_killed_write_without_an_id_left_open_is_ended_by_the_next_write(
     assert len(_committed(kafka, topic)) == len(first) + 10
 
 
-def test_what_a_failed_write_left_open_is_ended_by_the_driver_and_its_markers_go(
+def test_driver_ends_the_transactions_of_a_failed_write_and_removes_its_markers(
     kafka: EmbeddedKafka, topic: str, runtime: SparkRuntime, held_frame: Any
 ) -> None:
     own = _own_markers(topic)
@@ -181,7 +181,7 @@ def test_what_a_failed_write_left_open_is_ended_by_the_driver_and_its_markers_go
     assert _committed(kafka, topic) == []
 
 
-def test_a_write_that_lives_is_not_ended_by_another_one(
+def test_a_running_write_is_not_ended_by_another_write(
     kafka: EmbeddedKafka, topic: str, runtime: SparkRuntime, held_frame: Any, tmp_path: Path
 ) -> None:
     own = _own_markers(topic)
@@ -196,7 +196,7 @@ def test_a_write_that_lives_is_not_ended_by_another_one(
     assert _markers(kafka, own) == {}
 
 
-def test_a_suspended_write_that_another_write_has_ended_commits_nothing_when_it_resumes(
+def test_a_suspended_write_ended_by_another_write_commits_nothing_on_resume(
     kafka: EmbeddedKafka, topic: str, runtime: SparkRuntime, held_frame: Any, tmp_path: Path
 ) -> None:
     own = _own_markers(topic)

@@ -19,7 +19,7 @@ from support.quick import spark_properties
 pytestmark = pytest.mark.usefixtures("no_shared_runtime")
 
 
-def test_options_are_those_of_sparks_own_launcher() -> None:
+def test_jvm_options_equal_the_options_of_sparks_own_launcher() -> None:
     home = spark_home()
     launcher = [
         "java",
@@ -36,7 +36,7 @@ def test_options_are_those_of_sparks_own_launcher() -> None:
     assert [option for option in own if option != "--add-modules=jdk.incubator.vector"] == list(MODULE_OPTIONS)
 
 
-def test_runtime_takes_a_jvm_that_was_launched_before() -> None:
+def test_runtime_uses_a_jvm_that_was_launched_before() -> None:
     jvm = DriverJvm(spark_properties())
     runtime = SparkRuntime(spark_properties(), jvm=jvm)
     runtime.start()
@@ -57,7 +57,7 @@ def test_a_jvm_that_ends_before_it_answers_is_an_error() -> None:
     jvm.end()
 
 
-def test_a_jvm_that_is_launched_straight_has_the_classes_of_the_archive() -> None:
+def test_a_directly_launched_jvm_has_the_classes_of_the_archive() -> None:
     ensure_archive()
     jvm = DriverJvm({})
     try:
@@ -67,7 +67,7 @@ def test_a_jvm_that_is_launched_straight_has_the_classes_of_the_archive() -> Non
         jvm.end()
 
 
-def test_a_jvm_that_crashes_on_its_archive_is_followed_by_one_without(
+def test_a_jvm_that_crashes_on_its_archive_is_relaunched_without_the_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where Java writes its report of the crash

@@ -45,14 +45,14 @@ def test_spark_that_dies_before_it_is_watched_is_noticed() -> None:
     runtime.stop()
 
 
-def test_whoever_asks_late_is_told_why_spark_did_not_start() -> None:
+def test_every_start_reports_the_failure_of_the_first_spark() -> None:
     first = launched({"spark.driver.extraJavaOptions": "-Xmxnonsense"}).runtime()
     for _ in range(2):
         with pytest.raises(SparkError, match=r"exit code 1;(.|\n)*-Xmxnonsense"):
             first.start()
 
 
-def test_spark_that_nobody_has_asked_for_ends_when_it_is_discarded() -> None:
+def test_an_unused_spark_ends_when_it_is_discarded() -> None:
     driver = launched(spark_properties())
     assert driver._first is not None
     jvm = psutil.Process(driver._first.jvm_pid)

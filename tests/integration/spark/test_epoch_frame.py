@@ -133,7 +133,7 @@ def without_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_values, "for_arrow", lambda _: None)
 
 
-def test_only_the_columns_that_a_query_needs_are_read_and_rows_are_as_if_all_were(
+def test_only_columns_that_a_query_needs_are_read_and_rows_stay_the_same(
     frame: Frame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = [frame(settings, query) for settings, query, _ in CASES]
@@ -159,7 +159,7 @@ def test_a_frame_has_the_rows_of_its_ranges_in_their_order(frame: Frame, topics:
     assert [row.n for row in frame(SCHEMA, None).collect()] == [0, 2, None, *range(6, 16, 2), *range(1, 16, 2)]
 
 
-def test_what_is_left_out_and_what_is_not_are_all_there_is(frame: Frame, kafka: EmbeddedKafka) -> None:
+def test_dropped_and_read_records_together_are_all_records(frame: Frame, kafka: EmbeddedKafka) -> None:
     """Whoever parses a batch: one that Arrow may take, and one that is for Spark since a record is no JSON."""
     topic, texts = (
         "frames-nasty",
@@ -225,7 +225,7 @@ def test_a_value_with_a_schema_has_the_types_of_its_schema(frame: Frame, kafka: 
     ]  # fmt: skip
 
 
-def test_columns_that_are_written_with_a_schema_are_read_again_as_they_were(
+def test_columns_written_with_a_schema_are_read_back_unchanged(
     frame: Frame, kafka: EmbeddedKafka, runtime: SparkRuntime
 ) -> None:
     schema = (
@@ -253,9 +253,7 @@ def test_plain_columns_of_values_with_a_schema_are_left_to_arrow(frame: Frame, k
     assert [tuple(row) for row in made.collect()[:2]] == [(1, "a"), (None, None)]
 
 
-def test_a_value_whose_schema_does_not_fit_is_named_or_left_out_as_it_was_read(
-    frame: Frame, kafka: EmbeddedKafka
-) -> None:
+def test_a_value_with_a_misfit_schema_is_named_or_dropped_unchanged(frame: Frame, kafka: EmbeddedKafka) -> None:
     stamp = JsonConverter().from_connect_data("t", Schema.struct({"at": TIMESTAMP}), {"at": 0})
     put(kafka, "frames-misfit", [stamp])
     settings = {"value.converter.schemas.enable": "true", "value.schema": "at DATE"}
@@ -300,7 +298,7 @@ def ensure_refused(
 
 
 @pytest.mark.parametrize("number", range(len(WRONG)))
-def test_a_plain_value_that_spark_would_change_is_named_or_left_out(
+def test_a_plain_value_that_spark_would_change_is_named_or_dropped(
     frame: Frame, kafka: EmbeddedKafka, number: int
 ) -> None:
     """Each alone: what Arrow cannot take is read as Spark reads it, with all that came at once."""
@@ -308,7 +306,7 @@ def test_a_plain_value_that_spark_would_change_is_named_or_left_out(
     ensure_refused(frame, kafka, f"frames-exact-{number}", schema, [(wrong, reason)])
 
 
-def test_spark_s_own_way_refuses_the_same_values(
+def test_spark_refuses_the_same_values_without_arrow(
     frame: Frame, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_arrow(monkeypatch)
@@ -371,12 +369,14 @@ def test_a_query_is_refused_where_spark_does_not_read_the_ranges_for_it(
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["of several topics", "of one topic"])
-def test_a_value_that_fits_no_column_is_told_with_its_place(frame: Frame, topics: Sequence[str], first: int) -> None:
+def test_a_value_that_fits_no_column_is_reported_with_its_offset(
+    frame: Frame, topics: Sequence[str], first: int
+) -> None:
     with pytest.raises(Exception, match=rf"{topics[1]}-1 at offset {ROWS}: the value is not JSON that fits value\.sch"):
         frame(SCHEMA, "SELECT value.name FROM records", of=topics[first:], last=ROWS + 1).collect()
 
 
-def test_what_is_left_out_is_counted_while_it_is_written_unless_nobody_looks(
+def test_dropped_records_are_counted_while_written_unless_nothing_is_read(
     frame: Frame, topics: Sequence[str], tmp_path: FilePath
 ) -> None:
     counts = []

@@ -54,7 +54,7 @@ def numbers(files: Sequence[Path]) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "json"])
-def test_no_file_has_more_bytes_than_it_may(runtime: SparkRuntime, out: Path, kind: str) -> None:
+def test_no_file_exceeds_its_maximum_size(runtime: SparkRuntime, out: Path, kind: str) -> None:
     session, sink = runtime.session, sink_of(out, format=kind)
     before = 0
     for number, width in enumerate((512, 512, 1_280, 256), start=1):
@@ -74,7 +74,7 @@ def test_no_file_has_more_bytes_than_it_may(runtime: SparkRuntime, out: Path, ki
     assert left <= {"moves.json"}  # of the newest epoch, which tells its number
 
 
-def test_what_fits_is_written_once(runtime: SparkRuntime, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_epoch_that_fits_is_written_once(runtime: SparkRuntime, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session, sink, saved = runtime.session, sink_of(out), []
     save = FilesSink.save
     monkeypatch.setattr(FilesSink, "save", lambda *given: (saved.append(1), save(*given)))
@@ -84,9 +84,7 @@ def test_what_fits_is_written_once(runtime: SparkRuntime, out: Path, monkeypatch
         assert len(saved) == times, number
 
 
-def test_a_large_row_has_a_file_that_is_too_large_and_others_are_not_torn_for_it(
-    runtime: SparkRuntime, out: Path
-) -> None:
+def test_an_oversized_row_makes_one_oversized_file_and_splits_no_others(runtime: SparkRuntime, out: Path) -> None:
     session, sink = runtime.session, sink_of(out, format="json")
     rows = session.range(0, ROWS, 1, 1).selectExpr("id", "repeat('x', if(id = 4000, 1500000, 100)) AS text")
     files = written(session, sink, 1, rows)

@@ -79,7 +79,7 @@ def listing(out: Path) -> Iterator[list[list[int]]]:
 
 
 @pytest.mark.parametrize("fault", ["write", "close"])
-def test_e17_without_a_rename_a_reader_sees_each_record_once_whatever_copy_fails(
+def test_e17_a_reader_sees_each_record_once_when_a_copy_fails(
     runtime: SparkRuntime, once: OnceStore, sink: FilesSink, out: Path, listing: list[list[int]], fault: str
 ) -> None:
     session = runtime.session
@@ -102,7 +102,7 @@ def test_e17_without_a_rename_a_reader_sees_each_record_once_whatever_copy_fails
     assert lengths == sorted(lengths)
 
 
-def test_e17_a_kill_between_a_copy_and_the_removal_of_its_source_shows_nothing_twice(
+def test_e17_a_kill_between_copy_and_removal_shows_no_record_twice(
     runtime: SparkRuntime, sink: FilesSink, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = runtime.session
@@ -146,9 +146,7 @@ def test_no_file_is_ever_replaced_by_a_copy(runtime: SparkRuntime, once: OnceSto
         copy.move("a", "x/a")
 
 
-def test_where_a_file_is_seen_while_it_is_written_nothing_is_copied(
-    runtime: SparkRuntime, out: Path, tmp_path: Path
-) -> None:
+def test_nothing_is_copied_where_unfinished_files_are_visible(runtime: SparkRuntime, out: Path, tmp_path: Path) -> None:
     sink = FilesSink({"name": "c", "path": str(out), "aside.path": str(tmp_path / "aside")})
     with pytest.raises(ConfigError, match=r"^aside\.path: .*shows files while they are written.*remove aside\.path"):
         sink.started(runtime.session, 1, ())

@@ -47,7 +47,7 @@ def read_csv(path: Path) -> list[list[str]]:
         return list(csv.reader(file))
 
 
-def test_csv_is_read_as_it_was_by_python_and_by_spark(runtime: SparkRuntime, out: Path) -> None:
+def test_csv_is_read_back_unchanged_by_python_and_by_spark(runtime: SparkRuntime, out: Path) -> None:
     session = runtime.session
     rows = [(n, text, None if n % 7 == 0 else text) for n, text in enumerate(TEXTS)]
     frame = session.createDataFrame(rows, "n INT, a STRING, b STRING").coalesce(1)
@@ -64,7 +64,7 @@ def test_a_row_of_nothing_but_a_null_is_a_row_of_csv(runtime: SparkRuntime, out:
     assert read_csv(path) == [[""], [""], ["a"], [" "]]
 
 
-def test_json_lines_have_fields_that_are_null_unless_that_is_not_wanted(runtime: SparkRuntime, out: Path) -> None:
+def test_json_lines_keep_null_fields_unless_configured_otherwise(runtime: SparkRuntime, out: Path) -> None:
     frame = runtime.session.sql("SELECT 1 AS id, cast(null AS INT) AS n, struct(cast(null AS INT) AS m) AS s")
     assert json.loads(written(frame, out, "json").read_text()) == {"id": 1, "n": None, "s": {"m": None}}
     short = written(frame, out / "short", "json", writer__ignoreNullFields="true")
@@ -72,9 +72,7 @@ def test_json_lines_have_fields_that_are_null_unless_that_is_not_wanted(runtime:
 
 
 @pytest.mark.parametrize("kind", ["csv", "json"])
-def test_texts_of_times_have_their_microseconds_and_those_of_bytes_are_base64(
-    runtime: SparkRuntime, out: Path, kind: str
-) -> None:
+def test_times_in_text_have_microseconds_and_bytes_are_base64(runtime: SparkRuntime, out: Path, kind: str) -> None:
     columns = [f"{expression} AS {name}" for name, expression in TIMES.items()]
     path = written(runtime.session.sql(f"SELECT {', '.join(columns)}, X'00ff' AS b"), out, kind)
     *texts, data = json.loads(path.read_text()).values() if kind == "json" else read_csv(path)[0]
@@ -84,9 +82,7 @@ def test_texts_of_times_have_their_microseconds_and_those_of_bytes_are_base64(
     assert micros == EXPECTED.to_pylist()
 
 
-def test_times_in_parquet_are_microseconds_in_utc_and_any_year_is_the_same_to_others(
-    runtime: SparkRuntime, out: Path
-) -> None:
+def test_times_in_parquet_are_utc_microseconds_for_any_year(runtime: SparkRuntime, out: Path) -> None:
     columns = [f"{expression} AS {name}" for name, expression in TIMES.items()]
     nested = ", ".join(TIMES.values())
     frame = runtime.session.sql(f"SELECT {', '.join(columns)}, array({nested}) AS all, date'1582-10-10' AS day")

@@ -91,7 +91,7 @@ def by_spark(runtime: SparkRuntime, texts: Sequence[bytes]) -> list[Any]:
     return [None if row.v is None else row.v.asDict() for row in frame.select(value.alias("v")).collect()]
 
 
-def test_what_arrow_takes_is_what_spark_makes_of_it(runtime: SparkRuntime, seed: int) -> None:
+def test_texts_parsed_by_arrow_have_the_values_that_spark_parses(runtime: SparkRuntime, seed: int) -> None:
     rng = random.Random(seed)
     alone = [
         f'{{"{name}":{value}}}'.encode("utf-8", "surrogatepass")
@@ -113,7 +113,7 @@ def test_what_arrow_takes_is_what_spark_makes_of_it(runtime: SparkRuntime, seed:
 
 
 @pytest.mark.parametrize("count", [1, 2, 500])
-def test_texts_that_fit_are_all_taken_and_stay_in_their_places(runtime: SparkRuntime, count: int, seed: int) -> None:
+def test_texts_that_fit_are_all_parsed_by_arrow_in_order(runtime: SparkRuntime, count: int, seed: int) -> None:
     rng = random.Random(seed + count)
     texts = [None if rng.random() < 0.3 else fitting(rng) for _ in range(count)]
     left, made = by_arrow(texts)
@@ -127,7 +127,7 @@ def test_texts_that_fit_are_all_taken_and_stay_in_their_places(runtime: SparkRun
 
 
 @pytest.mark.parametrize("stranger", [b"", b"{}{}", b'{"n":"x"}', b'{"x":"}', b"{", b"no JSON", b'{"d":-0}'])
-def test_one_text_that_is_for_spark_leaves_all_of_its_batch_to_it(stranger: bytes) -> None:
+def test_one_text_for_spark_leaves_its_whole_batch_to_spark(stranger: bytes) -> None:
     texts = [b'{"n":1}', stranger, None, b'{"n":2}', b'{"n":1}{"n":2}' if stranger == b"" else b"{}"]
     assert by_arrow(texts) == (texts, [None] * len(texts))
 
@@ -141,12 +141,12 @@ def test_one_text_that_is_for_spark_leaves_all_of_its_batch_to_it(stranger: byte
     ],
     ids=["a string", "an object that does not end", "one that does not begin"],
 )
-def test_a_text_never_goes_on_in_the_next(texts: list[bytes]) -> None:
+def test_a_text_never_continues_in_the_next_text(texts: list[bytes]) -> None:
     """There are as many objects as texts, and none of them is one of the texts."""
     assert by_arrow(texts) == (texts, [None] * len(texts))
 
 
-def test_what_is_made_of_several_texts_is_what_is_made_of_each(seed: int) -> None:
+def test_a_batch_of_texts_has_the_values_of_each_text_parsed_alone(seed: int) -> None:
     rng = random.Random(seed)
     pool = [*(text.encode() for text in WHOLE), *BROKEN, *(drawn(rng) for _ in range(300))]
     made_of = {text: made[0] for text in pool for left, made in [by_arrow([text])] if left == [None]}

@@ -129,7 +129,7 @@ def _count(writer: LogWriter, topic: str, partition: int) -> int:
     return len(found)
 
 
-def test_rows_are_those_of_spark_s_own_source_for_random_layouts(read: Read, layouts: list[Layout]) -> None:
+def test_rows_equal_the_rows_of_sparks_own_source_for_random_layouts(read: Read, layouts: list[Layout]) -> None:
     """Byte for byte, and in order within each partition."""
     chosen = {"subscribePattern": rf"{layouts[0].name.rpartition('-')[0]}-\d+", "includeHeaders": "true"}
     ours, theirs = read("fencepost", **chosen), read("kafka", **chosen)
@@ -197,7 +197,7 @@ def _of_each(topic: str, first: int, second: int) -> str:
     return json.dumps({topic: {"0": first, "1": second}})
 
 
-def test_ranges_are_those_that_options_say(read: Read, timed: str) -> None:
+def test_ranges_follow_the_options(read: Read, timed: str) -> None:
     ranges: list[dict[str, str]] = [
         {"startingOffsets": _of_each(timed, 3, -2), "endingOffsets": _of_each(timed, 5, -1)},
         {"startingOffsets": "earliest", "endingOffsets": _of_each(timed, 0, 11)},
@@ -224,7 +224,9 @@ def test_ranges_are_cut_when_more_partitions_are_asked_for(read: Read, timed: st
     assert fine.rdd.getNumPartitions() == 6
 
 
-def test_a_loss_fails_the_query_or_leaves_what_there_is(read: Read, log_writer: LogWriter, topic_name: str) -> None:
+def test_lost_records_fail_the_query_unless_fail_on_data_loss_is_false(
+    read: Read, log_writer: LogWriter, topic_name: str
+) -> None:
     topic = log_writer.topic(topic_name)
     log_writer.send(topic, [str(n) for n in range(10)])
     log_writer.truncate(topic, 4)
@@ -264,7 +266,7 @@ def test_a_loss_fails_the_query_or_leaves_what_there_is(read: Read, log_writer: 
         ({"subscribe": "TIMED", "kafka.auto.offset.reset": "latest"}, r"option kafka\.auto\.offset\.reset is not supp"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_the_option(
+def test_unsupported_reads_are_refused_with_the_option(
     read: Read, timed: str, options: dict[str, str], message: str
 ) -> None:
     given = {key: value.replace("TIMED", timed) for key, value in options.items()}
@@ -272,7 +274,7 @@ def test_what_cannot_be_read_is_refused_with_the_option(
         read("fencepost", **given).count()
 
 
-def test_secrets_stand_in_no_plan(read: Read, timed: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_secrets_appear_in_no_plan(read: Read, timed: str, capsys: pytest.CaptureFixture[str]) -> None:
     frame = read("fencepost", subscribe=timed, **{"kafka.ssl.key.password": "hunter2"})
     frame.explain("extended")
     assert "fencepost" in capsys.readouterr().out
@@ -305,7 +307,7 @@ def test_a_stream_goes_on_where_spark_s_own_source_has_stopped(
     assert len(written) == 32
 
 
-def test_a_stream_that_was_killed_goes_on_from_its_checkpoint_with_each_record_once(
+def test_a_killed_stream_resumes_from_its_checkpoint_with_each_record_once(
     runtime: SparkRuntime, log_writer: LogWriter, topic_name: str, tmp_path: Path
 ) -> None:
     topic = log_writer.topic(topic_name, 2)

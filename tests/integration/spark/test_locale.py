@@ -15,7 +15,7 @@ UNSET = ("LC_ALL", "LC_CTYPE", "LANG", "PYTHONUTF8", "PYTHONIOENCODING")
 
 
 @pytest.mark.usefixtures("no_shared_runtime")
-def test_names_are_utf8_whatever_the_locale_is(tmp_path: Path) -> None:
+def test_file_names_are_utf8_in_every_locale(tmp_path: Path) -> None:
     inbox = tmp_path / "entrée"
     inbox.mkdir()
     for name, value in (("café.csv", "é"), ("日本.csv", "日")):

@@ -101,7 +101,9 @@ def test_values_are_structs_of_the_newest_schema(
     assert frame.select("topic", "offset").count() == 61
 
 
-def test_columns_may_be_named(runtime: SparkRuntime, kafka: EmbeddedKafka, topic: str, avro: AvroTopic) -> None:
+def test_selected_columns_are_read_and_other_types_are_refused(
+    runtime: SparkRuntime, kafka: EmbeddedKafka, topic: str, avro: AvroTopic
+) -> None:
     schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}
     avro.write(avro.register(schema), schema, {0: [{"id": 7}]})
     found = reader(runtime.session.read, kafka, topic).schema("value STRUCT<id: INT>, key STRING").load().collect()

@@ -58,7 +58,7 @@ def test_a_job_that_has_no_cores_waits_for_executors_until_it_has(runtime: Spark
     eventually(lambda: waits("small") is None, within_s=SLOW_S)
 
 
-def test_a_task_moves_while_the_driver_works_for_it_and_not_while_that_waits(runtime: SparkRuntime) -> None:
+def test_a_task_makes_progress_while_the_driver_computes_but_not_while_it_waits(runtime: SparkRuntime) -> None:
     control, jobs = Control(is_paused=False), FrameJobs(runtime, "c-0")
     work = SparkWork(TaskSpec("c", 0, 1, "i", {}, {}), control, jobs, lambda run: [])
     task, asking = cast(FrameLife, SimpleNamespace(control=control, work=work)), _Asking()
@@ -91,5 +91,5 @@ def test_a_task_moves_while_the_driver_works_for_it_and_not_while_that_waits(run
         calling.result(SLOW_S)
 
 
-def test_a_thread_that_has_ended_has_no_figure(runtime: SparkRuntime) -> None:
+def test_allocated_bytes_of_an_ended_thread_are_unknown(runtime: SparkRuntime) -> None:
     assert RunningJobs().allocated(runtime.context, [10**9]) == {10**9: -1}

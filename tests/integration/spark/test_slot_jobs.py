@@ -59,7 +59,7 @@ def slots(runtime: SparkRuntime, tmp_path: Path) -> Iterator[Slots]:
     eventually(lambda: not made.jobs.running, within_s=60)
 
 
-def test_python_below_a_local_master_searches_no_archive_of_what_is_installed(runtime: SparkRuntime) -> None:
+def test_python_workers_of_a_local_master_search_no_zip_archive(runtime: SparkRuntime) -> None:
     """Planning a read or a write takes a process of its own each, whose module search path is the same."""
     searched = runtime.context.parallelize([1], 1).map(lambda _: os.environ.get("PYTHONPATH", "")).collect()[0]
     assert ".zip" not in searched
@@ -97,7 +97,7 @@ def test_secret_reaches_the_slot_and_neither_the_command_line_nor_the_conf(runti
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
-def test_only_the_killed_slot_ends_with_the_signal_in_its_error_and_it_can_be_launched_again(
+def test_only_a_killed_slot_ends_with_its_signal_and_can_be_launched_again(
     slots: Slots, number: signal.Signals
 ) -> None:
     victim, other = slots.launch("a"), slots.launch("b")
@@ -128,7 +128,7 @@ def test_cancel_ends_the_job_and_the_process(slots: Slots) -> None:
     eventually(lambda: not psutil.pid_exists(one["pid"]), within_s=60)
 
 
-def test_nobody_waits_busily_for_the_processes_of_cancelled_slots(runtime: SparkRuntime, slots: Slots) -> None:
+def test_waiting_for_cancelled_slots_uses_no_processor_time(runtime: SparkRuntime, slots: Slots) -> None:
     """Spark kills them a second or two later. Three threads that ask without a pause would take as many each."""
     jvm = psutil.Process(runtime.jvm_pid)
 

@@ -31,6 +31,6 @@ def test_on_exit_is_called_and_a_new_runtime_starts_when_the_jvm_is_killed() -> 
     assert len(reasons) == 1
 
 
-def test_start_names_the_master_and_spark_s_words_when_it_cannot() -> None:
+def test_a_failed_start_names_the_master_and_the_error_of_spark() -> None:
     with pytest.raises(SparkError, match=r"spark.master=nonsense"):
         SparkRuntime({"spark.master": "nonsense"}, on_line=lambda line: None).start()

@@ -88,7 +88,7 @@ def crash() -> None:
 
 
 @pytest.mark.parametrize("kind", [mover, remover])
-def test_a_version_that_is_renamed_into_place_at_the_last_moment_is_left_alone(
+def test_a_file_replaced_at_the_last_moment_is_left_alone(
     runtime: SparkRuntime, inbox: Path, done: Path, monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any]
 ) -> None:
     connector = kind(inbox, done)
@@ -133,7 +133,7 @@ def test_a_move_that_a_crash_interrupted_is_completed_by_the_next_start(
     assert contents(target) == {"a.csv": OLD}
 
 
-def test_a_file_that_cannot_get_its_last_name_is_kept_and_moved_later(
+def test_a_file_that_cannot_get_its_final_name_is_kept_and_moved_later(
     runtime: SparkRuntime, inbox: Path, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new file under its name does not make it the one that can go."""
@@ -183,7 +183,7 @@ def store(runtime: SparkRuntime, tmp_path: Path) -> HadoopFiles:
     return hadoop_files(runtime.session, str(tmp_path))
 
 
-def test_a_store_of_hadoops_shows_a_file_once_and_replaces_none(store: HadoopFiles, tmp_path: Path) -> None:
+def test_a_hadoop_store_shows_a_file_once_and_replaces_none(store: HadoopFiles, tmp_path: Path) -> None:
     store.write("aside/a", "one\n")
     store.write("aside/b/c", "two\n")
     assert store.files("aside") == {"a": 4, "b/c": 4}
@@ -211,9 +211,7 @@ def test_a_store_of_hadoops_shows_a_file_once_and_replaces_none(store: HadoopFil
         store.move("aside/f", "shown/x/f")
 
 
-def test_what_hadoop_throws_is_told_with_the_path_and_what_could_not_be_done(
-    store: HadoopFiles, tmp_path: Path
-) -> None:
+def test_an_error_of_hadoop_names_the_path_and_the_failed_operation(store: HadoopFiles, tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     (tmp_path / "file").write_text("text")
     with pytest.raises(DirectoryError, match=r"/directory cannot be written: .*Is a directory"):

@@ -102,7 +102,7 @@ def files(inbox: Path, connector: SpoolDirectorySource, runtime: SparkRuntime, *
     return [splits[name] for name in rows]
 
 
-def test_files_that_share_a_transaction_come_one_after_the_other_and_each_has_its_offset(
+def test_files_of_a_shared_transaction_are_in_order_with_an_offset_each(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path
 ) -> None:
     connector = source(inbox, input_schema="id INT")
@@ -131,7 +131,7 @@ def test_files_are_committed_together_or_not_at_all(worker: SplitWorker, runtime
     assert [value["id"] for _, value in records(worker)] == [0, 1, 2]
 
 
-def test_a_file_in_parts_goes_on_where_it_was_when_a_run_is_cut_off(
+def test_a_file_in_parts_resumes_at_its_offset_after_an_interrupted_run(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path
 ) -> None:
     (inbox / "a.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(500)))
@@ -169,7 +169,7 @@ def read_by(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_plain_lines_are_cut_in_the_executor_and_all_others_are_written_by_spark_once(
+def test_plain_lines_are_split_by_the_executor_and_others_by_spark_once(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, read_by: list[str]
 ) -> None:
     """The line that is not plain comes last, so others are in the transaction before it."""
@@ -186,7 +186,7 @@ def test_plain_lines_are_cut_in_the_executor_and_all_others_are_written_by_spark
     assert [value for _, value in records(worker)] == [*expected, *expected, {"id": 20_000, "name": "a, word"}]
 
 
-def test_lines_of_files_together_are_cut_where_all_are_alike(
+def test_lines_of_a_group_of_files_are_split_with_the_columns_of_each_file(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, read_by: list[str]
 ) -> None:
     contents = {"a": "id,name\n1,x\n2,\n", "b": "id,name\n", "c": "id,name\n\n3,z\n", "d": "id,other\n4,w\n"}
@@ -205,7 +205,7 @@ def test_lines_of_files_together_are_cut_where_all_are_alike(
     assert [value for _, value in records(worker)][3:] == [*alike[:2], {"id": "4", "other": "w"}]
 
 
-def test_a_file_in_parts_goes_on_with_spark_behind_lines_that_were_cut(
+def test_a_file_in_parts_continues_with_spark_after_its_plain_lines(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, read_by: list[str]
 ) -> None:
     rows = [f"{n},{'x' * 100}" for n in range(25_000)]
@@ -218,7 +218,7 @@ def test_a_file_in_parts_goes_on_with_spark_behind_lines_that_were_cut(
     assert [value["id"] for _, value in records(worker)] == [str(n) for n in range(25_001)]
 
 
-def test_lines_are_cut_no_more_after_files_in_succession_that_were_not_plain(
+def test_lines_are_no_longer_split_after_several_files_with_quoted_values(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, read_by: list[str]
 ) -> None:
     connector = source(inbox)
@@ -230,7 +230,7 @@ def test_lines_are_cut_no_more_after_files_in_succession_that_were_not_plain(
     assert [value["id"] for _, value in records(worker)] == [str(n) for n in range(7)]
 
 
-def test_lines_are_cut_where_settings_ask_for_nothing_more(runtime: SparkRuntime, inbox: Path) -> None:
+def test_lines_are_split_when_settings_need_no_parser_of_spark(runtime: SparkRuntime, inbox: Path) -> None:
     (inbox / "a.csv").write_text("id,name\n1,2026-11-25\n")
     splits = list(source(inbox).splits(runtime.session))
     assert SplitReader(source(inbox), NO_SCHEMA).frame(runtime.session, splits).csv
@@ -253,7 +253,7 @@ def test_lines_are_cut_where_settings_ask_for_nothing_more(runtime: SparkRuntime
         {"input.schema": "id STRING, _Corrupt_Record STRING"},
     ],
 )
-def test_lines_are_not_cut_where_settings_ask_for_more(
+def test_lines_are_not_split_when_settings_need_the_parser_of_spark(
     runtime: SparkRuntime, inbox: Path, settings: dict[str, str]
 ) -> None:
     (inbox / "a.csv").write_text("id,name\n1,2026-11-25\n")
@@ -271,7 +271,7 @@ def cut_off(worker: SplitWorker, connector: SpoolDirectorySource, split: Split, 
         worker.run(connector, split, **properties)
 
 
-def test_a_file_in_parts_does_not_go_on_with_another_query_and_does_with_the_same(
+def test_a_file_in_parts_resumes_only_with_the_same_query(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path
 ) -> None:
     (inbox / "a.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(10)))
@@ -292,7 +292,7 @@ def test_a_file_in_parts_does_not_go_on_with_another_query_and_does_with_the_sam
     assert list(worker.offsets().values()) == [{"done": True, "rows": 9}]
 
 
-def test_a_file_in_parts_does_not_go_on_with_other_columns_or_in_another_time_zone(
+def test_a_file_in_parts_does_not_resume_with_other_columns_or_time_zone(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path
 ) -> None:
     (inbox / "a.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(10)))
@@ -340,7 +340,7 @@ def test_rows_that_depend_on_when_and_where_they_are_read_are_not_exact(runtime:
 
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
-def test_a_file_has_the_same_columns_whatever_came_before_it(
+def test_columns_of_a_file_do_not_depend_on_earlier_files(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, kind: str
 ) -> None:
     """Also after a restart of the worker, so that a file in parts goes on."""
@@ -360,7 +360,9 @@ def test_a_file_has_the_same_columns_whatever_came_before_it(
     assert again.reading == SplitReader(connector, NO_SCHEMA).frame(runtime.session, [splits["b"]]).reading
 
 
-def test_broken_row_commits_nothing_and_is_told_apart(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:
+def test_a_broken_row_commits_nothing_and_makes_the_file_unreadable(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+) -> None:
     (inbox / "a.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(30_000)) + "oops\n")
     connector = source(inbox, input_schema="id INT")
     split = only_split(connector, runtime)
@@ -392,7 +394,7 @@ def test_digits_alone_are_no_date(worker: SplitWorker, runtime: SparkRuntime, in
     [({}, HEAD_BYTES), ({}, 8), ({"input_schema": "id INT, v STRING"}, HEAD_BYTES), ({"reader_multiLine": "true"}, 8)],
     ids=["small", "large", "columns", "told"],
 )
-def test_a_file_that_ends_within_a_quoted_value_is_told_apart(
+def test_a_file_that_ends_within_a_quoted_value_is_unreadable(
     worker: SplitWorker,
     runtime: SparkRuntime,
     inbox: Path,
@@ -482,7 +484,7 @@ def test_an_empty_file_is_done_without_records(worker: SplitWorker, runtime: Spa
     assert list(worker.offsets().values()) == [{"done": True, "rows": 0}]
 
 
-def test_an_empty_file_is_done_whatever_columns_settings_name(
+def test_an_empty_file_is_done_although_settings_name_columns(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path
 ) -> None:
     (inbox / "a.csv").touch()
@@ -490,9 +492,7 @@ def test_an_empty_file_is_done_whatever_columns_settings_name(
     assert worker.run(source(inbox), only_split(source(inbox), runtime), **named)["rows"] == [0]
 
 
-def test_a_file_without_the_columns_that_others_had_is_at_fault_and_not_the_settings(
-    runtime: SparkRuntime, inbox: Path
-) -> None:
+def test_a_file_without_the_columns_of_earlier_files_is_unreadable(runtime: SparkRuntime, inbox: Path) -> None:
     (inbox / "a.csv").write_text("name\nx\n")
     (inbox / "b.csv").write_text("id\n1\n")
     connector = source(inbox)
@@ -508,7 +508,7 @@ def test_a_file_without_the_columns_that_others_had_is_at_fault_and_not_the_sett
             reader.frame(runtime.session, [misfit])
 
 
-def test_a_first_file_that_shows_no_columns_says_nothing_of_the_next(
+def test_columns_of_a_file_are_inferred_after_a_first_file_without_columns(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path
 ) -> None:
     connector = source(inbox, input_format="json")
@@ -532,7 +532,7 @@ def test_identity_changes_with_the_file_and_hidden_names_are_left_alone(runtime:
     assert only_split(connector, runtime).partition != before.partition
 
 
-def test_a_name_that_spark_does_not_take_is_set_aside_and_all_others_are_read(
+def test_a_file_with_a_name_that_spark_refuses_is_set_aside_alone(
     runtime: SparkRuntime, inbox: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     fit = [
@@ -572,7 +572,7 @@ def test_a_file_that_is_being_written_waits_for_its_age(runtime: SparkRuntime, i
     assert len(list(connector.splits(runtime.session))) == 1
 
 
-def test_finished_files_are_moved_or_deleted_and_doing_it_again_does_no_harm(
+def test_moving_or_deleting_a_finished_file_again_does_no_harm(
     runtime: SparkRuntime, inbox: Path, tmp_path: Path
 ) -> None:
     done = tmp_path / "done"
@@ -623,7 +623,7 @@ def test_a_missing_directory_is_named(runtime: SparkRuntime, inbox: Path) -> Non
         "names-another-error",
     ],  # made of the content they would hold the second gzip ran in
 )
-def test_broken_content_is_told_apart_from_passing_trouble(
+def test_broken_content_is_distinguished_from_transient_errors(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, name: str, content: bytes, settings: dict[str, str]
 ) -> None:
     (inbox / name).write_bytes(content)
@@ -635,7 +635,7 @@ def test_broken_content_is_told_apart_from_passing_trouble(
     assert records(worker) == []
 
 
-def test_what_the_writer_meets_is_not_called_broken_whatever_its_text_says(
+def test_an_error_of_the_writer_is_never_taken_for_broken_content(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path
 ) -> None:
     def refusals() -> Iterator[bool]:
@@ -650,7 +650,9 @@ def test_what_the_writer_meets_is_not_called_broken_whatever_its_text_says(
     assert not is_unreadable(raised.value)
 
 
-def test_a_file_that_is_gone_is_not_called_broken(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:
+def test_a_missing_file_is_not_taken_for_broken_content(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+) -> None:
     (inbox / "a.csv").write_text("id\n1\n")
     connector = source(inbox, input_schema="id INT")
     split = only_split(connector, runtime)
@@ -661,7 +663,7 @@ def test_a_file_that_is_gone_is_not_called_broken(worker: SplitWorker, runtime: 
 
 
 @pytest.mark.parametrize("chooses_client", [True, False], ids=["batch client", "librdkafka"])
-def test_the_worker_is_told_when_a_transaction_has_expired(
+def test_an_expired_transaction_is_reported_to_the_worker(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, chooses_client: bool
 ) -> None:
     """And of no other error. What is sent has to be more than a client holds back.
@@ -686,7 +688,7 @@ def test_the_worker_is_told_when_a_transaction_has_expired(
 
 
 @pytest.mark.parametrize("api_key", [ApiKey.PRODUCE, ApiKey.END_TXN])
-def test_a_lost_connection_is_reported_to_the_worker_and_the_next_run_writes_the_missing_rows(
+def test_the_run_after_a_lost_connection_writes_the_missing_rows(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, api_key: int
 ) -> None:
     """The batch client ends with its connection."""
@@ -706,7 +708,7 @@ def test_a_lost_connection_is_reported_to_the_worker_and_the_next_run_writes_the
     assert len(worker.troubles) == 1
 
 
-def test_a_refused_record_is_no_trouble_that_passes(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:
+def test_a_refused_record_is_not_a_transient_error(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:
     (inbox / "a.csv").write_text("id,name\n1," + "x" * 2_000_000 + "\n")
     connector = source(inbox)
     split = only_split(connector, runtime)

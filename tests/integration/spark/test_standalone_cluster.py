@@ -52,7 +52,7 @@ def on_cluster(no_shared_runtime: None, cluster: StandaloneCluster) -> Iterator[
     started.stop()
 
 
-def test_cores_are_those_of_the_executors(on_cluster: SparkRuntime) -> None:
+def test_runtime_has_the_cores_of_the_executors(on_cluster: SparkRuntime) -> None:
     eventually(lambda: on_cluster.cores == 8, within_s=_EXECUTORS_S)
 
 

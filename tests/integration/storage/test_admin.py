@@ -24,7 +24,7 @@ def test_topic_is_created_once_with_its_configs(admin: Admin, topic_name: str):
     eventually(lambda: admin.topics.partitions(topic_name) is None)
 
 
-def test_refusal_names_what_was_asked(admin: Admin, topic_name: str):
+def test_refusal_names_the_refused_request(admin: Admin, topic_name: str):
     with pytest.raises(KafkaRequestError, match=f"creating topic {topic_name}: .*REPLICATION_FACTOR"):
         admin.topics.create(topic_name, partitions=1, replication=9)
 
@@ -38,7 +38,7 @@ def test_cluster_has_an_id(admin: Admin):
     assert len(admin.cluster_id()) == 22
 
 
-def test_end_offsets_by_isolation(
+def test_end_offsets_depend_on_the_isolation_level(
     admin: Admin, conf: dict[str, Any], topic: str, transactional: Callable[[], Producer]
 ):
     producer = transactional()
@@ -70,7 +70,7 @@ def test_group_members_carry_their_client_id(admin: Admin, conf: dict[str, Any],
         consumer.close()
 
 
-def test_a_group_is_described_to_all_who_ask_at_once_while_connections_are_lost(kafka, topic: str):
+def test_concurrent_requests_for_a_group_succeed_while_connections_are_lost(kafka, topic: str):
     """librdkafka's own way may end the process here: a worker has to outlive a broker's restart."""
     with KafkaProxy(kafka.bootstrap_servers) as proxy, ThreadPoolExecutor(8) as pool:
         conf = {"bootstrap.servers": proxy.bootstrap_servers}

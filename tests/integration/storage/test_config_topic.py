@@ -56,7 +56,7 @@ def follow(conf: dict[str, Any], topic: str) -> Iterator[Callable[[], Follower]]
         follower.topic.stop()
 
 
-def test_start_tells_what_the_topic_holds_except_for_old_orders(
+def test_start_reports_the_contents_of_the_topic_except_old_requests(
     follow: Callable[[], Follower], topic: str, produce: Callable[..., None]
 ):
     produce(
@@ -73,7 +73,7 @@ def test_start_tells_what_the_topic_holds_except_for_old_orders(
     assert follower.changes[1:] == [RESTART, LoggerLevelSet("root", "INFO")]
 
 
-def test_what_was_written_before_the_call_is_read_and_was_told(
+def test_records_written_before_the_call_are_read_and_reported(
     follow: Callable[[], Follower], conf: dict[str, Any], topic: str
 ):
     follower = follow()
@@ -86,7 +86,7 @@ def test_what_was_written_before_the_call_is_read_and_was_told(
     writer.close()
 
 
-def test_waits_for_the_open_transaction_of_a_leader(
+def test_read_waits_for_the_open_transaction_of_a_leader(
     follow: Callable[[], Follower], topic: str, transactional: Callable[[], Producer]
 ):
     follower = follow()
@@ -107,7 +107,7 @@ def test_waits_for_the_open_transaction_of_a_leader(
     assert follower.changes == [ConnectorConfigUpdated("a"), TaskConfigsUpdated("a")]
 
 
-def test_what_a_leader_has_committed_is_read_by_where_it_stands(
+def test_records_committed_by_a_leader_are_read_past_their_offset(
     follow: Callable[[], Follower], topic: str, transactional: Callable[[], Producer]
 ):
     follower = follow()
@@ -189,7 +189,7 @@ def test_aborted_write_of_a_deposed_leader_is_never_seen(
     assert list(follower.topic.read_to_end(60).connectors) == ["a"]
 
 
-def test_callback_that_raises_or_waits_does_not_stop_the_follower(
+def test_a_callback_that_raises_or_waits_does_not_stop_the_follower(
     conf: dict[str, Any], topic: str, produce: Callable[..., None]
 ):
     raised: list[Exception] = []

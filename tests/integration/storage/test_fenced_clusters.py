@@ -53,7 +53,7 @@ def cluster(kafka: EmbeddedKafka) -> Iterator[Cluster]:
     cluster.rounds.stop()
 
 
-def test_e2_a_task_of_the_older_generation_cannot_commit_on_the_cluster_it_writes_to(
+def test_e2_a_task_of_an_older_generation_cannot_commit_on_another_cluster(
     cluster: Cluster, own_kafka: EmbeddedKafka, topic_name: str
 ) -> None:
     elsewhere = {"producer.override.bootstrap.servers": own_kafka.bootstrap_servers}

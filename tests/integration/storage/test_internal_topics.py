@@ -24,7 +24,7 @@ def settings(prefix: str, **more: Any) -> InternalTopicConfig:
     )
 
 
-def test_creates_them_compacted_and_accepts_them_again(admin: Admin, topic_name: str):
+def test_internal_topics_are_created_compacted_and_accepted_again(admin: Admin, topic_name: str):
     config = settings(topic_name, config_storage_segment_bytes="1048576", config_storage_cleanup_policy="delete")
     ensure_internal_topics(admin, config)
     ensure_internal_topics(admin, config)
@@ -35,7 +35,7 @@ def test_creates_them_compacted_and_accepts_them_again(admin: Admin, topic_name:
     assert admin.configs.get(f"{topic_name}-status")["segment.bytes"] == "16777216", "a start reads all of a segment"
 
 
-def test_large_segments_of_an_existing_topic_are_left_and_said(
+def test_large_segments_of_an_existing_topic_are_kept_and_logged(
     admin: Admin, topic_name: str, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level("INFO")
@@ -49,7 +49,7 @@ def test_large_segments_of_an_existing_topic_are_left_and_said(
 
 @pytest.mark.parametrize("kind", ["config", "offset", "status"])
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
-def test_refuses_a_topic_that_deletes(admin: Admin, topic_name: str, kind: str, policy: str):
+def test_an_internal_topic_with_cleanup_policy_delete_is_refused(admin: Admin, topic_name: str, kind: str, policy: str):
     admin.topics.create(f"{topic_name}-{kind}", partitions=1, replication=1, configs={"cleanup.policy": policy})
     with pytest.raises(
         ConfigError, match=f"'{topic_name}-{kind}' supplied via the '{kind}.storage.topic' .*cleanup.policy={policy}"
@@ -57,7 +57,7 @@ def test_refuses_a_topic_that_deletes(admin: Admin, topic_name: str, kind: str, 
         ensure_internal_topics(admin, settings(topic_name))
 
 
-def test_refuses_a_config_topic_with_more_than_one_partition(admin: Admin, topic_name: str):
+def test_a_config_topic_with_more_than_one_partition_is_refused(admin: Admin, topic_name: str):
     admin.topics.create(f"{topic_name}-config", partitions=3, replication=1, configs={"cleanup.policy": "compact"})
     with pytest.raises(ConfigError, match=r"'config.storage.topic' .*single partition .*found 3 partitions"):
         ensure_internal_topics(admin, settings(topic_name))

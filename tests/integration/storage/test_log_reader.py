@@ -36,7 +36,9 @@ def reading(conf: dict[str, Any], topic: str):
     reader.close()
 
 
-def test_reads_everything_once_and_goes_on_where_it_was(reading: Reading, topic: str, produce: Callable[..., None]):
+def test_reader_reads_everything_once_and_resumes_at_its_offset(
+    reading: Reading, topic: str, produce: Callable[..., None]
+):
     assert reading.to_end() == []
     produce(topic, (b"k", b"1"), (b"k", None))
     assert reading.to_end() == [b"1", None]
@@ -47,7 +49,7 @@ def test_reads_everything_once_and_goes_on_where_it_was(reading: Reading, topic:
 
 
 @pytest.mark.parametrize(("outcome", "seen"), [("commit_transaction", [b"x"]), ("abort_transaction", [])])
-def test_waits_for_a_transaction_that_is_open_at_the_call(
+def test_read_waits_for_a_transaction_that_is_open_at_the_call(
     reading: Reading, topic: str, transactional: Callable[[], Producer], outcome: str, seen: list[bytes]
 ):
     producer = transactional()
@@ -123,7 +125,7 @@ def test_read_uncommitted_does_not_wait(conf: dict[str, Any], topic: str, transa
     producer.abort_transaction(10)
 
 
-def test_reads_all_partitions(conf: dict[str, Any], admin: Admin, topic_name: str, produce: Callable[..., None]):
+def test_reader_reads_all_partitions(conf: dict[str, Any], admin: Admin, topic_name: str, produce: Callable[..., None]):
     admin.topics.create(topic_name, partitions=7, replication=1)
     produce(topic_name, *((b"k%d" % n, b"%d" % n) for n in range(5_000)))
     reader = LogReader(conf, topic_name)

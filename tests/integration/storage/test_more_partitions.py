@@ -70,7 +70,7 @@ def test_offsets_in_partitions_that_were_added_are_read(
     replayed.close()
 
 
-def test_the_newer_offset_wins_in_whatever_order_partitions_are_read(
+def test_the_newer_offset_wins_in_any_order_of_partitions(
     reader: OffsetReader, conf: dict[str, Any], topic: str, widen: Callable[[], None]
 ):
     """A key that moved has an old offset where it was, which a reader may come by last."""
@@ -126,7 +126,7 @@ def test_statuses_in_partitions_that_were_added_are_followed(
         one.stop()
 
 
-def test_what_is_written_to_a_config_topic_that_got_more_partitions_is_read(
+def test_writes_to_a_config_topic_with_added_partitions_are_read(
     conf: dict[str, Any], topic: str, widen: Callable[[], None]
 ):
     followed = ConfigTopic(conf, topic)
@@ -140,7 +140,7 @@ def test_what_is_written_to_a_config_topic_that_got_more_partitions_is_read(
     followed.stop()
 
 
-def test_config_topic_that_got_more_partitions_is_refused(admin: Admin, topic: str, widen: Callable[[], None]):
+def test_a_config_topic_with_added_partitions_is_refused(admin: Admin, topic: str, widen: Callable[[], None]):
     config = InternalTopicConfig(
         {"config.storage.topic": topic, "offset.storage.topic": "o", "status.storage.topic": "s"}
     )

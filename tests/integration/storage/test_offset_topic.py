@@ -39,7 +39,7 @@ def write(producer: Producer, topic: str, position: int) -> None:
     producer.flush(60)
 
 
-def test_reads_committed_offsets_only(reader: OffsetReader, offsets: str, transactional: Callable[[], Producer]):
+def test_only_committed_offsets_are_read(reader: OffsetReader, offsets: str, transactional: Callable[[], Producer]):
     producer = transactional()
     assert read(reader, "c") == []
     for position in (1, 2):
@@ -62,7 +62,7 @@ def test_offsets_are_read_after_the_fence(reader: OffsetReader, offsets: str, tr
     assert read(reader, "c") == [StoredOffset(PARTITION, {"position": 1})]
 
 
-def test_catching_up_reads_what_is_committed_and_waits_for_nothing(
+def test_catching_up_reads_committed_offsets_and_waits_for_nothing(
     reader: OffsetReader, offsets: str, transactional: Callable[[], Producer]
 ):
     producer = transactional()
@@ -91,7 +91,7 @@ def test_waiting_read_does_not_keep_a_neighbour_from_committing(
     assert found == [StoredOffset(PARTITION, {"position": 2})]
 
 
-def test_tombstone_forgets_and_foreign_spelling_is_kept(
+def test_a_tombstone_deletes_an_offset_and_a_foreign_spelling_is_kept(
     reader: OffsetReader, offsets: str, produce: Callable[..., None]
 ):
     produce(offsets, (b'["c",{"b":1,"a":2}]', b'{"n":1}'))
@@ -101,7 +101,7 @@ def test_tombstone_forgets_and_foreign_spelling_is_kept(
     assert read(reader, "c") == []
 
 
-def test_topic_that_was_deleted_and_created_again_says_nothing_of_what_it_said_before(
+def test_a_recreated_topic_has_no_offsets_of_the_deleted_topic(
     reader: OffsetReader, offsets: str, admin: Admin, produce: Callable[..., None]
 ):
     produce(offsets, encode("c", PARTITION, {"position": 1}), encode("c", PARTITION, {"position": 2}))

@@ -53,7 +53,7 @@ def workers(conf: dict[str, Any], admin: Admin, topic_name: str) -> Iterator[tup
 
 
 @pytest.mark.parametrize("late", [State.STOPPED, State.PAUSED, State.RUNNING, State.FAILED])
-def test_owner_says_again_what_a_former_one_has_said_late(workers: tuple[Worker, Worker], late: State):
+def test_owner_repeats_its_status_after_a_late_status_of_a_former_owner(workers: tuple[Worker, Worker], late: State):
     owner, former = workers
     owner.owned = {"c", TASK}
     owner.board.connector("c", State.RUNNING)

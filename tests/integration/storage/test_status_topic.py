@@ -30,7 +30,7 @@ def settle(topic: StatusTopic) -> None:
     topic.read_to_end(60)
 
 
-def test_what_was_put_is_read_back_by_everyone(status_topic: StatusTopic, conf: dict[str, Any], topic_name: str):
+def test_statuses_are_read_back_by_every_reader(status_topic: StatusTopic, conf: dict[str, Any], topic_name: str):
     failed = Status(State.FAILED, "w1:1", 2, trace="Boom", version="1.0")
     status_topic.put("c", RUNNING)
     status_topic.put(TASK, failed)

@@ -10,7 +10,7 @@ from fencepost.kafka.errors import KafkaRequestError
 from fencepost.testing import eventually
 
 
-def test_topics_are_created_together_and_one_that_is_refused_holds_up_no_other(admin: Admin, topic_name: str) -> None:
+def test_a_refused_topic_does_not_prevent_the_creation_of_other_topics(admin: Admin, topic_name: str) -> None:
     good, bad, there = topic_name, f"{topic_name}-bad", f"{topic_name}-there"
     admin.topics.create(there, partitions=1, replication=1)
     refused = admin.topics.create_all(
@@ -38,7 +38,7 @@ def test_partitions_are_added(admin: Admin, topic: str) -> None:
     assert again.code == KafkaError.INVALID_PARTITIONS
 
 
-def test_settings_are_changed_one_by_one_and_tell_who_has_set_them(admin: Admin, topic: str) -> None:
+def test_settings_are_changed_one_by_one_and_show_whether_they_are_defaults(admin: Admin, topic: str) -> None:
     """The topic was created with cleanup.policy=compact."""
     assert admin.configs.alter({topic: {"retention.ms": "7200000", "cleanup.policy": "delete"}}) == {}
     assert admin.configs.alter({topic: {"cleanup.policy": None}, f"{topic}-none": {"retention.ms": "1"}}).keys() == {

@@ -84,7 +84,7 @@ def test_names_and_traces_are_text(browser: Browser) -> None:
     browser.see(TRACE, "main pre")
 
 
-def test_each_page_speaks(browser: Browser) -> None:
+def test_each_page_has_accessible_names_and_landmarks(browser: Browser) -> None:
     """What can be used has a name, and each page has its landmarks and one heading of the first level."""
     for page in PAGES:
         browser.open(*page)
@@ -147,7 +147,7 @@ def test_a_focus_stays_where_it_is_when_the_page_is_refreshed(browser: Browser) 
     assert browser.focused() == "link orders-source"
 
 
-def test_a_page_shows_and_offers_only_what_its_reader_may(browser: Browser) -> None:
+def test_a_page_shows_and_offers_only_actions_permitted_to_its_reader(browser: Browser) -> None:
     browser.be("vera", "of vera")
     browser.open()
     browser.see("orders-to-file")
@@ -177,7 +177,7 @@ def test_no_page_shows_a_secret(browser: Browser) -> None:
     browser.see("[hidden]")
 
 
-def test_a_connector_is_created_with_a_form_that_says_what_is_wrong(browser: Browser, scene: Scene) -> None:
+def test_a_connector_is_created_with_a_form_that_names_wrong_values(browser: Browser, scene: Scene) -> None:
     browser.open("new")
     browser.driver.find_element(By.PARTIAL_LINK_TEXT, "DatagenConnector").click()
     browser.see("New DatagenConnector")
@@ -289,7 +289,7 @@ def test_the_guide_can_be_searched_on_a_worker_and_without_one(browser: Browser,
 
 
 @pytest.mark.skipif("FENCEPOST_SCREENSHOTS" not in os.environ, reason="makes the pictures of docs/how-to/web-ui.md")
-def test_pictures_of_the_pages(browser: Browser, scene: Scene) -> None:
+def test_pictures_of_the_pages_are_taken(browser: Browser, scene: Scene) -> None:
     directory = Path(os.environ["FENCEPOST_SCREENSHOTS"])
     archive = {"connector.class": "FileStreamSink", "topics": "orders", "file": "/absent/archive/orders.txt"}
     assert scene.worker.create("orders-archive", archive).status_code == 201

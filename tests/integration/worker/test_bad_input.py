@@ -26,7 +26,7 @@ def unchanged(worker: Worker, name: str) -> Callable[[], bool]:
 
 
 @pytest.mark.parametrize("body", ['{"name": "x", ', "[]", '"text"', '{"name": {}, "config": 5}', "\x00"])
-def test_malformed_json(worker: Worker, unchanged: Callable[[], bool], body: str) -> None:
+def test_malformed_json_is_refused(worker: Worker, unchanged: Callable[[], bool], body: str) -> None:
     answer = worker.rest.post("/connectors", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code in (400, 500)
     assert answer.json()["error_code"] == answer.status_code
@@ -35,7 +35,7 @@ def test_malformed_json(worker: Worker, unchanged: Callable[[], bool], body: str
     assert unchanged()
 
 
-def test_an_unknown_connector_class(worker: Worker, name: str, unchanged: Callable[[], bool]) -> None:
+def test_an_unknown_connector_class_is_refused(worker: Worker, name: str, unchanged: Callable[[], bool]) -> None:
     answer = worker.create(name, {"connector.class": "org.example.NoSuchConnector"})
     assert answer.status_code in (400, 500)
     message = answer.json()["message"]
@@ -44,14 +44,14 @@ def test_an_unknown_connector_class(worker: Worker, name: str, unchanged: Callab
     assert unchanged()
 
 
-def test_a_missing_setting(worker: Worker, name: str, unchanged: Callable[[], bool]) -> None:
+def test_a_missing_setting_is_refused(worker: Worker, name: str, unchanged: Callable[[], bool]) -> None:
     answer = worker.create(name, {"connector.class": FILE_SOURCE, "topic": name})
     assert answer.status_code == 400
     assert "file" in answer.json()["message"]
     assert unchanged()
 
 
-def test_several_errors_are_told_together(worker: Worker, name: str, unchanged: Callable[[], bool]) -> None:
+def test_several_errors_are_reported_together(worker: Worker, name: str, unchanged: Callable[[], bool]) -> None:
     config = {"connector.class": FILE_SOURCE, "tasks.max": "0", "errors.tolerance": "some", "batch.size": "x"}
     message = worker.create(name, config).json()["message"]
     for key in ("tasks.max", "errors.tolerance", "batch.size", "file", "topic"):
@@ -59,14 +59,16 @@ def test_several_errors_are_told_together(worker: Worker, name: str, unchanged: 
     assert unchanged()
 
 
-def test_a_name_that_does_not_fit(worker: Worker, name: str, unchanged: Callable[[], bool], tmp_path: Path) -> None:
+def test_an_invalid_connector_name_is_refused(
+    worker: Worker, name: str, unchanged: Callable[[], bool], tmp_path: Path
+) -> None:
     answer = worker.create(name, {**file_source(tmp_path / "f", name), "name": "another"})
     assert answer.status_code == 400
     assert "another" in answer.json()["message"]
     assert unchanged()
 
 
-def test_a_topic_name_that_kafka_refuses(worker: Worker, name: str, tmp_path: Path) -> None:
+def test_an_invalid_topic_name_is_named_in_the_error(worker: Worker, name: str, tmp_path: Path) -> None:
     file = tmp_path / "in.txt"
     append(file, numbered(1, 3))
     answer = worker.create(name, file_source(file, "no such topic!"))
@@ -121,7 +123,7 @@ def picky(file: Path, name: str, **more: str) -> dict[str, str]:
     return file_source(file, name, **{"value.converter": PICKY, **more})
 
 
-def test_a_record_that_no_converter_takes_fails_the_task_and_those_before_it_are_not_lost(
+def test_an_unconvertible_record_fails_the_task_and_loses_no_earlier_record(
     worker: Worker, name: str, values: Values, tmp_path: Path
 ) -> None:
     file = tmp_path / "in.txt"
@@ -133,7 +135,7 @@ def test_a_record_that_no_converter_takes_fails_the_task_and_those_before_it_are
     assert values(name, 3) == ["one", "bad", "three"]
 
 
-def test_a_record_that_no_converter_takes_is_skipped_and_logged_where_that_is_tolerated(
+def test_an_unconvertible_record_is_skipped_and_logged_when_tolerated(
     worker: Worker, name: str, values: Values, tmp_path: Path
 ) -> None:
     file = tmp_path / "in.txt"
@@ -168,7 +170,7 @@ def test_a_file_that_shrinks_fails_the_task_and_says_so(
     assert values(name) == numbered(1, 100)
 
 
-def test_a_restart_of_something_unknown(worker: Worker, name: str) -> None:
+def test_requests_for_an_unknown_connector_are_not_found(worker: Worker, name: str) -> None:
     assert worker.rest.post(f"/connectors/{name}/restart").status_code == 404
     assert worker.rest.put(f"/connectors/{name}/pause").status_code == 404
     assert worker.rest.put(f"/connectors/{name}/stop").status_code == 404

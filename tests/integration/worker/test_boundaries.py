@@ -51,7 +51,7 @@ def test_aborted_records_are_never_seen_and_their_offsets_are_committed(
     assert values(name) == ["1", "5", "6"]
 
 
-def test_what_was_not_committed_comes_again_after_a_stop(
+def test_uncommitted_records_are_sent_again_after_a_stop(
     worker: Worker, name: str, values: Values, kafka: EmbeddedKafka
 ) -> None:
     created(worker, name, scripted(name, (2, "commit"), (3, "open")))
@@ -65,7 +65,7 @@ def test_what_was_not_committed_comes_again_after_a_stop(
     assert values(name, 5) == ["1", "2", "3", "4", "5"]
 
 
-def test_what_was_not_committed_comes_again_after_a_pause(worker: Worker, name: str, values: Values) -> None:
+def test_uncommitted_records_are_sent_again_after_a_pause(worker: Worker, name: str, values: Values) -> None:
     created(worker, name, scripted(name, (2, "commit"), (3, "open")))
     values(name, 2)
     worker.rest.put(f"/connectors/{name}/pause")
@@ -76,7 +76,7 @@ def test_what_was_not_committed_comes_again_after_a_pause(worker: Worker, name: 
     assert values(name, 5) == ["1", "2", "3", "4", "5"]
 
 
-def test_asking_for_both_fails_the_task(worker: Worker, name: str) -> None:
+def test_requesting_both_commit_and_abort_fails_the_task(worker: Worker, name: str) -> None:
     created(worker, name, scripted(name, (2, "both")))
     (failed,) = worker.wait_for_tasks(name, "FAILED")
     assert "both a commit and an abort" in failed["trace"]
@@ -156,7 +156,9 @@ def test_a_task_that_fails_inside_a_transaction_leaves_nothing_open(
     assert [json.loads(v)["value"] for v in values(name, 3)] == ["a", "b", "c"]
 
 
-def test_each_committed_record_is_told_of_with_its_offset(worker: Worker, name: str, values: Values) -> None:
+def test_each_committed_record_is_reported_to_the_task_with_its_offset(
+    worker: Worker, name: str, values: Values
+) -> None:
     created(worker, name, {"connector.class": "worker_suite.TrackingConnector", "topic": name})
     assert len(values(name, 10)) == 10
     told = values(f"{name}-told", 10)

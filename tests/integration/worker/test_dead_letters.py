@@ -63,7 +63,7 @@ def corrected(worker: Worker, name: str, config: dict[str, str]) -> Iterator[Non
     assert worker.rest.put(f"/connectors/{name}/resume").status_code == 202
 
 
-def test_a_sources_bad_records_are_shown_and_its_good_ones_delivered(
+def test_bad_records_of_a_source_are_shown_and_good_records_are_delivered(
     worker: Worker, name: str, values: Any, tmp_path: Path
 ) -> None:
     lines = tmp_path / "in.txt"
@@ -125,7 +125,7 @@ def test_e15_killed_slots_lose_and_repeat_no_dead_letter(
     assert len(witness.read_text().splitlines()) >= 3
 
 
-def test_a_sinks_letters_are_shown_and_sent_again_once_when_that_is_asked_for(
+def test_dead_letters_of_a_sink_are_shown_and_resent_once_on_request(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
     out, topic = tmp_path / "out.txt", f"{name}-in"
@@ -158,7 +158,7 @@ def test_a_sinks_letters_are_shown_and_sent_again_once_when_that_is_asked_for(
     assert [one["is_sent_again"] for one in shown(worker, name, 1)] == [True]
 
 
-def test_a_sink_with_a_retry_topic_is_the_only_one_to_get_its_dead_letters_again_as_they_first_came(
+def test_only_the_sink_with_the_retry_topic_gets_its_dead_letters_unchanged(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
     """The first time again in vain: the letter of a letter still tells where it came from at first."""
@@ -192,7 +192,7 @@ def test_a_sink_with_a_retry_topic_is_the_only_one_to_get_its_dead_letters_again
     assert admin.offsets.ends([(topic, 0)], read_committed=True) == {(topic, 0): 1}  # nobody else got it again
 
 
-def test_what_the_command_cannot_do_is_said(
+def test_command_names_the_reason_when_dead_letters_cannot_be_shown(
     worker: Worker, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ConfigError, match="There is no connector"):
@@ -207,7 +207,7 @@ def test_what_the_command_cannot_do_is_said(
         printed(worker, name)
 
 
-def test_values_that_fit_no_column_of_a_files_sink_are_letters_as_they_were_read(
+def test_values_that_fit_no_column_become_dead_letters_of_the_same_bytes(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
     """Key, value and headers of the letters are those bytes; all other records are in the files."""

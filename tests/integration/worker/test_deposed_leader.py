@@ -93,7 +93,7 @@ def pair(kafka: EmbeddedKafka, topic_name: str) -> Iterator[tuple[Candidate, Can
         each.stop()
 
 
-def test_a_deposed_leader_that_wakes_up_writes_nothing_and_the_rightful_one_goes_on(
+def test_a_resumed_deposed_leader_writes_nothing_and_the_new_leader_continues(
     pair: tuple[Candidate, Candidate],
 ) -> None:
     old, new = pair
@@ -140,7 +140,7 @@ def test_a_stolen_id_makes_the_first_request_fail_clearly_and_the_next_succeed(
     thief.close()
 
 
-def test_nothing_is_written_once_leadership_is_lost_between_taking_a_command_on_and_writing(
+def test_nothing_is_written_when_leadership_is_lost_before_the_write(
     pair: tuple[Candidate, Candidate],
 ) -> None:
     old, _ = pair

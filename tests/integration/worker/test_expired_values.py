@@ -41,7 +41,7 @@ def expiring(worker: Worker, topic_name: str, tmp_path: Path) -> Iterator[Callab
         worker.rest.delete(f"/connectors/{name}")
 
 
-def test_a_task_starts_once_with_a_new_value_when_the_old_one_has_expired(
+def test_a_task_starts_once_with_a_new_value_when_the_old_value_has_expired(
     expiring: Callable[..., Expiring], topic_name: str, values: Callable[..., list[str]]
 ) -> None:
     clock = expiring("clock", "same")

@@ -9,7 +9,7 @@ from support.chaos.hangs import FRAMES, NEIGHBOUR, PYTHON, Planting
 from support.worker import Worker
 
 
-def test_a_call_that_never_returns_is_named_its_neighbours_go_on_and_nothing_is_lost_by_a_restart(
+def test_a_hanging_call_is_named_and_a_restart_loses_nothing(
     worker: Worker, name: str, values: Callable[..., list[str]], kafka: EmbeddedKafka, tmp_path: Path, seed: int
 ) -> None:
     print(f"FENCEPOST_CHAOS_SEED={seed}")

@@ -36,7 +36,7 @@ def audit(worker: Worker, name: str, *options: str) -> tuple[int, dict[str, Any]
     "settings",
     [{}, {"transforms": "hoist", "transforms_hoist_type": "org.apache.kafka.connect.transforms.HoistField$Value"}],
 )
-def test_what_a_task_writes_is_verified_across_its_restart(
+def test_records_of_a_task_are_verified_across_its_restart(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path, settings: dict[str, str]
 ):
     """Transactions are small, so the first start still carries entries when it ends, and so does the second."""
@@ -69,7 +69,7 @@ def _count(kafka: EmbeddedKafka, topic: str) -> int:
     return len(CommittedReader(kafka.bootstrap_servers, [topic]).read_all(30))
 
 
-def test_a_ledger_without_its_conditions_is_refused(worker: Worker, name: str, tmp_path: Path):
+def test_a_ledger_with_unmet_conditions_is_refused(worker: Worker, name: str, tmp_path: Path):
     config = file_source(tmp_path / "in.txt", name, ledger_topic=f"{name}-ledger", producer_client="librdkafka")
     answer = worker.create(name, config)
     assert answer.status_code == 400
@@ -82,7 +82,7 @@ def value_of() -> Callable[[int], bytes]:
     return lambda n: json.dumps({"n": n}).encode()
 
 
-def test_the_files_of_a_sink_are_verified_across_its_restart_and_a_lost_row_is_named(
+def test_files_of_a_sink_are_verified_across_a_restart_and_a_lost_row_is_named(
     worker: Worker, name: str, topic: str, produce: Produce, tmp_path: Path
 ):
     out, query = tmp_path / "out", "SELECT value.n, offset FROM records"

@@ -77,7 +77,7 @@ def test_a_paused_connector_sends_nothing_until_it_is_resumed(
     assert values(name, 200) == numbered(1, 200)
 
 
-def test_a_paused_connector_whose_task_is_restarted_stays_paused(worker: Worker, name: str, file: Path) -> None:
+def test_a_paused_connector_stays_paused_when_its_task_is_restarted(worker: Worker, name: str, file: Path) -> None:
     created(worker, name, file_source(file, name))
     worker.wait_for_tasks(name, "RUNNING")
     worker.rest.put(f"/connectors/{name}/pause")
@@ -86,7 +86,7 @@ def test_a_paused_connector_whose_task_is_restarted_stays_paused(worker: Worker,
     worker.wait_for_tasks(name, "PAUSED")
 
 
-def test_a_stopped_connector_has_no_tasks_and_goes_on_where_it_was(
+def test_a_stopped_connector_has_no_tasks_and_resumes_at_its_offset(
     worker: Worker, name: str, file: Path, values: Values
 ) -> None:
     created(worker, name, file_source(file, name))
@@ -155,7 +155,9 @@ def test_patch_removes_a_key_with_null_and_refuses_a_wrong_result(worker: Worker
 
 
 @pytest.mark.parametrize("initial", ["PAUSED", "STOPPED"])
-def test_initial_state(worker: Worker, name: str, file: Path, values: Values, initial: str) -> None:
+def test_connector_is_created_in_its_initial_state(
+    worker: Worker, name: str, file: Path, values: Values, initial: str
+) -> None:
     created(worker, name, file_source(file, name), initial_state=initial)
     eventually(lambda: worker.status(name)["connector"]["state"] == initial)
     assert worker.status(name)["tasks"] == []
@@ -179,7 +181,7 @@ def test_restarts_of_connector_and_tasks_lose_nothing(worker: Worker, name: str,
     assert worker.rest.post(f"/connectors/{name}/tasks/9/restart").status_code == 404
 
 
-def test_a_restart_of_what_failed_leaves_the_rest_alone(worker: Worker, name: str, file: Path) -> None:
+def test_a_restart_of_failed_tasks_leaves_running_tasks_alone(worker: Worker, name: str, file: Path) -> None:
     created(worker, name, file_source(file, name))
     worker.wait_for_tasks(name, "RUNNING")
     answer = worker.rest.post(f"/connectors/{name}/restart", params={"includeTasks": "true", "onlyFailed": "true"})
@@ -187,7 +189,7 @@ def test_a_restart_of_what_failed_leaves_the_rest_alone(worker: Worker, name: st
     assert answer.json()["tasks"][0]["state"] == "RUNNING"
 
 
-def test_a_deleted_connector_is_forgotten_and_a_new_one_of_the_name_goes_on_where_it_was(
+def test_a_new_connector_resumes_at_the_offset_of_a_deleted_namesake(
     worker: Worker, name: str, file: Path, values: Values
 ) -> None:
     created(worker, name, file_source(file, name))

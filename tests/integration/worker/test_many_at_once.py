@@ -22,7 +22,7 @@ def names(worker: Worker, topic_name: str) -> Iterator[list[str]]:
         worker.rest.delete(f"/connectors/{name}")
 
 
-def test_each_request_is_answered_for_itself(
+def test_simultaneous_requests_get_their_own_answers(
     worker: Worker, names: list[str], tmp_path: Path, values: Callable[..., list[str]]
 ) -> None:
     def create(name: str) -> list[int]:

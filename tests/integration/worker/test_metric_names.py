@@ -14,7 +14,7 @@ from support.worker import Worker
 EXPECTED = json.loads((Path(__file__).parents[2] / "fixtures/tools/confluent_dashboard_metrics.json").read_text())
 
 
-def test_a_worker_that_works_has_every_metric_of_the_dashboards(
+def test_a_busy_worker_exports_every_metric_of_the_dashboards(
     worker: Worker, name: str, topic: str, produce: Produce, tmp_path: Path
 ) -> None:
     source, sink = f"{name}-src", name
@@ -42,7 +42,7 @@ def test_a_worker_that_works_has_every_metric_of_the_dashboards(
         worker.rest.delete(f"/connectors/{source}")
 
 
-def test_a_worker_has_what_the_alerts_and_the_dashboard_look_at(worker: Worker) -> None:
+def test_a_worker_exports_every_metric_of_the_alerts_and_the_dashboard(worker: Worker) -> None:
     expressions = [*alerts().values(), *(each for panel in panels().values() for each in panel)]
     wanted = set().union(*map(metrics_of, expressions)) - {"up"}
     assert len(wanted) > 20

@@ -87,7 +87,7 @@ def test_a_new_stream_passes_large_records_on_once(
     assert [json.loads(value)["total"] for value in values(target, 5)] == list(range(100, 105))
 
 
-def test_a_class_that_is_not_there_is_answered_with_the_one_that_is(worker: Worker) -> None:
+def test_an_unknown_class_is_refused_with_the_similar_known_class(worker: Worker) -> None:
     answer = worker.create("wrong", {"connector.class": "NewSorce", "topic": "t"})
     assert answer.status_code == 500 or answer.status_code == 400
     assert "Did you mean NewSourceConnector" in answer.json()["message"]

@@ -181,7 +181,7 @@ def test_directories_are_made_of_columns_in_a_bucket(
 
 
 @LONG
-def test_a_bucket_that_is_not_there_is_waited_for(
+def test_a_sink_waits_for_a_missing_bucket(
     worker: Worker, store: ObjectStore, name: str, topic: str, produce: Produce
 ) -> None:
     produce(1, 60)
@@ -195,7 +195,7 @@ def test_a_bucket_that_is_not_there_is_waited_for(
 
 @LONG
 @pytest.mark.parametrize("code", ["SlowDown", "InternalError"])
-def test_a_store_that_is_overloaded_or_out_of_order_is_waited_for(
+def test_a_sink_waits_for_an_overloaded_or_failing_store(
     worker: Worker, store: ObjectStore, name: str, topic: str, produce: Produce, where: str, code: str
 ) -> None:
     def refuse(method: str, path: str) -> str | None:
@@ -211,7 +211,7 @@ def test_a_store_that_is_overloaded_or_out_of_order_is_waited_for(
     ensure_exact(rows(store, where), 60)
 
 
-def test_wrong_credentials_are_told_of_and_no_secret_is(
+def test_wrong_credentials_are_reported_without_secrets(
     worker: Worker, store: ObjectStore, name: str, topic: str, produce: Produce
 ) -> None:
     produce(1, 60)

@@ -26,7 +26,7 @@ def _lines(bootstrap: str, topic: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("where", ["own topic", "other cluster"])
-def test_a_restart_goes_on_at_the_offsets_in_the_connectors_own_topic(
+def test_a_restart_resumes_at_the_offsets_in_the_connectors_own_topic(
     worker: Worker, kafka: EmbeddedKafka, other_kafka: EmbeddedKafka, name: str, tmp_path: Path, where: str
 ):
     file = tmp_path / "in.txt"
@@ -51,7 +51,7 @@ def test_a_restart_goes_on_at_the_offsets_in_the_connectors_own_topic(
     assert eventually(lambda: [o and o["position"] for o in _copied(worker, kafka, name)] == [6], within_s=60)
 
 
-def test_the_workers_cluster_under_another_name_gets_no_copies_beside_what_is_committed(
+def test_no_offsets_are_copied_to_the_workers_own_cluster_under_another_name(
     worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
 ):
     """A late copy there would be taken for what was committed last, and what came after it would be sent again."""

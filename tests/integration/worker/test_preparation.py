@@ -154,7 +154,7 @@ def test_a_round_that_a_newer_generation_ended_abandons_the_start(scene: Prepara
         scene.prepare()
 
 
-def test_a_round_whose_cause_passes_is_asked_for_again(scene: PreparationStage) -> None:
+def test_a_fencing_round_is_repeated_after_a_transient_failure(scene: PreparationStage) -> None:
     causes: list[Exception] = [NotReadyError("no coordinator yet"), KafkaUnavailableError("no broker")]
 
     def at_last() -> None:
@@ -199,7 +199,7 @@ def test_step_6_the_current_start_is_admitted(scene: PreparationStage) -> None:
 
 
 @pytest.mark.parametrize("what", ["generation", "revoked", "deleted", "stopped"])
-def test_step_6_what_was_written_a_moment_before_is_heeded(scene: PreparationStage, what: str) -> None:
+def test_step_6_a_change_written_just_before_admission_counts(scene: PreparationStage, what: str) -> None:
     admissions = scene.hosted()
     if what == "generation":
         scene.new_generation()
@@ -242,7 +242,7 @@ def test_step_7_offsets_are_read_up_to_the_uncommitted_end(scene: PreparationSta
     other.close()
 
 
-def test_step_7_a_start_gets_what_is_carried_for_its_ledger(scene: PreparationStage) -> None:
+def test_step_7_a_start_gets_the_entries_carried_for_its_ledger(scene: PreparationStage) -> None:
     admissions = scene.hosted()
     other = scene.task_producer()
     for ledger in ("l", "other"):
@@ -254,7 +254,7 @@ def test_step_7_a_start_gets_what_is_carried_for_its_ledger(scene: PreparationSt
     admissions.close()
 
 
-def test_a_start_that_knows_its_offsets_gets_none_and_waits_for_no_open_transaction(scene: PreparationStage) -> None:
+def test_a_start_with_known_offsets_waits_for_no_open_transaction(scene: PreparationStage) -> None:
     admissions = scene.hosted()
     other = scene.task_producer()
     key, value = encode("c", {"filename": "f"}, {"position": 7})

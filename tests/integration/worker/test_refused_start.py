@@ -49,7 +49,7 @@ def refusal(worker: Worker, within_s: float = 60) -> str:
     return worker.log_text()
 
 
-def test_all_errors_of_a_worker_file_are_told_at_once(fresh: Worker) -> None:
+def test_all_errors_of_a_worker_file_are_reported_at_once(fresh: Worker) -> None:
     fresh.properties |= {
         "session.timeout.ms": "soon",
         "exactly.once.source.support": "maybe",
@@ -69,7 +69,7 @@ def test_all_errors_of_a_worker_file_are_told_at_once(fresh: Worker) -> None:
     assert "Traceback" not in text
 
 
-def test_a_worker_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_worker_file_is_refused(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fencepost.cli.main", "worker", str(tmp_path / "no.properties")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     assert done.returncode != 0
@@ -77,14 +77,14 @@ def test_a_worker_file_that_is_not_there(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_converter_that_is_not_there(light: Worker) -> None:
+def test_a_missing_converter_is_refused(light: Worker) -> None:
     """Health said that all is well, and every connector without converters of its own failed."""
     light.properties["value.converter"] = "io.apicurio.registry.utils.converter.AvroConverter"
     text = refusal(light)
     assert "Invalid value io.apicurio.registry.utils.converter.AvroConverter for configuration value.converter" in text
 
 
-def test_all_that_a_worker_file_names_is_checked_at_once(light: Worker) -> None:
+def test_all_classes_and_listeners_of_a_worker_file_are_checked_at_once(light: Worker) -> None:
     light.properties |= {
         "key.converter": "org.apache.kafka.connect.json.JsonConvertor",
         "config.providers": "file",
@@ -97,7 +97,7 @@ def test_all_that_a_worker_file_names_is_checked_at_once(light: Worker) -> None:
         assert any(key in line for line in text.splitlines()), text
 
 
-def test_a_rest_port_in_use(light: Worker) -> None:
+def test_a_rest_port_in_use_is_refused(light: Worker) -> None:
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(("127.0.0.1", light.port))
@@ -107,7 +107,7 @@ def test_a_rest_port_in_use(light: Worker) -> None:
     assert "choose another port" in text
 
 
-def test_a_config_topic_with_two_partitions(fresh: Worker, kafka: EmbeddedKafka) -> None:
+def test_a_config_topic_with_two_partitions_is_refused(fresh: Worker, kafka: EmbeddedKafka) -> None:
     topic = fresh.properties["config.storage.topic"]
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     admin.topics.create(topic, partitions=2, replication=1, configs={"cleanup.policy": "compact"})
@@ -117,7 +117,7 @@ def test_a_config_topic_with_two_partitions(fresh: Worker, kafka: EmbeddedKafka)
     assert admin.topics.partitions(topic) == 2
 
 
-def test_an_internal_topic_that_is_not_compacted(light: Worker, kafka: EmbeddedKafka) -> None:
+def test_an_internal_topic_that_is_not_compacted_is_refused(light: Worker, kafka: EmbeddedKafka) -> None:
     topic = light.properties["offset.storage.topic"]
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     admin.topics.create(topic, partitions=1, replication=1, configs={"cleanup.policy": "delete"})
@@ -127,7 +127,7 @@ def test_an_internal_topic_that_is_not_compacted(light: Worker, kafka: EmbeddedK
     assert "Traceback" not in text
 
 
-def test_brokers_that_are_missing_for_a_topic_s_replicas_are_waited_for(light: Worker, kafka: EmbeddedKafka) -> None:
+def test_worker_waits_for_enough_brokers_for_the_replicas_of_a_topic(light: Worker, kafka: EmbeddedKafka) -> None:
     light.properties |= {f"{which}.storage.replication.factor": "3" for which in ("config", "offset", "status")}
     light.launch()
     eventually(lambda: "Brokers may still be starting: waiting 30 s for them; retrying" in light.log_text())
@@ -140,7 +140,7 @@ def test_brokers_that_are_missing_for_a_topic_s_replicas_are_waited_for(light: W
     assert light.stop() == 0
 
 
-def test_an_unreachable_broker_is_waited_for_and_an_unknown_key_is_warned_of(light: Worker) -> None:
+def test_worker_waits_for_a_broker_and_warns_of_an_unknown_key(light: Worker) -> None:
     port = free_port()
     light.properties["bootstrap.servers"] = f"127.0.0.1:{port}"
     light.properties["ofset.flush.interval.ms"] = "1000"
@@ -154,7 +154,7 @@ def test_an_unreachable_broker_is_waited_for_and_an_unknown_key_is_warned_of(lig
         assert light.stop() == 0
 
 
-def test_a_worker_that_waits_for_kafka_stops_when_told(fresh: Worker) -> None:
+def test_a_worker_that_waits_for_kafka_stops_on_sigterm(fresh: Worker) -> None:
     fresh.properties["bootstrap.servers"] = "127.0.0.1:1"
     fresh.launch()
     eventually(lambda: _answers(fresh), within_s=60)

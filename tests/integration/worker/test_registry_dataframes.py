@@ -73,7 +73,7 @@ def messages(kafka: EmbeddedKafka, topic: str, count: int) -> list[Any]:
     return found
 
 
-def test_two_schemas_of_a_topic_become_parquet_exactly_once_though_the_worker_is_killed(
+def test_two_schemas_of_a_topic_become_parquet_once_when_the_worker_is_killed(
     kafka: EmbeddedKafka, topic: str, topic_name: str, avro: AvroTopic, converter: dict[str, str], tmp_path: Path
 ) -> None:
     """What was written by the older schema has the columns of the newer one, too, from the first epoch with it on."""
@@ -112,7 +112,7 @@ def test_two_schemas_of_a_topic_become_parquet_exactly_once_though_the_worker_is
     assert by_number[1_000]["at"].timestamp() == 1_700_000_000
 
 
-def test_a_value_that_cannot_be_read_is_a_dead_letter_and_the_others_are_written(
+def test_an_unreadable_value_is_a_dead_letter_and_other_values_are_written(
     worker: Worker, kafka: EmbeddedKafka, name: str, topic: str, avro: AvroTopic, converter: dict[str, str],
     tmp_path: Path,
 ) -> None:  # fmt: skip
@@ -184,7 +184,7 @@ def test_sql_reads_and_writes_values_with_a_schema_of_the_registry(
     ]
 
 
-def test_a_registry_that_is_away_is_waited_for(
+def test_a_sink_waits_for_an_unreachable_registry(
     worker: Worker, name: str, topic: str, avro: AvroTopic, registry: str, converter: dict[str, str], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"

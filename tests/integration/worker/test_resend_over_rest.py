@@ -69,7 +69,7 @@ def test_a_record_is_processed_once_after_its_letter_was_resent(
     eventually(lambda: out.read_text().splitlines() == ["1", "3", "{too", "{broken"], within_s=120)
 
 
-def test_what_cannot_be_resent_is_refused_with_the_next_step(worker: Worker, name: str, tmp_path: Path) -> None:
+def test_an_impossible_resend_is_refused_with_the_next_step(worker: Worker, name: str, tmp_path: Path) -> None:
     (tmp_path / "in.txt").touch()
     config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": name}
     assert worker.create(name, config).status_code == 201

@@ -42,7 +42,7 @@ def test_a_task_that_hangs_does_not_stop_its_neighbours_and_is_abandoned(
     worker.rest.delete(f"/connectors/{neighbour}")
 
 
-def test_a_task_that_is_to_fail_when_it_hangs_fails_and_its_neighbours_go_on(
+def test_a_hanging_task_fails_when_configured_and_its_neighbours_continue(
     worker: Worker, name: str, values: Values, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     file, neighbour = tmp_path / "in.txt", f"{name}-neighbour"
@@ -94,7 +94,7 @@ def test_many_tasks_share_few_slots(worker: Worker, name: str, values: Values) -
 
 
 @pytest.mark.timeout(5 * SLOW_S)
-def test_a_task_that_kills_its_slot_again_and_again_fails_and_its_neighbour_goes_on(
+def test_a_task_that_keeps_killing_its_slot_fails_while_its_neighbour_continues(
     kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
 ) -> None:
     """In one slot, so that they are neighbours: the worker has one only, but for tasks that have to be alone."""
@@ -135,7 +135,7 @@ VERIFIABLE = {"connector.class": "org.apache.kafka.connect.tools.VerifiableSourc
 
 
 @pytest.mark.timeout(4 * SLOW_S)
-def test_a_task_that_stops_all_of_python_is_named_and_put_apart_from_its_neighbour(
+def test_a_task_that_blocks_python_is_named_and_moved_to_a_slot_of_its_own(
     kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
 ) -> None:
     neighbour, stuck = f"{topic_name}-neighbour", f"{topic_name}-stuck"

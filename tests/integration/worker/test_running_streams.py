@@ -50,7 +50,7 @@ def test_a_stream_is_created_watched_and_moved_like_a_sink(
     )
 
 
-def test_a_killed_slot_leaves_no_record_out_and_none_twice(
+def test_a_killed_slot_loses_and_doubles_no_record(
     worker: Worker, name: str, topic: str, target: str, produce: Produce, values: Callable[..., list[str]]
 ) -> None:
     config = {"connector.class": "TopicTransform", "topics": topic, "output.topic": target, "tasks.max": "2"}

@@ -57,7 +57,7 @@ def resume(worker: Worker, name: str) -> None:
     assert worker.rest.put(f"/connectors/{name}/resume").status_code == 202
 
 
-def test_what_is_in_the_topic_is_in_the_file_once_and_in_order(
+def test_every_record_of_the_topic_is_in_the_file_once_and_in_order(
     worker: Worker, kafka: EmbeddedKafka, name: str, topic: str, produce: Produce, out: Path
 ) -> None:
     produce(1, 1000)
@@ -79,7 +79,7 @@ def test_what_is_in_the_topic_is_in_the_file_once_and_in_order(
     assert worker.sink_offsets(name) == {(topic, partition): 300 for partition in range(4)}
 
 
-def test_a_stopped_sink_goes_on_where_it_is_told_to(
+def test_a_stopped_sink_resumes_at_altered_offsets(
     worker: Worker, name: str, topic: str, produce: Produce, out: Path
 ) -> None:
     produce(1, 40)
@@ -130,7 +130,7 @@ def test_offsets_of_a_wrong_shape_are_refused_in_kafka_connects_words(
         assert (answer.status_code, text in answer.json()["message"]) == (400, True), answer.text
 
 
-def test_a_new_sink_begins_where_it_is_told_and_nothing_of_a_deleted_one_is_left(
+def test_a_new_sink_begins_at_initial_offsets_and_old_offsets_are_gone(
     worker: Worker, name: str, topic: str, produce: Produce, out: Path
 ) -> None:
     produce(1, 40)
@@ -160,7 +160,7 @@ def test_a_new_sink_begins_where_it_is_told_and_nothing_of_a_deleted_one_is_left
     assert set(worker.sink_offsets(name).values()) == {10}
 
 
-def test_a_group_that_somebody_reads_in_is_not_moved_for_a_new_sink(
+def test_a_group_with_members_is_not_moved_for_a_new_sink(
     worker: Worker, kafka: EmbeddedKafka, name: str, topic: str, produce: Produce, out: Path
 ) -> None:
     produce(1, 8)
@@ -215,7 +215,7 @@ def test_tasks_divide_the_partitions_and_a_killed_slot_loses_nothing(
     assert sum(worker.sink_offsets(name).values()) == 800
 
 
-def test_topics_that_match_are_read_also_those_that_come_later(
+def test_existing_and_later_topics_that_match_are_read(
     worker: Worker, kafka: EmbeddedKafka, name: str, topic: str, produce: Produce, out: Path
 ) -> None:
     pattern = rf"\Q{topic}\E(-\d+)?"
@@ -233,7 +233,7 @@ def test_topics_that_match_are_read_also_those_that_come_later(
     assert not set(numbers(out)) & set(range(21, 31))
 
 
-def test_a_sink_that_cannot_write_fails_with_the_reason_and_goes_on_when_that_is_gone(
+def test_a_sink_that_cannot_write_fails_with_the_reason_and_recovers(
     worker: Worker, name: str, topic: str, produce: Produce, tmp_path: Path
 ) -> None:
     out = tmp_path / "later" / "out.txt"
@@ -246,7 +246,7 @@ def test_a_sink_that_cannot_write_fails_with_the_reason_and_goes_on_when_that_is
     eventually(has(out, 10), within_s=60)
 
 
-def test_a_failed_task_reports_its_next_automatic_restart_and_continues_once_the_cause_is_gone(
+def test_a_failed_task_reports_its_next_automatic_restart_and_recovers(
     worker: Worker, name: str, topic: str, produce: Produce, tmp_path: Path
 ) -> None:
     out = tmp_path / "later" / "out.txt"
@@ -298,7 +298,7 @@ def letters_of(
     return dead, read
 
 
-def test_unreadable_records_reach_the_dead_letter_topic_unchanged_and_the_others_reach_the_file(
+def test_unreadable_records_become_dead_letters_and_other_records_are_written(
     worker: Worker, kafka: EmbeddedKafka, name: str, topic: str, out: Path
 ) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
@@ -336,7 +336,7 @@ def test_unreadable_records_reach_the_dead_letter_topic_unchanged_and_the_others
     assert "deadletterqueue_produce_requests" in metrics
 
 
-def test_without_tolerance_the_task_fails_at_the_record_and_it_is_a_dead_letter_too(
+def test_an_untolerated_record_fails_the_task_and_is_a_dead_letter(
     worker: Worker, kafka: EmbeddedKafka, name: str, topic: str, out: Path
 ) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
@@ -367,7 +367,7 @@ def test_without_tolerance_the_task_fails_at_the_record_and_it_is_a_dead_letter_
         ({"consumer.override.max.poll.records": "0"}, "consumer.override.max.poll.records", "1 or more"),
     ],
 )
-def test_what_a_sink_cannot_follow_is_refused_by_name(
+def test_unsupported_settings_of_a_sink_are_refused_by_name(
     worker: Worker, tmp_path: Path, changes: dict[str, str], key: str, text: str
 ) -> None:
     config = {"name": "s", **file_sink(tmp_path / "out", "t"), **changes}
@@ -376,7 +376,7 @@ def test_what_a_sink_cannot_follow_is_refused_by_name(
     assert any(text in error for error in errors[key]), errors
 
 
-def test_the_workers_own_group_is_no_sinks(worker: Worker, tmp_path: Path) -> None:
+def test_the_workers_own_group_is_refused_for_a_sink(worker: Worker, tmp_path: Path) -> None:
     group = worker.properties["group.id"]
     config = {"name": "s", **file_sink(tmp_path / "out", "t"), "consumer.override.group.id": group}
     answer = worker.create("s", config)

@@ -74,7 +74,7 @@ def remembered(worker: Worker, kafka: EmbeddedKafka, name: str) -> Iterator[Call
     reader.close()
 
 
-def test_a_removed_file_is_forgotten_also_when_no_other_comes(
+def test_a_file_removed_by_the_source_is_forgotten_without_a_new_file(
     worker: Worker, name: str, directory: Path, values: Values, remembered: Callable[[], list[str]]
 ):
     """KIP-910: a file once processed can be removed from the offsets topic; those that are kept cannot."""
@@ -91,7 +91,7 @@ def test_a_removed_file_is_forgotten_also_when_no_other_comes(
     assert eventually(lambda: remembered() == [] and not list(directory.iterdir()), within_s=60)
 
 
-def test_a_file_that_somebody_removes_is_forgotten_also_when_no_other_comes(
+def test_a_file_removed_by_hand_is_forgotten_without_a_new_file(
     worker: Worker, name: str, directory: Path, values: Values, remembered: Callable[[], list[str]]
 ):
     _put(directory, "a.csv", ["1,x"])
@@ -111,7 +111,7 @@ def _turn(link: Path, target: Path) -> None:
     other.rename(link)
 
 
-def test_files_of_a_directory_that_is_away_for_a_while_are_not_delivered_again(
+def test_files_are_not_delivered_again_after_their_directory_was_away(
     worker: Worker, name: str, directory: Path, values: Values, remembered: Callable[[], list[str]]
 ):
     away, instead, link = directory, directory.with_name("instead"), directory.with_name("link")
@@ -131,7 +131,7 @@ def test_files_of_a_directory_that_is_away_for_a_while_are_not_delivered_again(
     worker.wait_for_tasks(name, "RUNNING")
 
 
-def test_files_that_cannot_be_looked_at_for_a_while_are_not_delivered_again(
+def test_files_are_not_delivered_again_after_being_inaccessible(
     worker: Worker, name: str, directory: Path, values: Values, remembered: Callable[[], list[str]]
 ):
     """A link whose target is away, and a directory whose files nobody may look at, are no removals."""
@@ -162,7 +162,7 @@ def test_files_that_cannot_be_looked_at_for_a_while_are_not_delivered_again(
     assert eventually(lambda: remembered() == ["a.csv", "b.csv", "c.csv", "d.csv", "e.csv"], within_s=60)
 
 
-def test_a_file_with_a_broken_row_is_set_aside_whole_and_the_rest_goes_on(
+def test_a_file_with_a_broken_row_is_set_aside_and_other_files_are_delivered(
     worker: Worker, name: str, directory: Path, values: Values
 ):
     _put(directory, "a.csv", ["1,x", "not a number,y", "3,z"])
@@ -175,7 +175,7 @@ def test_a_file_with_a_broken_row_is_set_aside_whole_and_the_rest_goes_on(
     worker.wait_for_tasks(name, "RUNNING")
 
 
-def test_a_file_with_other_columns_is_set_aside_and_its_neighbours_are_delivered(
+def test_a_file_with_other_columns_is_set_aside_and_other_files_are_delivered(
     worker: Worker, name: str, directory: Path, values: Values
 ):
     (directory / "a.csv").write_text("another,header\n1,x\n")
@@ -209,7 +209,7 @@ def test_broken_rows_are_dropped_when_errors_are_tolerated(worker: Worker, name:
     assert _ids(values(name, at_least=2, within_s=60)) == [1, 3]
 
 
-def test_a_split_committed_in_parts_comes_whole_and_in_order(
+def test_a_split_committed_in_parts_arrives_whole_and_in_order(
     worker: Worker, name: str, directory: Path, values: Values
 ):
     _put(directory, "a.csv", [f"{i},n" for i in range(1000)])
@@ -217,7 +217,7 @@ def test_a_split_committed_in_parts_comes_whole_and_in_order(
     assert _ids(values(name, at_least=1000, within_s=60)) == list(range(1000))
 
 
-def test_a_part_that_was_read_in_another_way_fails_the_task_until_its_offset_is_set(
+def test_a_part_read_with_other_settings_fails_the_task_until_its_offset_is_set(
     worker: Worker, name: str, directory: Path, values: Values
 ):
     _put(directory, "a.csv", ["1,x", "2,y", "3,z"])
@@ -269,7 +269,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def test_a_full_disk_under_the_finished_directory_loses_nothing_and_is_tried_again(
+def test_a_full_disk_at_the_finished_path_loses_nothing_and_is_tried_again(
     worker: Worker,
     name: str,
     directory: Path,
@@ -309,7 +309,7 @@ def test_files_go_on_exactly_once_when_sparks_jvm_is_killed(worker: Worker, name
     eventually(worker.slots, within_s=60)  # for whoever has the worker next
 
 
-def test_other_tasks_start_while_sparks_jvm_stands_still_under_a_split_that_is_abandoned(
+def test_other_tasks_start_while_sparks_jvm_hangs_in_an_abandoned_split(
     worker: Worker, kafka: EmbeddedKafka, name: str, directory: Path, values: Values
 ):
     rows = 500_000

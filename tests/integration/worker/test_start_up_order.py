@@ -138,7 +138,7 @@ def test_steps_5_and_6_the_predecessor_is_fenced_before_admission_is_asked_for(s
     assert b"zombie" not in scene.visible()
 
 
-def test_step_6_a_start_that_is_not_admitted_produces_nothing_and_starts_no_task(scene: StartUpStage) -> None:
+def test_step_6_a_refused_start_produces_nothing_and_starts_no_task(scene: StartUpStage) -> None:
     scene.gate.is_open = False
     scene.runner.thread.start()
     scene.ends_as("ABANDONED")
@@ -180,7 +180,7 @@ def test_a_paused_task_initialises_nothing_until_it_is_resumed(make: Callable[..
     eventually(lambda: scene.gate.states[-1] == "RUNNING", within_s=60)
 
 
-def test_a_fenced_task_that_is_not_current_any_more_leaves_its_successor_alone(scene: StartUpStage) -> None:
+def test_a_fenced_task_that_is_no_longer_current_leaves_its_successor_alone(scene: StartUpStage) -> None:
     scene.until_running()
     scene.gate.is_open = False
     rival = scene.rival()
@@ -193,7 +193,7 @@ def test_a_fenced_task_that_is_not_current_any_more_leaves_its_successor_alone(s
     assert found == list(range(1, len(found) + 1))
 
 
-def test_a_fenced_task_that_is_still_current_starts_again_and_is_admitted_anew(scene: StartUpStage) -> None:
+def test_a_fenced_task_that_is_still_current_starts_and_is_admitted_again(scene: StartUpStage) -> None:
     scene.until_running()
     asked = len(scene.gate.asked)
     rival = scene.rival()
@@ -210,7 +210,7 @@ def test_a_fenced_task_that_is_still_current_starts_again_and_is_admitted_anew(s
     assert found == list(range(1, len(found) + 1))
 
 
-def test_a_struck_task_is_admitted_anew_and_goes_on(kafka: EmbeddedKafka, make: Callable[..., StartUpStage]) -> None:
+def test_a_struck_task_is_admitted_again_and_continues(kafka: EmbeddedKafka, make: Callable[..., StartUpStage]) -> None:
     with KafkaProxy(kafka.bootstrap_servers) as proxy:
         scene = make(proxy.bootstrap_servers)
         scene.until_running()

@@ -9,7 +9,9 @@ from support.worker import Worker
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_tool_finds_what_it_needs(worker: Worker, topic_name: str, tmp_path: Path, tool: str) -> None:
+def test_recorded_requests_of_a_tool_succeed_against_a_worker(
+    worker: Worker, topic_name: str, tmp_path: Path, tool: str
+) -> None:
     lines = tmp_path / "lines.txt"
     lines.write_text("one\ntwo\n")
     try:

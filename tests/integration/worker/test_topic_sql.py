@@ -89,7 +89,7 @@ def test_a_query_over_topics_is_written_to_the_topics_that_its_rows_name(
     assert worker.rest.get(f"/connectors/{name}/topics").json() == {name: {"topics": [topic]}}
 
 
-def test_a_python_worker_that_is_killed_at_its_work_doubles_and_loses_nothing(
+def test_a_killed_python_worker_doubles_and_loses_nothing(
     worker: Worker, name: str, topic: str, target: str, produce: Produce, kafka: EmbeddedKafka
 ) -> None:
     """Some ranges of the epoch may be committed then, and others not."""
@@ -114,7 +114,7 @@ def test_a_python_worker_that_is_killed_at_its_work_doubles_and_loses_nothing(
     assert verdict.is_clean, str(verdict)
 
 
-def test_whoever_has_the_input_in_a_transaction_is_fenced_before_the_query_is_run(
+def test_a_zombie_with_input_in_a_transaction_is_fenced_before_the_query_runs(
     worker: Worker, name: str, topic: str, target: str, produce: Produce, kafka: EmbeddedKafka
 ) -> None:
     """E20: it was read up to there in a transaction that did not count, so it is read again."""
@@ -137,7 +137,7 @@ def test_whoever_has_the_input_in_a_transaction_is_fenced_before_the_query_is_ru
     assert f"fenced zombie-{name} (producer" in worker.log_text()
 
 
-def test_a_setting_that_a_stream_of_frames_cannot_follow_is_refused(
+def test_unsupported_settings_of_a_dataframe_stream_are_refused(
     worker: Worker, name: str, topic: str, target: str
 ) -> None:
     letters = topic_sql(
@@ -154,7 +154,7 @@ def test_a_setting_that_a_stream_of_frames_cannot_follow_is_refused(
     assert 'Missing required configuration "output.topic"' in answer.json()["message"]
 
 
-def test_a_row_that_names_a_topic_that_is_read_stops_the_stream_before_it_is_written(
+def test_a_row_for_an_input_topic_fails_the_stream_before_it_is_written(
     worker: Worker, name: str, topic: str, target: str, produce: Produce, kafka: EmbeddedKafka
 ) -> None:
     """Written there it would be read again, for ever."""
@@ -169,7 +169,7 @@ def test_a_row_that_names_a_topic_that_is_read_stops_the_stream_before_it_is_wri
     assert sum(admin.offsets.ends(places, read_committed=True).values()) == 30
 
 
-def test_a_query_that_spark_knows_to_return_no_rows_is_refused_before_anything_is_committed(
+def test_a_query_that_never_returns_rows_is_refused_before_any_commit(
     worker: Worker, name: str, topic: str, target: str, produce: Produce
 ) -> None:
     """Spark does not read its input then, and one task without rows would commit the first range."""

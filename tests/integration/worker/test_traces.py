@@ -72,7 +72,7 @@ def test_a_trace_goes_from_the_source_through_the_records_to_the_sink(
 
 
 @pytest.mark.skipif(not IS_LONG, reason="needs a Spark of its own: make chaos")
-def test_dataframe_tasks_are_traced_by_the_worker_and_their_records_carry_the_context(
+def test_dataframe_tasks_are_traced_and_their_records_carry_the_context(
     traced: Worker, kafka: EmbeddedKafka, collector: Collector, topic_name: str, tmp_path: Path
 ) -> None:
     inbox, out = tmp_path / "in", tmp_path / "out"

@@ -41,14 +41,16 @@ def test_a_file_is_written_once_and_in_order_through_a_restart_of_its_task(
     assert values(name) == numbered(1, 60)
 
 
-def test_each_committed_record_is_told_of_with_its_offset(worker: Worker, name: str, values: Values) -> None:
+def test_each_committed_record_is_reported_to_the_task_with_its_offset(
+    worker: Worker, name: str, values: Values
+) -> None:
     created(worker, name, {"connector.class": "worker_suite.TrackingConnector", "topic": name, **BATCH})
     assert len(values(name, 10)) == 10
     assert all(text.split(" at ")[1].isdigit() for text in values(f"{name}-told", 10))
 
 
 @pytest.mark.parametrize("client", ["batch", "auto"])
-def test_a_setting_that_the_batch_client_lacks_is_named_and_goes_to_the_other_one(
+def test_a_setting_that_the_batch_client_lacks_is_refused_or_selects_librdkafka(
     worker: Worker, kafka: EmbeddedKafka, name: str, values: Values, tmp_path: Path, client: str
 ) -> None:
     file = tmp_path / "in.txt"

@@ -93,7 +93,7 @@ def test_directories_are_made_of_columns_and_keep_the_order_of_records(
     assert sorted(n for _, n in found) == list(range(301, 901))
 
 
-def test_json_texts_become_lines_as_they_are(
+def test_json_texts_become_lines_unchanged(
     worker: Worker, name: str, topic: str, kafka: EmbeddedKafka, out: Path
 ) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
@@ -173,7 +173,7 @@ def test_small_pieces_are_rolled_into_large_files_before_a_reader_sees_any(
     ],
     ids=["plain", "with schemas"],
 )
-def test_a_value_that_fits_no_column_fails_the_task_and_is_left_out_where_that_is_tolerated(
+def test_a_value_that_fits_no_column_fails_the_task_or_is_dropped_if_tolerated(
     worker: Worker,
     name: str,
     topic: str,
@@ -200,7 +200,7 @@ def test_a_value_that_fits_no_column_fails_the_task_and_is_left_out_where_that_i
     assert rows(out) == [(0, number) for number in numbers]
 
 
-def test_a_value_that_no_directory_can_be_named_by_fails_the_task_with_its_place(
+def test_a_value_unfit_for_a_directory_name_fails_the_task_with_its_offset(
     worker: Worker, name: str, topic: str, kafka: EmbeddedKafka, out: Path
 ) -> None:
     long, longest = "x" * 300, "x" * 110 + "/" * 45  # each stroke takes three bytes: 8 + 110 + 135
@@ -225,7 +225,7 @@ def test_a_value_that_no_directory_can_be_named_by_fails_the_task_with_its_place
     assert json.loads(letter.value or b"")["country"] == long
 
 
-def test_a_directory_that_cannot_be_written_to_is_waited_for(
+def test_a_sink_waits_for_an_unwritable_directory(
     worker: Worker, name: str, topic: str, produce: Produce, out: Path
 ) -> None:
     out.mkdir()
@@ -258,7 +258,7 @@ def test_a_directory_that_cannot_be_written_to_is_waited_for(
         ("errors.deadletterqueue.resend.topic.name", "again", "resend.topic.name does not apply to a DataFrame sink"),
     ],
 )
-def test_settings_that_cannot_be_followed_are_refused(
+def test_unsupported_settings_of_a_files_sink_are_refused(
     worker: Worker, name: str, topic: str, out: Path, key: str, value: str, text: str
 ) -> None:
     more = {"transforms.a.type": "org.apache.kafka.connect.transforms.Filter"} if key == "transforms" else {}

@@ -34,7 +34,7 @@ def own_worker(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Callable[..., W
 
 
 @pytest.mark.timeout(1_800)
-def test_a_killed_worker_goes_on_where_it_was_and_a_stopped_one_ends_with_0(
+def test_a_killed_worker_resumes_at_its_offsets_and_a_stopped_one_exits_with_0(
     own_worker: Callable[..., Worker], topic_name: str, values: Values, tmp_path: Path
 ) -> None:
     # A task that did not end in time would be abandoned, with its transaction.
@@ -74,7 +74,7 @@ def test_a_killed_worker_goes_on_where_it_was_and_a_stopped_one_ends_with_0(
 
 
 @pytest.mark.timeout(1_800)
-def test_with_exactly_once_off_records_come_at_least_once_and_offsets_are_committed_in_time(
+def test_without_exactly_once_records_arrive_and_offsets_are_committed_in_time(
     own_worker: Callable[..., Worker], topic_name: str, values: Values, tmp_path: Path
 ) -> None:
     off = {"exactly.once.source.support": "disabled", "offset.flush.interval.ms": "300"}
