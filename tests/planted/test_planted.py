@@ -101,7 +101,7 @@ PLANTS = {
         r"AssertionError: \[\(0, 0, 5\), \(0, 0, 5\), \(0, 5, 12\)\]",
     ),
     "shown_before_on_disk": Plant(
-        "tests/unit/connector/files/test_files_store.py::test_e17_what_is_shown_is_on_disk_first",
+        "tests/unit/connector/files/test_files_store.py::test_e17_files_are_synced_to_disk_before_they_are_published",
         r"assert \[False, False, False, False\] == \[True, True, True, True\]",
     ),
     "letter_outside_transaction": Plant(
@@ -223,11 +223,11 @@ PLANTS = {
         r"Right contains \d+ more items",
     ),
     "file_moved_again": Plant(
-        f"{_STORE}::test_a_reader_that_takes_files_away_holds_up_nothing",
+        f"{_STORE}::test_publish_succeeds_when_a_reader_removed_a_published_file",
         r"assert 'a=2/.*' not in \{'a=2/",
     ),
     "file_replaced": Plant(
-        f"{_STORE}::test_no_file_is_ever_replaced[True]",
+        f"{_STORE}::test_files_sink_never_replaces_a_published_file[True]",
         r"DID NOT RAISE DirectoryError",
     ),
     "divided_batch_out_of_order": Plant(

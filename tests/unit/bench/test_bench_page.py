@@ -121,7 +121,7 @@ def test_run_of_some_rows_replaces_these_rows_and_keeps_the_rest(tmp_path: Path)
     assert {row["name"]: row["samples"]["fencepost"] for row in found["rows"]} == {"a": [1.0], "b": [2.0]}
 
 
-def test_a_row_without_samples_is_not_on_the_page() -> None:
+def test_bench_page_omits_a_row_without_samples() -> None:
     row = {
         "name": "never",
         "unit": "s",
@@ -133,6 +133,6 @@ def test_a_row_without_samples_is_not_on_the_page() -> None:
     assert "never" not in page.render([_result(rows=[row])])
 
 
-def test_the_terminal_shows_medians_and_their_ratio() -> None:
+def test_bench_row_in_the_terminal_shows_medians_and_their_ratio() -> None:
     row = Row("tuned", "records/s", {"fencepost": [1000.0, 3000.0], "connect": [500.0]})
     assert row.show() == ["tuned, median, records/s: fencepost 2,000 (n 2), connect 500 (n 1), ratio 4.00"]

@@ -40,5 +40,5 @@ def test_statistic_is_chosen_by_name() -> None:
         (-1_234.0, "-1,230"),
     ],
 )
-def test_number_keeps_three_digits(value: float, written: str) -> None:
+def test_bench_number_is_shown_with_three_significant_digits(value: float, written: str) -> None:
     assert number(value) == written

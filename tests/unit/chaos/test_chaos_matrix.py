@@ -19,7 +19,7 @@ def test_every_kind_of_fault_hits_every_point_once_per_pass(passes):
     assert hit == {(kind, point): passes for kind in MATRIX_KINDS for point in POINTS}
 
 
-def test_a_round_hits_no_target_twice():
+def test_crash_matrix_round_hits_no_target_twice():
     for each in matrix(11, 2, DOORS):
         targets = [blow.target for blow in each.blows]
         assert len(set(targets)) == len(targets)

@@ -68,7 +68,7 @@ def test_connector_names_are_completed_from_the_worker() -> None:
         assert completed(served.url, "o") == ["orders", "other"]
 
 
-def test_completion_gives_up_quickly_and_silently(
+def test_shell_completion_gives_up_quickly_and_silently(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -132,7 +132,7 @@ def test_task_start_waits_for_task_configs_of_its_new_cluster(topic: Topic) -> N
     assert is_covered(topic.snapshot, "c")
 
 
-def test_connectors_that_stay_on_the_worker_s_cluster_have_no_record(topic: Topic) -> None:
+def test_connectors_that_stay_on_the_workers_cluster_have_no_target_record(topic: Topic) -> None:
     topic.put(OWN, 2)
     topic.put({**OWN, "producer.override.linger.ms": "5"}, 3)
     topic.count()

@@ -24,7 +24,7 @@ def test_reference_is_split_into_provider_path_and_key(value: str, parts: tuple[
 @pytest.mark.parametrize(
     "value", ["", "${topic}", "${topic}:${x}", "$1:$2", "${name}-${1}", "$:{a:b}", "{a:b}", "${a", None, 7]
 )
-def test_other_placeholders_are_no_references(value: object) -> None:
+def test_placeholder_of_another_form_is_no_reference(value: object) -> None:
     assert not has_references({"topic": value})
 
 

@@ -9,7 +9,7 @@ from fencepost.config.tracing import TracingConfig, of_environment
 ON = {"otel.traces.exporter": "otlp"}
 
 
-def test_nothing_is_traced_unless_the_file_says_so():
+def test_tracing_is_off_unless_the_worker_file_enables_it():
     assert not TracingConfig({}).is_traced
     assert of_environment({}, {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SERVICE_NAME": "s"}) == {}
 

@@ -33,16 +33,16 @@ from fencepost.record.schema import BYTES, INT8, INT32, INT64, STRING
         ({"a": 1, "b": [True, None]}, "{a=1, b=[true, null]}"),
     ],
 )
-def test_text_is_what_java_would_print(value: Any, text: str | None) -> None:
+def test_string_converter_writes_values_as_java_prints_them(value: Any, text: str | None) -> None:
     assert StringConverter().from_connect_data("t", None, value) == (None if text is None else text.encode())
 
 
-def test_text_of_a_struct() -> None:
+def test_string_converter_writes_a_struct_as_java_prints_it() -> None:
     schema = Schema.struct({"a": INT64, "b": STRING.optional(), "c": STRING})
     assert StringConverter().from_connect_data("t", schema, {"c": "x", "a": 1}) == b"Struct{a=1,c=x}"
 
 
-def test_columns_of_text_pass_untouched() -> None:
+def test_string_converter_passes_text_columns_untouched() -> None:
     raw = [b"a", "\u00e4".encode()]
     assert StringConverter().from_column(STRING, Utf8Column(raw)) is raw
     assert StringConverter().from_column(STRING, ["a", "ö"]) == [b"a", "ö".encode()]
@@ -51,24 +51,24 @@ def test_columns_of_text_pass_untouched() -> None:
     assert list(StringConverter().from_column(INT32, Repeated(7, 3)) or ()) == [b"7"] * 3
 
 
-def test_another_character_set() -> None:
+def test_string_converter_uses_the_configured_character_set() -> None:
     converter = StringConverter({"converter.encoding": "ISO-8859-1"})
     assert converter.from_connect_data("t", STRING, "ö€") == b"\xf6?"
     assert converter.from_column(STRING, Utf8Column([b"a"])) is None
     assert converter.to_connect_data("t", b"\xf6") == (STRING.optional(), "ö")
 
 
-def test_an_unknown_character_set_is_refused() -> None:
+def test_string_converter_refuses_an_unknown_character_set() -> None:
     with pytest.raises(ConfigError, match=r"UTF-99 for configuration converter\.encoding"):
         StringConverter({"converter.encoding": "UTF-99"})
 
 
-def test_bytes_are_no_text() -> None:
+def test_string_converter_refuses_bytes() -> None:
     with pytest.raises(RecordError, match="ByteArrayConverter"):
         StringConverter().from_connect_data("t", BYTES, b"x")
 
 
-def test_bytes_pass_untouched_and_nothing_else_does() -> None:
+def test_byte_array_converter_passes_bytes_and_refuses_other_values() -> None:
     converter = ByteArrayConverter()
     column = [b"a", None]
     assert converter.from_column(BYTES, column) is column
@@ -92,7 +92,7 @@ def test_bytes_pass_untouched_and_nothing_else_does() -> None:
         (BooleanConverter(), True, b"\x01"),
     ],
 )
-def test_numbers_are_big_endian(converter: Converter, value: Any, data: bytes) -> None:
+def test_number_converters_use_big_endian_bytes(converter: Converter, value: Any, data: bytes) -> None:
     assert converter.from_connect_data("t", None, value) == data
     assert converter.to_connect_data("t", data)[1] == value
     assert converter.from_connect_data("t", None, None) is None
@@ -104,7 +104,7 @@ def test_numbers_are_big_endian(converter: Converter, value: Any, data: bytes) -
         converter.from_connect_data("t", None, "text")
 
 
-def test_a_number_out_of_range_is_a_record_error() -> None:
+def test_number_converters_refuse_a_number_out_of_range() -> None:
     with pytest.raises(RecordError, match="INT16"):
         ShortConverter().from_connect_data("t", None, 1 << 15)
     with pytest.raises(RecordError):
@@ -124,7 +124,7 @@ def test_a_number_out_of_range_is_a_record_error() -> None:
         (dt.datetime(2024, 2, 29, 1, 2, 3, 4000, tzinfo=dt.UTC), "2024-02-29T01:02:03.004Z"),
     ],
 )
-def test_header_values_are_literals(value: Any, text: str) -> None:
+def test_simple_header_converter_writes_values_as_literals(value: Any, text: str) -> None:
     assert SimpleHeaderConverter().from_connect_header("t", "h", None, value) == text.encode()
 
 
@@ -153,14 +153,14 @@ def test_header_values_are_literals(value: Any, text: str) -> None:
         ("[broken", "[broken", SchemaType.STRING),
     ],
 )
-def test_header_values_are_read_back(text: str, value: Any, kind: SchemaType) -> None:
+def test_simple_header_converter_reads_literals_with_their_types(text: str, value: Any, kind: SchemaType) -> None:
     schema, found = SimpleHeaderConverter().to_connect_header("t", "h", text.encode())
     assert found == value
     assert schema is not None
     assert schema.type is kind
 
 
-def test_headers_without_a_value() -> None:
+def test_simple_header_converter_passes_null_headers() -> None:
     converter = SimpleHeaderConverter()
     assert converter.from_connect_header("t", "h", INT32, None) is None
     assert converter.to_connect_header("t", "h", None) == (None, None)

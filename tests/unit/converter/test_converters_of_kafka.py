@@ -108,14 +108,14 @@ def differing(cases: Sequence[Case]) -> list[tuple[Case, Any]]:
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: name.rpartition(".")[2])
-def test_a_converter_answers_as_kafkas_own(name: str) -> None:
+def test_converter_gives_the_same_results_as_kafkas(name: str) -> None:
     cases = [case for case in CONVERTERS if case["class"] == name and "differs" not in case]
     assert len(cases) > 20
     assert differing(cases) == []
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_a_converter_differs_from_kafkas_own_as_the_docs_say(reason: str) -> None:
+def test_converter_differs_from_kafkas_only_as_documented(reason: str) -> None:
     cases = [case for case in CONVERTERS if case.get("differs") == reason]
     found = differing(cases)
     assert [case for case, _ in found] == cases, "some do not differ"
@@ -127,7 +127,7 @@ def record_of(case: Case) -> SourceRecord:
     return SourceRecord({}, None, case["topic"], value, headers=tuple(Header(n, "v") for n in case.get("headers", ())))
 
 
-def test_a_predicate_answers_as_kafkas_own() -> None:
+def test_predicate_gives_the_same_results_as_kafkas() -> None:
     wrong = []
     for case in PREDICATES:
         try:
@@ -142,7 +142,7 @@ def test_a_predicate_answers_as_kafkas_own() -> None:
 
 
 @pytest.mark.parametrize("is_negated", [True, False])
-def test_a_negated_predicate_chooses_the_other_records(is_negated: bool) -> None:
+def test_negated_predicate_selects_the_remaining_records(is_negated: bool) -> None:
     for case in PREDICATES[::9]:
         if "result" not in case["answer"] or "differs" in case:
             continue

@@ -104,36 +104,36 @@ ENVELOPED: list[tuple[Schema | None, Any, str]] = [
 
 
 @pytest.mark.parametrize(("schema", "value", "written"), ENVELOPED)
-def test_envelopes_are_written_as_kafka_writes_them(schema: Schema | None, value: Any, written: str) -> None:
+def test_json_envelopes_are_written_byte_for_byte_as_in_kafka(schema: Schema | None, value: Any, written: str) -> None:
     assert ENVELOPES.from_connect_data("t", schema, value) == written.encode()
     assert ENVELOPES.from_column(schema, [value]) == [written.encode()]
 
 
 @pytest.mark.parametrize(("schema", "value", "written"), ENVELOPED)
-def test_envelopes_are_read_back(schema: Schema | None, value: Any, written: str) -> None:
+def test_json_envelopes_are_read_back(schema: Schema | None, value: Any, written: str) -> None:
     assert ENVELOPES.to_connect_data("t", written.encode()) == (schema, value)
 
 
 @pytest.mark.parametrize(("schema", "value", "written"), ENVELOPED)
-def test_without_envelopes_the_payload_stands_alone(schema: Schema | None, value: Any, written: str) -> None:
+def test_json_without_envelopes_is_the_bare_payload(schema: Schema | None, value: Any, written: str) -> None:
     payload = written.split('"payload":', 1)[1][:-1].encode()
     assert PLAIN.from_connect_data("t", schema, value) == payload
     assert PLAIN.from_column(schema, [value]) == [payload]
 
 
-def test_a_record_without_value_and_schema_stays_without() -> None:
+def test_json_converter_keeps_a_record_without_value_and_schema() -> None:
     for converter in (ENVELOPES, PLAIN):
         assert converter.from_connect_data("t", None, None) is None
         assert converter.from_column(None, [None, 1]) is None
         assert converter.to_connect_data("t", None) == (None, None)
 
 
-def test_schemaless_values_of_all_kinds() -> None:
+def test_json_converter_writes_schemaless_values_of_all_types() -> None:
     value = {"b": b"\xff", "m": {1: "x"}, "l": [1, None, {"d": Decimal("1.10")}]}
     assert PLAIN.from_connect_data("t", None, value) == b'{"b":"/w==","m":[[1,"x"]],"l":[1,null,{"d":1.10}]}'
 
 
-def test_columns_of_text_are_decoded_only_here() -> None:
+def test_json_converter_decodes_undecoded_text_columns() -> None:
     column = Utf8Column([b'say "hi"\n', "ö".encode(), b"\xff"])
     assert PLAIN.from_column(STRING, column) == [b'"say \\"hi\\"\\n"', '"ö"'.encode(), '"\ufffd"'.encode()]
     written = ENVELOPES.from_column(STRING, column)
@@ -158,13 +158,15 @@ def test_columns_of_text_are_decoded_only_here() -> None:
         (None, object(), "Converting to JSON failed"),
     ],
 )
-def test_a_value_that_does_not_fit_is_a_record_error(schema: Schema | None, value: Any, text: str) -> None:
+def test_json_value_that_does_not_fit_its_schema_is_a_record_error(
+    schema: Schema | None, value: Any, text: str
+) -> None:
     with pytest.raises(RecordError, match=text):
         ENVELOPES.from_connect_data("t", schema, value)
     assert ENVELOPES.from_column(schema, [value]) is None
 
 
-def test_null_becomes_the_default_unless_told_otherwise() -> None:
+def test_json_null_becomes_the_default_unless_configured_otherwise() -> None:
     schema = replace(INT32, default=9, is_optional=True)
     keeps = JsonConverter({"schemas.enable": "false", "replace.null.with.default": "false"})
     assert PLAIN.from_connect_data("t", schema, None) == b"9"
@@ -174,14 +176,14 @@ def test_null_becomes_the_default_unless_told_otherwise() -> None:
     assert JsonConverter({"replace.null.with.default": "false"}).to_connect_data("t", read) == (schema, None)
 
 
-def test_a_default_that_cannot_be_hashed() -> None:
+def test_json_schema_default_may_be_unhashable() -> None:
     schema = replace(LIST, default=[1])
     written = ENVELOPES.from_connect_data("t", schema, None)
     assert written is not None
     assert written.endswith(b'"default":[1]},"payload":[1]}')
 
 
-def test_numeric_decimals_keep_all_their_digits() -> None:
+def test_numeric_json_decimals_keep_all_their_digits() -> None:
     converter = JsonConverter({"decimal.format": "numeric"})
     value = Decimal("12345678901234567890123456789012.50")
     written = converter.from_connect_data("t", decimal(2), value)
@@ -191,7 +193,7 @@ def test_numeric_decimals_keep_all_their_digits() -> None:
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=3))
-def test_decimals_survive_the_way_there_and_back(value: Decimal) -> None:
+def test_json_decimals_survive_a_round_trip(value: Decimal) -> None:
     schema = decimal(3)
     assert ENVELOPES.to_connect_data("t", ENVELOPES.from_connect_data("t", schema, value)) == (schema, value)
 
@@ -219,12 +221,12 @@ def test_numbers_that_json_lacks_survive_with_a_schema(number: float) -> None:
         b'{"schema":{"type":"struct","fields":[]},"payload":[]}',
     ],
 )
-def test_bytes_that_are_no_envelope_are_a_record_error(data: bytes) -> None:
+def test_bytes_that_are_no_json_envelope_are_a_record_error(data: bytes) -> None:
     with pytest.raises(RecordError):
         ENVELOPES.to_connect_data("t", data)
 
 
-def test_wrong_settings_are_named_all_at_once() -> None:
+def test_json_converter_reports_all_wrong_settings_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         JsonConverter({"schemas.enable": "perhaps", "decimal.format": "HEX", "schemas.cache.size": "0"})
     assert len(caught.value.messages) == 3
@@ -257,7 +259,7 @@ def _holds_the_mark(column: list[Any]) -> bool:
 
 @pytest.mark.parametrize("kind", list(VALUES))
 @given(data=st.data())
-def test_columns_are_written_as_their_records_one_by_one(kind: str, data: st.DataObject) -> None:
+def test_json_columns_are_written_as_their_single_records(kind: str, data: st.DataObject) -> None:
     schema, values = VALUES[kind]
     column = data.draw(st.lists(values, max_size=6))
     for converter in (ENVELOPES, PLAIN):
@@ -269,19 +271,19 @@ def test_columns_are_written_as_their_records_one_by_one(kind: str, data: st.Dat
 
 
 @given(st.lists(st.text(max_size=4) | st.dictionaries(st.text(max_size=2), st.integers()), max_size=5))
-def test_schemaless_columns_are_written_as_their_records_one_by_one(column: list[Any]) -> None:
+def test_schemaless_json_columns_are_written_as_their_single_records(column: list[Any]) -> None:
     for converter in (ENVELOPES, PLAIN):
         written = converter.from_column(None, column)
         assert written is None or written == [converter.from_connect_data("t", None, value) for value in column]
 
 
-def test_a_repeated_value_is_written_once() -> None:
+def test_repeated_json_value_is_encoded_once() -> None:
     assert list(PLAIN.from_column(INT32, Repeated(7, 3)) or ()) == [b"7"] * 3
     assert PLAIN.from_column(INT32, Repeated("7", 3)) is None
 
 
 @pytest.mark.parametrize("wrong", [1 << 31, "1", None, True])
-def test_one_wrong_value_sends_the_column_record_by_record(wrong: Any) -> None:
+def test_json_column_with_a_wrong_value_is_refused_as_a_column(wrong: Any) -> None:
     assert PLAIN.from_column(INT32, [1, 2, wrong]) is None
 
 
@@ -299,7 +301,7 @@ ORDER = {
 }
 
 
-def test_messages_are_payloads_of_the_schema_that_the_config_gives() -> None:
+def test_json_messages_are_read_with_the_configured_schema_content() -> None:
     converter = with_content(ORDER)
     schema, value = converter.to_connect_data("t", b'{"id":1,"total":12.30,"more":2}')
     assert schema is not None
@@ -314,7 +316,7 @@ def test_messages_are_payloads_of_the_schema_that_the_config_gives() -> None:
             converter.to_connect_data("t", misfit)
 
 
-def test_a_column_of_payloads_is_what_each_is() -> None:
+def test_json_payload_column_is_read_as_its_single_payloads() -> None:
     converter = with_content(ORDER)
     messages = [b'{"id":1,"note":"x","total":"AQ=="}', b'{"id":2,"total":"AQI="}', b'{"total":"AA==","id":3}']
     column = converter.to_column(messages)
@@ -324,19 +326,19 @@ def test_a_column_of_payloads_is_what_each_is() -> None:
     assert converter.to_column([*messages, b'{"id":"x"}']) is None
 
 
-def test_the_given_schema_changes_neither_what_is_written_nor_what_is_plain() -> None:
+def test_schema_content_does_not_affect_writing_or_schemaless_reading() -> None:
     assert with_content(ORDER).from_connect_data("t", INT64, 1) == ENVELOPES.from_connect_data("t", INT64, 1)
     assert with_content(ORDER, **{"schemas.enable": "false"}).to_connect_data("t", b"5") == (None, 5)
     assert JsonConverter({"schema.content": ""}).to_connect_data("t", b'{"schema":null,"payload":5}') == (None, 5)
 
 
 @pytest.mark.parametrize("content", ["x", "[]", "{}", '{"type":"nope"}', '{"type":"array"}', "[" * 3000])
-def test_a_text_that_is_no_schema_is_refused_with_its_key(content: str) -> None:
+def test_invalid_schema_content_is_refused_with_its_key(content: str) -> None:
     with pytest.raises(ConfigError, match=r"for configuration schema\.content: "):
         JsonConverter({"schema.content": content})
 
 
-def test_a_header_that_is_null_in_json_is_null_as_in_kafka() -> None:
+def test_null_json_header_is_read_and_written_as_in_kafka() -> None:
     own = JsonConverter({"converter.type": "header", "schemas.enable": "false"})
     assert own.to_connect_header("t", "h", b"null") == (None, None)
     assert own.from_connect_header("t", "h", None, None) is None

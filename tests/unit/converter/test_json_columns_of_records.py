@@ -57,14 +57,18 @@ def columns(draw: st.DrawFn) -> tuple[Schema, list[Any]]:
 
 
 @given(columns(), st.sampled_from([ENVELOPES, KEEPS_NULLS, PLAIN]))
-def test_a_column_is_written_as_its_values_are(column: tuple[Schema, list[Any]], converter: JsonConverter) -> None:
+def test_json_column_is_written_as_its_single_values(
+    column: tuple[Schema, list[Any]], converter: JsonConverter
+) -> None:
     schema, values = column
     written = converter.from_column(schema, values)
     assert written is None or list(written) == one_by_one(converter, schema, values)
 
 
 @given(columns(), JSON)
-def test_a_column_with_a_misfit_is_written_as_its_values_are(column: tuple[Schema, list[Any]], misfit: Any) -> None:
+def test_json_column_with_a_wrong_value_is_written_as_its_single_values(
+    column: tuple[Schema, list[Any]], misfit: Any
+) -> None:
     schema, values = column
     written = ENVELOPES.from_column(schema, [*values, misfit])
     expected = one_by_one(ENVELOPES, schema, [*values, misfit])
@@ -72,7 +76,7 @@ def test_a_column_with_a_misfit_is_written_as_its_values_are(column: tuple[Schem
 
 
 @given(columns(), st.sampled_from([ENVELOPES, KEEPS_NULLS]))
-def test_a_column_is_read_as_its_messages_are(column: tuple[Schema, list[Any]], converter: JsonConverter) -> None:
+def test_json_column_is_read_as_its_single_messages(column: tuple[Schema, list[Any]], converter: JsonConverter) -> None:
     schema, values = column
     messages = one_by_one(converter, schema, values)
     assert messages is not None
@@ -97,7 +101,7 @@ def _payload(schema: Schema, value: Any) -> bytes:
 
 
 @given(messages_with_a_misfit())
-def test_a_column_with_a_wrong_payload_is_read_as_its_messages_are(messages: list[bytes]) -> None:
+def test_json_column_with_a_wrong_payload_is_read_as_its_single_messages(messages: list[bytes]) -> None:
     found, expected = ENVELOPES.to_column(messages), read_one_by_one(ENVELOPES, messages)
     assert found is None or [(found[0], value) for value in found[1]] == expected
 
@@ -108,14 +112,14 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def test_rows_are_written_and_read_as_columns() -> None:
+def test_json_rows_are_written_and_read_as_columns() -> None:
     written = ENVELOPES.from_column(ROW, ROWS)
     assert written == [ENVELOPES.from_connect_data("t", ROW, row) for row in ROWS]
     assert ENVELOPES.to_column(written) == (ROW, ROWS)
     assert ENVELOPES.to_column(BinaryColumn(pa.array(written))) == (ROW, ROWS)
 
 
-def test_values_given_to_the_converter_are_not_changed() -> None:
+def test_json_converter_does_not_change_its_input_values() -> None:
     row = dict(ROWS[1])
     ENVELOPES.from_column(ROW, [row])
     assert row == ROWS[1]
@@ -137,31 +141,31 @@ def test_values_given_to_the_converter_are_not_changed() -> None:
         b"{}",
     ],
 )
-def test_a_message_of_another_form_is_left_to_the_general_way(other: bytes | None) -> None:
+def test_json_column_with_a_message_of_another_form_is_not_read_as_a_column(other: bytes | None) -> None:
     written = ENVELOPES.from_connect_data("t", INT32, 7)
     assert ENVELOPES.to_column([written, other, written]) is None
     assert ENVELOPES.to_column([written, written]) == (INT32, [7, 7])
 
 
-def test_two_wrong_payloads_do_not_make_up_a_right_one() -> None:
+def test_malformed_json_payloads_that_balance_each_other_are_not_accepted() -> None:
     prefix = b'{"schema":{"type":"array","items":{"type":"int32","optional":false},"optional":false},"payload":'
     halves = [b"[[1]", b"[2]]", b"[3],[4]", rb'[5],"\u007f",[6]']
     assert ENVELOPES.to_column([prefix + half + b"}" for half in halves]) is None
 
 
-def test_envelopes_with_spaces_are_read_as_columns() -> None:
+def test_json_envelopes_with_spaces_are_read_as_columns() -> None:
     message = rb' { "schema" : {"type": "string", "optional": true, "default": ",\"payload\":"} , "payload" : "x"}'
     assert ENVELOPES.to_column([message, message]) == (replace(STRING.optional(), default=',"payload":'), ["x", "x"])
 
 
-def test_plain_json_is_read_as_a_column() -> None:
+def test_json_without_envelopes_is_read_as_a_column() -> None:
     messages = [b'{"a":1}', None, b"12345678901234567890123", b'"x"', b"0.1"]
     assert PLAIN.to_column(messages) == (None, [{"a": 1}, None, 12345678901234567890123, "x", 0.1])
     assert PLAIN.to_column([b"1", b"1,2"]) is None
     assert PLAIN.to_column([]) == (None, [])
 
 
-def test_a_number_for_a_decimal_keeps_its_digits_in_a_column() -> None:
+def test_numeric_decimal_in_a_json_column_keeps_its_digits() -> None:
     message = ENVELOPES.from_connect_data("t", decimal(20), Decimal(1))
     assert message is not None
     number = message[: message.rindex(b":")] + b":0.12345678901234567890}"
@@ -169,7 +173,7 @@ def test_a_number_for_a_decimal_keeps_its_digits_in_a_column() -> None:
     assert ENVELOPES.to_connect_data("t", number) == (decimal(20), Decimal("0.12345678901234567890"))
 
 
-def test_a_schema_without_an_end_is_left_to_the_general_way() -> None:
+def test_too_deep_json_schema_is_not_read_as_a_column() -> None:
     deep = b'{"type":"array","optional":false,"items":' * 3000 + b'{"type":"bytes"}' + b"}" * 3000
     message = b'{"schema":' + deep + b',"payload":[]}'
     assert ENVELOPES.to_column([message]) is None

@@ -33,7 +33,7 @@ PLAIN = JsonConverter({"schemas.enable": "false"})
         ("1.5", 1.5),
     ],
 )
-def test_a_number_is_exact(text: str, value: object) -> None:
+def test_json_number_stays_exact(text: str, value: object) -> None:
     digits = "7" * 5_000
     for data in (
         f'{{"n":{text}}}',  # alone: neighbours make the parser look twice at all numbers
@@ -57,12 +57,12 @@ NO_JSON = [
 
 
 @pytest.mark.parametrize("data", NO_JSON)
-def test_what_cannot_be_exact_is_refused(data: bytes) -> None:
+def test_json_number_that_cannot_be_exact_is_refused(data: bytes) -> None:
     with pytest.raises(RecordError):
         PLAIN.to_connect_data("t", data)
 
 
-def test_a_column_of_values_is_written_exactly_too() -> None:
+def test_schemaless_json_column_keeps_numbers_exact() -> None:
     values = [{"n": 1 << 70}, {"n": 1}]
     written = PLAIN.from_column(None, values) or [PLAIN.from_connect_data("t", None, value) for value in values]
     assert list(written) == [b'{"n":1180591620717411303424}', b'{"n":1}']
@@ -84,13 +84,13 @@ _DECIMAL = (
         (b"2", b"1", b"-1e999999999"),
     ],
 )
-def test_a_number_of_a_few_bytes_and_a_billion_digits_is_refused(scale: bytes, decimal: bytes, integer: bytes) -> None:
+def test_json_decimal_with_a_billion_digits_is_refused(scale: bytes, decimal: bytes, integer: bytes) -> None:
     """Else the converter computes for days, and holds up all tasks of its process."""
     with pytest.raises(RecordError):
         JsonConverter({}).to_connect_data("t", _DECIMAL % (scale, decimal, integer))
 
 
-def test_a_decimal_keeps_what_it_can_hold() -> None:
+def test_json_decimal_keeps_large_and_exact_values() -> None:
     for text, scale, digits in (
         (b"0e999999999", b"2", 0),
         (b"1e300", b"2", 10**302),
@@ -121,7 +121,7 @@ _OF_DECIMAL = b'{"schema":{"type":"bytes","name":"' + _NAMED + b'","parameters":
         b'{"schema":{"type":"string","doc":"\\ud800' + _NAMED + b'"},"payload":"a"}',
     ],
 )  # fmt: skip
-def test_what_a_converter_cannot_read_is_an_error_of_the_record(data: bytes) -> None:
+def test_unreadable_json_message_is_a_record_error(data: bytes) -> None:
     with pytest.raises(RecordError):
         JsonConverter({}).to_connect_data("t", data)
 
@@ -139,12 +139,12 @@ def test_what_a_converter_cannot_read_is_an_error_of_the_record(data: bytes) -> 
     ],
     ids=["large", "tiny", "digits", "deep", "double", "long", "decimal"],
 )
-def test_what_a_converter_cannot_write_is_an_error_of_the_record(schema: Schema | None, value: object) -> None:
+def test_unwritable_json_value_is_a_record_error(schema: Schema | None, value: object) -> None:
     with pytest.raises(RecordError):
         JsonConverter({}).from_connect_data("t", schema, value)
 
 
-def test_a_decimal_with_as_many_digits_as_its_text_is_written() -> None:
+def test_json_number_with_ten_thousand_digits_is_written_back() -> None:
     text = "1." + "3" * 10_000
     _, found = PLAIN.to_connect_data("t", f'{{"n":{text}}}'.encode())
     assert PLAIN.from_connect_data("t", None, found) == f'{{"n":{text}}}'.encode()
@@ -154,13 +154,13 @@ def test_a_decimal_with_as_many_digits_as_its_text_is_written() -> None:
     "text",
     [b'"\\ud800"', b'["a\\uDC00b"]', b'{"\\ud83d":1}', b"NaN", b"[-Infinity]", b'"\xed\xa0\x80"', b"\xef\xbb\xbf1"],
 )
-def test_what_is_no_json_is_none_where_digits_are_kept_either(text: bytes) -> None:
+def test_both_json_parsers_refuse_invalid_json(text: bytes) -> None:
     for parse in (parsed, parsed_with_decimals):
         with pytest.raises(ValueError):
             parse(text)
 
 
-def test_a_whole_surrogate_pair_is_a_character() -> None:
+def test_json_surrogate_pair_is_read_as_one_character() -> None:
     assert parsed(b'"\\ud83d\\ude00"') == parsed_with_decimals(b'"\\ud83d\\ude00"') == "\U0001f600"
 
 
@@ -184,7 +184,7 @@ def test_a_whole_surrogate_pair_is_a_character() -> None:
         ],
     ],
 )
-def test_only_a_number_that_a_double_rounds_is_a_decimal(text: str) -> None:
+def test_json_number_becomes_a_decimal_only_if_a_double_would_round_it(text: str) -> None:
     def exact(number: str) -> float | Decimal:
         return float(number) if Decimal(repr(float(number))) == Decimal(number) else Decimal(number)
 
@@ -192,6 +192,6 @@ def test_only_a_number_that_a_double_rounds_is_a_decimal(text: str) -> None:
     assert repr(found) == repr(json.loads(text, parse_float=exact))
 
 
-def test_texts_that_look_like_numbers_are_not_parsed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_texts_that_look_like_numbers_are_not_parsed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_parsing, "exact_float", pytest.fail)
     assert parsed(b'["article-100","6ba7b81e-9dad-11d1-80b4-00c04fd430c8"]')[0] == "article-100"

@@ -34,7 +34,7 @@ def one_by_one(converter: JsonConverter, column: TypedColumn) -> list[Any]:
 
 
 @given(st.integers(1, 4).flatmap(sides), st.sampled_from(CONVERTERS))
-def test_columns_are_encoded_as_rows(column: TypedColumn, converter: JsonConverter) -> None:
+def test_struct_columns_are_encoded_as_their_rows(column: TypedColumn, converter: JsonConverter) -> None:
     found = converter.from_column(column.schema, column.values)
     if found is not None:
         assert list(found) == one_by_one(converter, column)
@@ -50,12 +50,12 @@ COLUMNS = {"line": TEXTS, "n": [5, -6, 7], "shop": Repeated("north", 3), "in": N
 
 @pytest.mark.parametrize("converter", CONVERTERS)
 @pytest.mark.parametrize("schema", [SCHEMA, None])
-def test_columns_of_all_forms_are_encoded_together(converter: JsonConverter, schema: Schema | None) -> None:
+def test_struct_columns_of_all_forms_are_encoded_together(converter: JsonConverter, schema: Schema | None) -> None:
     structs = StructColumn(COLUMNS, 3)
     assert converter.from_column(schema, structs) == one_by_one(converter, TypedColumn(schema, structs))
 
 
-def test_rows_that_are_all_alike_are_one_text() -> None:
+def test_struct_rows_that_are_all_equal_are_encoded_once() -> None:
     structs = StructColumn({"a": Repeated(1, 3)}, 3)
     assert isinstance(CONVERTERS[1].from_column(None, structs), Repeated)
     assert list(CONVERTERS[1].from_column(None, StructColumn({}, 2)) or ()) == [b"{}", b"{}"]
@@ -74,5 +74,5 @@ def test_rows_that_are_all_alike_are_one_text() -> None:
     ],
     ids=["mark in a text", "mark in a name", "large number", "unknown field", "misfit", "missing field"],
 )
-def test_what_is_unusual_is_left_to_the_rows(columns: dict[str, Any], schema: Schema | None) -> None:
+def test_unusual_struct_columns_are_not_encoded_as_columns(columns: dict[str, Any], schema: Schema | None) -> None:
     assert CONVERTERS[1].from_column(schema, StructColumn(columns, 2)) is None

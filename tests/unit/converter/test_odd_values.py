@@ -100,7 +100,7 @@ def test_deep_schemas_are_written_or_are_a_record_error(depth: int) -> None:
 
 @pytest.mark.parametrize("value", [cyclic_list(), cyclic_map()], ids=["list", "map"])
 @pytest.mark.parametrize("converter", [PLAIN, ENVELOPES])
-def test_a_cyclic_value_is_a_record_error(converter: Converter, value: Any) -> None:
+def test_cyclic_value_is_a_record_error(converter: Converter, value: Any) -> None:
     with pytest.raises(RecordError):
         converter.from_connect_data("t", None, value)
     assert converter.from_column(None, [value]) is None
@@ -111,12 +111,12 @@ def test_a_cyclic_value_is_a_record_error(converter: Converter, value: Any) -> N
 
 @pytest.mark.parametrize("converter", [TEXTS, SimpleHeaderConverter({}), PLAIN])
 @pytest.mark.parametrize("value", [cyclic_list(), nested(100_000, is_list=False)], ids=["cyclic", "deep"])
-def test_a_value_without_an_end_is_a_record_error_in_headers_and_texts(converter: HeaderConverter, value: Any) -> None:
+def test_cyclic_or_too_deep_header_value_is_a_record_error(converter: HeaderConverter, value: Any) -> None:
     with pytest.raises(RecordError):
         converter.from_connect_header("t", "h", None, value)
 
 
-def test_a_value_of_ten_megabytes() -> None:
+def test_value_of_ten_megabytes_survives_conversion() -> None:
     text = "ä" * (MEGABYTES // 2)
     written = ENVELOPES.from_column(STRING, [text, text])
     assert written is not None

@@ -13,12 +13,12 @@ DIFFERENT = [case for case in CASES if "differs" in case]
 
 
 @pytest.mark.parametrize("case", AS_KAFKAS, ids=range(len(AS_KAFKAS)))
-def test_a_value_becomes_what_kafkas_own_classes_make_of_it(case: dict[str, Any]) -> None:
+def test_converted_value_equals_the_result_of_kafkas_classes(case: dict[str, Any]) -> None:
     assert meaning(answer(case), case) == meaning(case["answer"], case), case
 
 
 @pytest.mark.parametrize("case", DIFFERENT, ids=range(len(DIFFERENT)))
-def test_what_differs_from_kafkas_classes_is_what_the_docs_say(case: dict[str, Any]) -> None:
+def test_result_differs_from_kafkas_classes_only_as_documented(case: dict[str, Any]) -> None:
     ours, theirs, differs = answer(case), case["answer"], case["differs"]
     assert meaning(ours, case) != meaning(theirs, case), "it does not differ"
     if "refused" in differs:

@@ -50,27 +50,27 @@ def resend_of(log: Log, *skip: str, **fields: Any) -> Resend:
 
 
 @pytest.mark.parametrize("name", ["dead@0", "dead-0@x", "ded-0@4", "dead-0@", "@", "dead-0@4 "])
-def test_what_is_no_dead_letter_cannot_be_passed_over(name: str) -> None:
+def test_skip_refuses_a_name_that_is_no_dead_letter(name: str) -> None:
     """With a name that meets nothing, it would be sent."""
     with pytest.raises(ConfigError, match="is no dead letter in dead: name it as dead-0@4"):
         Skipped.of("dead", [name])
 
 
 @pytest.mark.parametrize("name", ["dead-0@9", "dead-1@0", "odrers"])
-def test_nothing_is_sent_if_what_is_to_be_passed_over_is_not_there(name: str) -> None:
+def test_resend_sends_nothing_if_a_dead_letter_to_skip_does_not_exist(name: str) -> None:
     log = Log(letter(0), letter(1, "others"))
     with pytest.raises(ConfigError, match=f"^Nothing that waits is {name}, .* Nothing is sent"):
         resend_of(log, name, "dead-0@0").survey()
     assert resend_of(log, "dead-0@0", "others").survey().skipped == 2
 
 
-def test_what_was_passed_over_before_may_be_named_again() -> None:
+def test_dead_letter_that_was_skipped_before_may_be_skipped_again() -> None:
     """As if a resend is asked for again after its worker has died."""
     survey = resend_of(Log(letter(0), letter(1), passed=1), "dead-0@00").survey()
     assert (survey.total, survey.skipped) == (1, 0)
 
 
-def test_a_topic_whose_dead_letters_were_passed_over_before_may_be_named_again() -> None:
+def test_topic_with_dead_letters_skipped_before_may_be_skipped_again() -> None:
     log = Log(letter(0, "others"), letter(1), passed=1)
     survey = resend_of(log, "others").survey()
     assert (survey.total, survey.skipped) == (1, 0)
@@ -78,7 +78,7 @@ def test_a_topic_whose_dead_letters_were_passed_over_before_may_be_named_again()
         resend_of(log, "others", "odrers").survey()
 
 
-def test_a_resend_that_is_not_wanted_fences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_resend_fences_no_producer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that was away would fence its successor, which sends the same dead letters."""
 
     def opened(*_: object) -> None:
@@ -88,14 +88,14 @@ def test_a_resend_that_is_not_wanted_fences_nobody(monkeypatch: pytest.MonkeyPat
     assert resend_of(Log(letter(0)), is_wanted=lambda: False).send({}) == 0
 
 
-def test_a_resend_that_was_not_wanted_once_never_is_again() -> None:
+def test_cancelled_resend_stays_cancelled() -> None:
     """What was read in between is not all: it would end as done."""
     answers = iter([True, False, True, True])
     wanted = _Wanted(lambda _: next(answers), "c")
     assert [wanted() for _ in range(3)] == [True, False, False]
 
 
-def test_a_dead_letter_is_not_sent_to_a_topic_that_the_connector_does_not_read() -> None:
+def test_resend_refuses_a_topic_that_the_connector_does_not_read() -> None:
     """What was counted may be less than what is sent, if somebody sets the group's offsets back."""
     own: Any = resend_of(Log(letter(0, "others" * 100)), reads=lambda topic: topic == "orders")
     [waiting] = own._waiting({})
@@ -103,7 +103,7 @@ def test_a_dead_letter_is_not_sent_to_a_topic_that_the_connector_does_not_read()
         own._send(None, waiting, [])
 
 
-def test_a_letter_without_an_origin_is_named_and_not_passed_over() -> None:
+def test_resend_names_a_dead_letter_without_an_origin() -> None:
     nowhere = letter(1)._replace(headers=letter(1).headers[:1] + letter(1).headers[3:])
     log = Log(letter(0), nowhere, letter(2))
     with pytest.raises(ConfigError, match=r"^1 dead letters of c .* \(dead-0@1\)\. Nothing is sent.*--skip dead-0@1"):
@@ -127,7 +127,7 @@ class Fenced:
         raise FencedError("a newer producer has taken over")
 
 
-def test_a_resend_that_another_one_ends_does_not_claim_that_its_letters_are_sent() -> None:
+def test_fenced_resend_reports_an_error_and_not_success() -> None:
     """The other one may be of a second Connect cluster, which has a connector of that name and other letters."""
     own, work = Resends(lambda _: True), Fenced()
     own.begin(work)  # type: ignore[arg-type]
@@ -135,7 +135,7 @@ def test_a_resend_that_another_one_ends_does_not_claim_that_its_letters_are_sent
     assert "another Connect cluster on this Kafka. Ask for this resend again" in error
 
 
-def test_names_that_no_topic_can_have_are_not_asked_for_and_are_cut() -> None:
+def test_invalid_origin_topics_are_not_looked_up_and_are_shortened() -> None:
     """Anybody who can write to the topic can put anything into headers."""
     names = ["x" * 5_000, "no topic!", "..", *(f"gone-{n}" for n in range(50))]
     survey = resend_of(Log(*(letter(n, name) for n, name in enumerate(names)))).survey()

@@ -20,7 +20,7 @@ def record_of(mark: Mark) -> TopicRecord:
 
 
 @pytest.mark.parametrize("handled", CASES)
-def test_it_is_the_same_when_it_is_read_back(handled: Handled) -> None:
+def test_resend_progress_survives_a_round_trip(handled: Handled) -> None:
     assert Handled.of_offset(handled.passed, handled.metadata) == handled
     record = record_of(Mark.of("c", handled))
     assert is_mark(record)
@@ -28,17 +28,17 @@ def test_it_is_the_same_when_it_is_read_back(handled: Handled) -> None:
     assert handled_by(record, "other") is None
 
 
-def test_single_ones_are_kept_as_ranges() -> None:
+def test_resend_progress_stores_single_dead_letters_as_ranges() -> None:
     assert Handled(0, frozenset({1, 2, 3, 9, 11, 12})).metadata == "ahead 1-3,9,11-12"
     assert Handled(5).metadata == ""
 
 
-def test_metadata_of_others_say_nothing() -> None:
+def test_group_metadata_of_other_tools_is_ignored() -> None:
     assert Handled.of_offset(5, "some tool") == Handled(5)
 
 
 @pytest.mark.parametrize("text", ["", "7-", "x", "1,,2", "0-9999999999999999999", "5;6", *DISORDERED])
-def test_what_cannot_be_read_is_an_error_as_something_would_be_sent_twice(text: str) -> None:
+def test_unreadable_resend_progress_is_an_error(text: str) -> None:
     with pytest.raises(FatalError, match="progress of resending cannot be read"):
         Handled.of_offset(5, f"ahead {text}")
 
@@ -50,7 +50,7 @@ def test_what_cannot_be_read_is_an_error_as_something_would_be_sent_twice(text: 
         *(("passed", text) for text in ("9" * 5_000, "", "-1", "100")),
     ],
 )
-def test_a_mark_that_says_nothing_possible_does_not_count(header: str, text: str) -> None:
+def test_resend_mark_with_impossible_values_is_ignored(header: str, text: str) -> None:
     """One blocks neither the page nor the resend; its own offset is 99."""
     mark = record_of(Mark.of("c", Handled(5, frozenset({7}))))
     others = [each for each in mark.headers if not each[0].endswith(header)]
@@ -58,13 +58,13 @@ def test_a_mark_that_says_nothing_possible_does_not_count(header: str, text: str
     assert handled_by(mark._replace(headers=(*others, (name, text.encode()))), "c") is None
 
 
-def test_more_single_ones_than_a_broker_stores_are_refused() -> None:
+def test_resend_progress_too_large_for_the_broker_is_refused() -> None:
     Handled(0, frozenset(range(1, 1_000, 2))).ensure_storable()
     with pytest.raises(FatalError, match="Too many single dead letters"):
         Handled(0, frozenset(range(1, 100_000, 2))).ensure_storable()
 
 
-def test_any_set_of_offsets_is_read_back() -> None:
+def test_resend_progress_with_any_offsets_survives_a_round_trip() -> None:
     drawn = random.Random(new_seed())
     for _ in range(200):
         ahead = frozenset(drawn.sample(range(60), drawn.randint(0, 40)))
@@ -72,7 +72,7 @@ def test_any_set_of_offsets_is_read_back() -> None:
         assert Handled.of_offset(handled.passed, handled.metadata) == handled
 
 
-def test_the_command_that_helps_is_quoted_for_a_shell() -> None:
+def test_suggested_group_deletion_command_is_quoted_for_a_shell() -> None:
     """A connector may have any name."""
     with pytest.raises(FatalError, match=r"--bootstrap-server HOST:PORT --delete --group 'my \$c; id'$"):
         handled_in("my $c; id", {0: GroupOffset("dead", 0, 5, "ahead x")})

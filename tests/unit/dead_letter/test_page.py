@@ -64,7 +64,7 @@ def named(found: LetterPage) -> list[str]:
     return [one.letter for one in found.letters]
 
 
-def test_a_page_has_the_newest_and_the_next_one_goes_on() -> None:
+def test_dead_letter_page_has_the_newest_and_the_next_page_continues() -> None:
     log = Log(*map(letter, range(5)))
     first = page(log, limit=2)
     assert named(first) == ["dead-0@4", "dead-0@3"]
@@ -74,7 +74,7 @@ def test_a_page_has_the_newest_and_the_next_one_goes_on() -> None:
     assert (named(last), last.older) == (["dead-0@0"], None)
 
 
-def test_pages_have_all_of_the_connector_each_once_whatever_is_between_them() -> None:
+def test_dead_letter_pages_show_each_letter_of_the_connector_once() -> None:
     drawn = random.Random(new_seed())
     for _ in range(30):
         log = Log(
@@ -99,13 +99,13 @@ def test_pages_have_all_of_the_connector_each_once_whatever_is_between_them() ->
         assert all(one == sorted(one, reverse=True) for one in offsets.values())
 
 
-def test_letters_of_others_are_not_shown_and_unnamed_ones_are_counted() -> None:
+def test_dead_letter_page_hides_other_connectors_and_counts_unnamed_letters() -> None:
     """They may be of a connector that the caller may not view, or no dead letters at all."""
     found = page(Log(letter(0), letter(1, "other"), letter(2, None)))
     assert (named(found), found.unnamed) == (["dead-0@0"], 1)
 
 
-def test_others_records_end_a_page_before_they_take_long() -> None:
+def test_dead_letter_page_ends_after_its_record_limit_of_foreign_letters() -> None:
     log = Log(*(letter(offset, "other") for offset in range(20_000)))
     found = page(log, effort=Effort(records=1_000))
     assert (found.letters, found.older is not None) == ([], True)
@@ -113,7 +113,7 @@ def test_others_records_end_a_page_before_they_take_long() -> None:
 
 
 @pytest.mark.parametrize(("partitions", "size"), [(8, 200_000), (1, 200_000), (3, 5_000_000), (100, 1_000_000)])
-def test_no_page_reads_more_bytes_than_it_may(partitions: int, size: int) -> None:
+def test_dead_letter_page_reads_at_most_64_mib_and_one_record(partitions: int, size: int) -> None:
     """Or by a record; and it gets further, whatever the size of the records."""
     value = b"x" * size
     log = Log(*(letter(n, value=value, partition=p) for p in range(partitions) for n in range(100)))
@@ -123,7 +123,7 @@ def test_no_page_reads_more_bytes_than_it_may(partitions: int, size: int) -> Non
     assert found.older is not None
 
 
-def test_a_page_that_has_no_time_left_gets_further_all_the_same() -> None:
+def test_dead_letter_page_without_time_left_still_advances() -> None:
     log = Log(*(letter(n, partition=p) for p in range(3) for n in range(9)))
     found = page(log, effort=Effort(until_s=0.0))
     assert named(found) == ["dead-0@8"]
@@ -131,7 +131,7 @@ def test_a_page_that_has_no_time_left_gets_further_all_the_same() -> None:
     assert named(page(log, effort=Effort(until_s=0.0), before=found.older)) == ["dead-0@7"]
 
 
-def test_a_page_ends_before_showing_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_letter_page_ends_when_rendering_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fencepost.dead_letter.page._SHOWING_S", -1.0)
     log = Log(*(letter(n, partition=p, at=n + 1) for p in range(2) for n in range(9)))
     late = {"effort": Effort(until_s=0.0)}
@@ -141,14 +141,14 @@ def test_a_page_ends_before_showing_takes_long(monkeypatch: pytest.MonkeyPatch) 
     assert named(page(log, before=found.older, **late)) == ["dead-0@8"]
 
 
-def test_what_was_sent_again_or_passed_over_is_said() -> None:
+def test_dead_letter_page_marks_resent_and_skipped_letters() -> None:
     log = Log(*map(letter, range(5)))
     found = page(log, {0: Handled(2, frozenset({3}))})
     assert [one.is_handled for one in found.letters] == [False, True, False, True, True]
 
 
 @pytest.mark.parametrize("in_group", [None, Handled(0)])
-def test_a_mark_counts_unless_the_group_has_an_offset(in_group: Handled | None) -> None:
+def test_resend_mark_is_used_only_if_the_group_has_no_offset(in_group: Handled | None) -> None:
     """A broker deletes the group after a week; offsets that somebody has set back are meant."""
     mark = Mark.of("c", Handled(2))
     log = Log(letter(0), letter(1), TopicRecord(0, 2, 1_002, mark.key, mark.value, tuple(mark.headers)), letter(3))
@@ -157,7 +157,7 @@ def test_a_mark_counts_unless_the_group_has_an_offset(in_group: Handled | None) 
     assert found.unnamed == 0
 
 
-def test_a_long_value_is_cut_and_no_secret_is_shown_not_even_in_part() -> None:
+def test_cut_value_of_a_dead_letter_shows_no_part_of_a_secret() -> None:
     secret = "s3cr3t-of-the-sink"
     release = hold([secret])
     try:
@@ -175,21 +175,21 @@ def test_a_long_value_is_cut_and_no_secret_is_shown_not_even_in_part() -> None:
         release()
 
 
-def test_a_value_that_hiding_has_made_short_is_cut_all_the_same() -> None:
+def test_long_value_counts_as_cut_even_if_hiding_shortened_it() -> None:
     [one] = page(Log(letter(0, value=b"password=" + b"p" * 3_000 + b" " + b"x" * 3_002))).letters
     assert one.content.value is not None
     assert one.content.value.is_cut
 
 
 @pytest.mark.parametrize("position", ["[" * 900 + "]" * 900, '{"a":' * 900 + "1" + "}" * 900])
-def test_a_position_that_is_nested_too_deeply_to_print_is_shown_as_text(position: str) -> None:
+def test_too_deeply_nested_source_partition_is_shown_as_text(position: str) -> None:
     forged = letter(0)
     headers = (*forged.headers, ("__connect.errors.partition", position.encode()))
     [one] = page(Log(forged._replace(headers=headers))).letters
     assert isinstance(one.origin.partition, str)
 
 
-def test_of_many_secrets_in_a_row_none_is_shown_in_part() -> None:
+def test_consecutive_secrets_are_never_shown_in_part() -> None:
     """What is hidden is shorter, and so what is behind it moves into what is shown."""
     secret = "".join(map(chr, range(ord("A"), ord("Z")))) * 100
     release = hold([secret])
@@ -204,7 +204,7 @@ def test_of_many_secrets_in_a_row_none_is_shown_in_part() -> None:
 
 
 @pytest.mark.parametrize("secret", ["s3cr3t-of-the-sink", "gehöhltes Wort"])
-def test_a_secret_is_not_shown_in_a_value_that_is_no_text_either(secret: str) -> None:
+def test_secret_in_a_binary_value_is_hidden(secret: str) -> None:
     release = hold([secret])
     try:
         for value in (b"\xff" + secret.encode(), b"\xff" * 4_090 + secret.encode() + b"x" * 10_000):
@@ -215,7 +215,7 @@ def test_a_secret_is_not_shown_in_a_value_that_is_no_text_either(secret: str) ->
         release()
 
 
-def test_no_more_is_searched_for_secrets_than_what_is_shown_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_shown_part_of_a_dead_letter_is_searched_for_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of this took 4 s for one letter, while other threads waited."""
     searched: list[int] = []
     monkeypatch.setattr("fencepost.dead_letter.shown.hide", lambda text: searched.append(len(text)) or text)
@@ -226,7 +226,7 @@ def test_no_more_is_searched_for_secrets_than_what_is_shown_needs(monkeypatch: p
     assert sum(searched) < 150_000
 
 
-def test_bytes_that_are_no_text_and_characters_that_a_cut_divides_are_shown() -> None:
+def test_binary_values_and_divided_characters_of_dead_letters_are_shown() -> None:
     [binary] = page(Log(letter(0, value=b"\xff\x00"))).letters
     assert binary.content.value is not None
     assert (binary.content.value.text, binary.content.value.is_base64) == ("/wA=", True)
@@ -235,7 +235,7 @@ def test_bytes_that_are_no_text_and_characters_that_a_cut_divides_are_shown() ->
     assert (text.content.value.is_base64, set(text.content.value.text)) == (False, {"ü"})
 
 
-def test_a_place_that_is_none_is_refused() -> None:
+def test_malformed_page_position_is_refused() -> None:
     for before in ("x", "0", "0:1:2", "0:x"):
         with pytest.raises(ConfigError, match="is not the `older` of an earlier answer"):
             page(Log(letter(0)), before=before)

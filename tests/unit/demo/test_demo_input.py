@@ -31,14 +31,14 @@ def observed(*records: object) -> list[Observation]:
     return [Observation("flights", 0, None, json.dumps(record).encode()) for record in records]
 
 
-def test_each_month_is_a_file_and_a_record_finds_its_row_whatever_the_order_of_its_fields(data: Path) -> None:
+def test_demo_has_a_file_per_month_and_matches_records_in_any_field_order(data: Path) -> None:
     source = dataset.flights(data, data / "months", data / "inbox")
     assert [f.name for f in sorted((data / "months").iterdir())] == ["flights-01.csv", "flights-02.csv"]
     assert source.expected() == {"flights-01.csv": [1, 2], "flights-02.csv": [1]}
     assert judge(source.expected(), observed(*_RECORDS), sighting=source.sighting).is_clean
 
 
-def test_a_changed_a_missing_and_a_late_record_are_seen(data: Path) -> None:
+def test_demo_verdict_counts_changed_missing_and_late_records(data: Path) -> None:
     source = dataset.flights(data, data / "months", data / "inbox")
     first, second, third = _RECORDS
     verdict = judge(
@@ -48,7 +48,7 @@ def test_a_changed_a_missing_and_a_late_record_are_seen(data: Path) -> None:
     assert counts == (1, 1, 1, 1)
 
 
-def test_rows_that_could_not_be_told_apart_are_refused(data: Path) -> None:
+def test_demo_refuses_indistinguishable_rows(data: Path) -> None:
     source, lines = dataset.lines(data, "planes", data)
     assert lines == [b"tailnum,year\n", b"N1,1999\n"]
     assert source.rows == 2
@@ -56,7 +56,7 @@ def test_rows_that_could_not_be_told_apart_are_refused(data: Path) -> None:
         source.add("planes.txt", [b"N1,1999"])
 
 
-def test_a_fed_file_is_complete_only_after_the_release(tmp_path: Path) -> None:
+def test_demo_feeder_completes_a_file_only_after_the_release(tmp_path: Path) -> None:
     lines = [b"%d\n" % n for n in range(100)]
     file = tmp_path / "f.txt"
     with Feeder({file: lines}) as feeder:

@@ -22,19 +22,19 @@ def test_defaults_of_the_chart_fit_the_schema_and_are_all_in_it() -> None:
     assert set(SCHEMA["properties"]) - set(VALUES) == {"global"}  # which Helm itself adds for charts above
 
 
-def test_templates_use_only_values_that_there_are() -> None:
+def test_chart_templates_use_only_existing_values() -> None:
     texts = "\n".join(path.read_text() for path in (CHART / "templates").iterdir())
     used = set(re.findall(r"\.Values\.(\w+)", texts))
     assert used == set(VALUES)
 
 
-def test_files_of_the_chart_are_those_of_prometheus_and_grafana() -> None:
+def test_chart_links_the_prometheus_and_grafana_files() -> None:
     for path, name in (("prometheus/alerts.yml", "alerts.yml"), ("grafana/fencepost.json", "dashboard.json")):
         assert (ROOT / "deploy" / path).samefile(CHART / "files" / name)
 
 
 @pytest.mark.parametrize("page", ["operate", "secured-cluster"])
-def test_samples_of_worker_files_limit_what_connectors_override(page: str) -> None:
+def test_sample_worker_files_limit_the_client_overrides_of_connectors(page: str) -> None:
     """As the chart does: whoever may edit a connector cannot name other brokers."""
     chart = re.search(r'"connector\.client\.config\.override\.allowlist" "([^"]*)"', _helpers())
     assert chart is not None

@@ -30,7 +30,7 @@ def last_stage() -> dict[str, str]:
     return dict(found[begins:])
 
 
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
     unit = tmp_path / UNIT.name
@@ -39,7 +39,7 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     assert (done.returncode, [line for line in done.stderr.splitlines() if UNIT.name in line]) == (0, [])
 
 
-def test_the_unit_stops_the_worker_only_and_gives_it_time() -> None:
+def test_systemd_unit_stops_only_the_worker_and_waits_over_30_seconds() -> None:
     parser = configparser.ConfigParser(strict=False, interpolation=None)
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read(UNIT)
@@ -48,7 +48,7 @@ def test_the_unit_stops_the_worker_only_and_gives_it_time() -> None:
     assert int(service["TimeoutStopSec"]) > 30
 
 
-def test_the_container_runs_as_somebody_without_rights_and_shows_its_health() -> None:
+def test_container_runs_as_an_unprivileged_user() -> None:
     stage = last_stage()
     assert stage["USER"] == "10001:10001"
     assert json.loads(stage["ENTRYPOINT"]) + json.loads(stage["CMD"]) == [
@@ -59,7 +59,7 @@ def test_the_container_runs_as_somebody_without_rights_and_shows_its_health() ->
 
 
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
-def test_the_health_check_of_the_container_fails_unless_the_worker_is_well(status: int, code: int) -> None:
+def test_container_health_check_fails_unless_the_worker_is_healthy(status: int, code: int) -> None:
     python, *words = json.loads(last_stage()["HEALTHCHECK"].partition("CMD")[2])
     assert python == "python"
     with HttpAnswers(lambda asked: Answer({}, status if asked.path == "/health" else 404)) as worker:
@@ -78,7 +78,7 @@ def pins(lock: Path) -> dict[str, set[str]]:
     return found
 
 
-def test_recipe_installs_only_files_whose_hashes_are_locked() -> None:
+def test_container_recipe_installs_only_files_with_locked_hashes() -> None:
     [commands] = [rest for word, rest in instructions() if word == "RUN" and "pip install" in rest]
     installs = [part for part in commands.split("&&") if "pip install" in part]
     assert len(installs) == 2
@@ -87,7 +87,7 @@ def test_recipe_installs_only_files_whose_hashes_are_locked() -> None:
     assert all("--no-deps" in part for part in installs)
 
 
-def test_lock_of_the_image_is_a_part_of_the_one_that_tests_run_with() -> None:
+def test_image_lock_file_is_a_subset_of_the_test_lock_file() -> None:
     image, whole = pins(RECIPE.with_name("requirements.lock")), pins(ROOT / "requirements.lock")
     assert all(image.values())
     assert {name: whole.get(name) for name in image} == image

@@ -21,13 +21,13 @@ def launcher(path: Path, script: bytes) -> Path:
     return path
 
 
-def test_what_ivy_says_in_another_encoding_is_in_its_error(tmp_path: Path) -> None:
+def test_ivy_output_in_another_encoding_is_included_in_the_error(tmp_path: Path) -> None:
     java = Java(launcher(tmp_path / "java", b"echo 'no " + _LATIN + b"'; exit 1"), "17")
     with pytest.raises(IvyError, match="Ivy said:\nno caf\N{REPLACEMENT CHARACTER}"):
         run(java, [], "Kafka")
 
 
-def test_a_java_that_prints_its_options_in_another_encoding_is_found(
+def test_java_that_prints_its_options_in_another_encoding_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with JAVA_TOOL_OPTIONS, which each JVM prints."""
@@ -37,7 +37,7 @@ def test_a_java_that_prints_its_options_in_another_encoding_is_found(
     assert find_java().version == "17.0.15"
 
 
-def test_nobody_reads_a_child_in_the_encoding_of_the_locale() -> None:
+def test_no_child_process_is_read_in_the_locale_encoding() -> None:
     """Which is strict, too: one byte that is no text would be an error of the caller's."""
     assert len(_SOURCES) > 200
     found = re.compile(r"\b(text|universal_newlines)=True")

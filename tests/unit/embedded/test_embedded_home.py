@@ -39,7 +39,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> _Registry:
     return registry
 
 
-def test_jars_are_fetched_once(registry: _Registry, tmp_path: Path) -> None:
+def test_kafka_jars_are_fetched_once(registry: _Registry, tmp_path: Path) -> None:
     first = ensure_home(_JAVA, tmp_path)
     second = ensure_home(_JAVA, tmp_path)
     assert first == second
@@ -47,27 +47,27 @@ def test_jars_are_fetched_once(registry: _Registry, tmp_path: Path) -> None:
     assert registry.fetches == 1
 
 
-def test_jars_are_fetched_once_when_several_ask_at_once(registry: _Registry, tmp_path: Path) -> None:
+def test_kafka_jars_are_fetched_once_by_concurrent_callers(registry: _Registry, tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         homes = list(pool.map(lambda _: ensure_home(_JAVA, tmp_path), range(4)))
     assert len(set(homes)) == 1
     assert registry.fetches == 1
 
 
-def test_a_download_with_other_contents_is_refused_and_not_kept(registry: _Registry, tmp_path: Path) -> None:
+def test_kafka_jar_download_with_wrong_contents_is_refused_and_not_kept(registry: _Registry, tmp_path: Path) -> None:
     registry.jars["b-1.jar"] = b"evil"
     with pytest.raises(JarError, match=r"b-1\.jar has SHA-256 .*, expected"):
         ensure_home(_JAVA, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [f"kafka-{home.KAFKA_VERSION}.lock"]
 
 
-def test_a_download_with_a_missing_and_an_extra_jar_is_refused(registry: _Registry, tmp_path: Path) -> None:
+def test_kafka_jar_download_with_a_missing_and_an_extra_jar_is_refused(registry: _Registry, tmp_path: Path) -> None:
     registry.jars["c-1.jar"] = registry.jars.pop("b-1.jar")
     with pytest.raises(JarError, match=r"b-1\.jar is missing; c-1\.jar is not in the list"):
         ensure_home(_JAVA, tmp_path)
 
 
-def test_a_cached_jar_that_changed_is_refused_with_the_way_out(registry: _Registry, tmp_path: Path) -> None:
+def test_changed_cached_kafka_jar_is_refused_with_the_directory_to_delete(registry: _Registry, tmp_path: Path) -> None:
     cached = ensure_home(_JAVA, tmp_path)
     cached.jars[0].write_bytes(b"alphA")
     os.utime(cached.jars[0], (0, 0))
@@ -76,7 +76,7 @@ def test_a_cached_jar_that_changed_is_refused_with_the_way_out(registry: _Regist
     assert registry.fetches == 1
 
 
-def test_a_cached_jar_that_was_only_touched_is_accepted(registry: _Registry, tmp_path: Path) -> None:
+def test_cached_kafka_jar_with_only_a_new_timestamp_is_accepted(registry: _Registry, tmp_path: Path) -> None:
     cached = ensure_home(_JAVA, tmp_path)
     (cached.directory / "logging" / next(cached.directory.glob("logging/*")).name).touch()
     os.utime(cached.jars[0], (0, 0))
@@ -84,7 +84,7 @@ def test_a_cached_jar_that_was_only_touched_is_accepted(registry: _Registry, tmp
     assert ensure_home(_JAVA, tmp_path).is_as_verified()
 
 
-def test_right_jars_are_used_where_nothing_can_be_written(registry: _Registry, tmp_path: Path) -> None:
+def test_valid_kafka_jars_in_an_unwritable_cache_are_used(registry: _Registry, tmp_path: Path) -> None:
     """As on a read-only disk to which they were copied without their times. Root may write there: names are taken."""
     cached = ensure_home(_JAVA, tmp_path)
     for taken in (cached.directory / "manifest.json", cached.lock):
@@ -94,7 +94,7 @@ def test_right_jars_are_used_where_nothing_can_be_written(registry: _Registry, t
     assert registry.fetches == 1
 
 
-def test_the_cache_is_where_xdg_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_jar_cache_is_in_the_xdg_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert home.default_cache() == tmp_path / "fencepost"
     monkeypatch.delenv("XDG_CACHE_HOME")
@@ -108,7 +108,7 @@ def test_the_committed_list_names_the_45_jars_of_this_version() -> None:
     assert all(len(digest) == 64 for digest in committed.values())
 
 
-def test_our_logging_jars_come_first_on_the_classpath(registry: _Registry, tmp_path: Path) -> None:
+def test_own_logging_jars_come_first_on_the_classpath(registry: _Registry, tmp_path: Path) -> None:
     names = [Path(entry).name for entry in KafkaHome(ensure_home(_JAVA, tmp_path).directory).classpath.split(":")]
     assert names[0].startswith("log4j-slf4j2-impl")
     assert names[-2:] == ["a-1.jar", "b-1.jar"]

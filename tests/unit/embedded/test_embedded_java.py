@@ -16,7 +16,7 @@ def _fake_java(home: Path, version: str) -> None:
     (home / "release").write_text(f'IMPLEMENTOR="X"\nJAVA_VERSION="{version}"\n')
 
 
-def test_one_line_names_the_install_command_when_java_is_missing(
+def test_missing_java_error_names_the_install_command_in_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -28,7 +28,7 @@ def test_one_line_names_the_install_command_when_java_is_missing(
 
 
 @pytest.mark.parametrize("version", ["1.8.0_402", "11.0.22"])
-def test_an_older_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
+def test_java_older_than_17_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
     _fake_java(tmp_path, version)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(JavaMissingError, match=f"is version {version.split('_')[0]}.*{INSTALL_COMMAND}"):
@@ -36,7 +36,7 @@ def test_an_older_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("version", "major"), [("17.0.15", 17), ("21", 21)])
-def test_java_home_goes_before_the_path(
+def test_java_home_is_preferred_to_the_path(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, major: int
 ) -> None:
     _fake_java(tmp_path, version)
@@ -46,7 +46,7 @@ def test_java_home_goes_before_the_path(
     assert java.major == major
 
 
-def test_a_java_that_does_not_run_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_java_that_does_not_run_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _fake_java(tmp_path, "17")
     (tmp_path / "release").unlink()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))

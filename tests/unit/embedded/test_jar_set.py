@@ -37,14 +37,14 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
     return registry
 
 
-def test_a_set_is_fetched_once(registry: Registry) -> None:
+def test_jar_set_is_fetched_once(registry: Registry) -> None:
     for _ in range(2):
         jars = ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
         assert [jar.read_bytes() for jar in jars] == [b"a", b"b"]
     assert registry.fetched == ["a", "b"]
 
 
-def test_nothing_is_kept_of_jars_that_differ(registry: Registry) -> None:
+def test_jar_set_with_a_wrong_hash_is_not_kept(registry: Registry) -> None:
     registry.content["b"] = b"other"
     with pytest.raises(JarError, match=r"b-1\.jar has SHA-256"):
         ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
@@ -53,21 +53,21 @@ def test_nothing_is_kept_of_jars_that_differ(registry: Registry) -> None:
     assert len(ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)) == 2
 
 
-def test_a_jar_that_was_changed_is_refused_with_what_to_delete(registry: Registry) -> None:
+def test_changed_jar_of_a_set_is_refused_with_the_directory_to_delete(registry: Registry) -> None:
     (first, _) = ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
     first.write_bytes(b"changed")
     with pytest.raises(JarError, match=rf"a-1\.jar has SHA-256.*Delete {first.parent}"):
         ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
 
 
-def test_jars_that_were_copied_are_verified_and_kept(registry: Registry) -> None:
+def test_copied_jar_set_is_verified_and_kept(registry: Registry) -> None:
     (first, _) = ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
     os.utime(first, (0, 0))
     assert ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)[0] == first
     assert registry.fetched == ["a", "b"]
 
 
-def test_jars_in_a_layer_of_an_image_are_as_they_were_verified(registry: Registry) -> None:
+def test_jar_set_with_timestamps_in_whole_seconds_is_not_verified_again(registry: Registry) -> None:
     """Layers have whole seconds. There the directory is often one that nothing can be written to."""
     jars = ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
     manifest = jars[0].with_name("manifest.json")
@@ -81,13 +81,13 @@ def test_jars_in_a_layer_of_an_image_are_as_they_were_verified(registry: Registr
     assert manifest.stat().st_mtime_ns == before
 
 
-def test_a_cache_that_cannot_be_written_is_named_with_what_to_do(registry: Registry, tmp_path: Path) -> None:
+def test_unwritable_jar_cache_is_named_with_advice(registry: Registry, tmp_path: Path) -> None:
     (tmp_path / "fencepost").write_text("where the directory should be")
     with pytest.raises(JarError, match=rf"set cannot be kept in {default_cache()}: .*XDG_CACHE_HOME"):
         ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
 
 
-def test_right_jars_are_used_where_nothing_can_be_written(registry: Registry, tmp_path: Path) -> None:
+def test_valid_jar_set_in_an_unwritable_cache_is_used(registry: Registry, tmp_path: Path) -> None:
     """As in an image whose jars were copied without their times. Root may write anywhere, so names are taken here."""
     jars = ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
     for taken in (jars[0].with_name("manifest.json"), default_cache() / "set.lock"):
@@ -99,7 +99,7 @@ def test_right_jars_are_used_where_nothing_can_be_written(registry: Registry, tm
         ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
 
 
-def test_a_java_that_does_not_start_is_not_taken_for_a_cache_that_cannot_be_written(
+def test_java_that_does_not_start_is_not_reported_as_an_unwritable_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -20,14 +20,16 @@ from fencepost.embedded.jvm_options import environment_options, giving_way
         ({"JAVA_OPTS": "-Xmx1g"}, []),
     ],
 )
-def test_options_of_the_environment_are_those_that_java_reads(environment: dict[str, str], found: list[str]) -> None:
+def test_jvm_options_are_read_from_the_variables_that_java_reads(environment: dict[str, str], found: list[str]) -> None:
     assert environment_options(environment) == found
 
 
 @pytest.mark.parametrize(
     ("variable", "option"), [("JDK_JAVA_OPTIONS", "@"), ("JAVA_TOOL_OPTIONS", "-XX:VMOptionsFile=")]
 )
-def test_options_in_a_file_that_the_environment_names_are_found(tmp_path: Path, variable: str, option: str) -> None:
+def test_jvm_options_in_an_argument_file_of_the_environment_are_found(
+    tmp_path: Path, variable: str, option: str
+) -> None:
     file = tmp_path / "options"
     file.write_text("# heap\n-Xmx1g\n-XX:+UseZGC\n")
     assert environment_options({variable: f"{option}{file}"})[1:] == ["-Xmx1g", "-XX:+UseZGC"]
@@ -58,5 +60,5 @@ def test_options_in_a_file_that_the_environment_names_are_found(tmp_path: Path, 
         ("-Xlog:disable", "-Xlog:gc", True),
     ],
 )
-def test_an_option_gives_way_where_a_user_says_otherwise(ours: str, users: str, stays: bool) -> None:
+def test_own_jvm_option_is_dropped_if_the_user_sets_a_conflicting_one(ours: str, users: str, stays: bool) -> None:
     assert giving_way([ours], [users]) == ([ours] if stays else [])

@@ -64,7 +64,7 @@ def test_secrets_in_differences_are_hidden_by_key_and_by_url_form() -> None:
         ("RUNNING", "FAILED", None), ("RUNNING", "UNASSIGNED", None), (None, "STOPPED", None),
     ],
 )  # fmt: skip
-def test_a_state_is_changed_only_if_a_file_says_so(wanted: str | None, current: str, brought_to: str | None) -> None:
+def test_apply_changes_a_state_only_if_a_file_sets_it(wanted: str | None, current: str, brought_to: str | None) -> None:
     assert planned([view(current)], wanted).steps[0].state == brought_to
 
 

@@ -62,7 +62,7 @@ def test_directory_argument_reads_all_files_below_it_except_hidden_ones(tmp_path
     assert "No such file" in str(read_files([str(tmp_path / "absent.json")]).faults[0])
 
 
-def test_standard_input_is_json_or_yaml_with_several_documents() -> None:
+def test_apply_reads_json_or_several_yaml_documents_from_standard_input() -> None:
     for text in (FORMS["list.json"], f"---\n{FORMS['post.yaml']}---\nkind: KafkaTopic\napiVersion: v1\n"):
         content = read_files(["-"], lambda text=text: text)  # type: ignore[misc]
         assert ([one.name for one in content.wanted], content.faults) == (["c"], [])

@@ -42,7 +42,7 @@ def test_new_project_has_all_files_and_no_unfilled_placeholder(tmp_path: Path, k
         assert not re.search(r"\$\{?[a-z]+|PACKAGE|PLUGIN", file.read_text()), file
 
 
-def test_every_kind_has_templates() -> None:
+def test_every_kind_of_new_project_has_templates() -> None:
     assert (*ConnectorKind, TRANSFORM) == EVERY_KIND
 
 

@@ -112,14 +112,14 @@ def test_file_sink_fails_and_names_a_file_it_cannot_write(tmp_path: Path) -> Non
         task(tmp_path / "no-such" / "out")
 
 
-def test_an_empty_batch_writes_nothing(tmp_path: Path) -> None:
+def test_file_sink_writes_nothing_for_an_empty_batch(tmp_path: Path) -> None:
     path = tmp_path / "out"
     task(path).put(batch())
     assert path.read_bytes() == b""
 
 
 @pytest.mark.parametrize("in_columns", [False, True])
-def test_lines_of_two_tasks_are_not_mixed_when_batches_are_large(tmp_path: Path, in_columns: bool) -> None:
+def test_file_sink_does_not_mix_lines_of_two_tasks_with_large_batches(tmp_path: Path, in_columns: bool) -> None:
     """Two tasks have the file open twice, be they threads of a slot or processes."""
     path = tmp_path / "out"
     rounds, count = 60, 500
@@ -152,7 +152,7 @@ def frozen(tmp_path: Path) -> Iterator[IO[bytes]]:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_task_that_is_frozen_with_the_lock_holds_nobody_up(tmp_path: Path, frozen: IO[bytes]) -> None:
+def test_file_sink_writes_even_if_a_frozen_task_holds_the_lock(tmp_path: Path, frozen: IO[bytes]) -> None:
     sink = task(tmp_path / "out")
     sink.put(batch("a"))
     sink.put(batch("b", "c"))
@@ -161,14 +161,14 @@ def test_a_task_that_is_frozen_with_the_lock_holds_nobody_up(tmp_path: Path, fro
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_line_behind_a_half_one_is_written_again_where_there_is_no_lock(tmp_path: Path, frozen: IO[bytes]) -> None:
+def test_file_sink_without_the_lock_rewrites_a_line_that_follows_a_half_line(tmp_path: Path, frozen: IO[bytes]) -> None:
     frozen.write(b"half")
     task(tmp_path / "out").put(batch("a", "b"))
     assert (tmp_path / "out").read_text() == "halfa\nb\n\na\nb\n"
 
 
 @pytest.mark.usefixtures("impatient", "frozen")
-def test_on_a_network_file_system_nobody_writes_without_the_lock(
+def test_file_sink_on_a_network_file_system_never_writes_without_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(line_file, "is_local", lambda path: False)
@@ -177,7 +177,7 @@ def test_on_a_network_file_system_nobody_writes_without_the_lock(
     assert (tmp_path / "out").read_bytes() == b""
 
 
-def test_the_lock_is_given_back_also_when_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_sink_releases_the_lock_when_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int, pieces: Sequence[bytes]) -> int:
         os.write(descriptor, pieces[0][:3])
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -192,7 +192,7 @@ def test_the_lock_is_given_back_also_when_the_disk_is_full(tmp_path: Path, monke
     assert path.read_text() == "a l\nb\n"
 
 
-def test_what_the_system_takes_in_parts_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_sink_completes_partial_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = os.writev
     monkeypatch.setattr(os, "writev", lambda d, pieces: whole(d, [bytes(pieces[0])[:7]]))
     values = [b"%d" % n for n in range(100)]
@@ -201,7 +201,7 @@ def test_what_the_system_takes_in_parts_is_written_whole(tmp_path: Path, monkeyp
     assert (tmp_path / "out").read_bytes().split(b"\n") == [*values, *values, b""]
 
 
-def test_a_pipe_is_written_as_well(tmp_path: Path) -> None:
+def test_file_sink_writes_to_a_named_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "out")
     reader = os.open(tmp_path / "out", os.O_RDONLY | os.O_NONBLOCK)
     sink = task(tmp_path / "out")
@@ -211,7 +211,7 @@ def test_a_pipe_is_written_as_well(tmp_path: Path) -> None:
     os.close(reader)
 
 
-def test_what_is_printed_is_whole_lines_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_sink_prints_whole_lines_to_standard_output_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks of a slot share its output."""
     calls: list[bytes] = []
 

@@ -47,13 +47,13 @@ def polled(task: FileStreamSourceTask) -> list[tuple[str, int]]:
     return found
 
 
-def test_lines_carry_the_position_behind_them_in_bytes(tmp_path: Path) -> None:
+def test_file_source_offset_is_the_byte_position_after_the_line(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_text("eins\nzwölf\n\nvier\n", encoding="utf-8")
     assert polled(started(file)) == [("eins", 5), ("zwölf", 12), ("", 13), ("vier", 18)]
 
 
-def test_a_batch_is_columns_that_nobody_has_decoded(tmp_path: Path) -> None:
+def test_file_source_batch_has_undecoded_columns(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"a\nb\xff\n")
     batch = started(file).poll()
@@ -69,7 +69,7 @@ def test_a_batch_is_columns_that_nobody_has_decoded(tmp_path: Path) -> None:
     assert list(batch.topics) == ["lines", "lines"]
 
 
-def test_lines_carry_the_time_at_which_they_were_polled(tmp_path: Path) -> None:
+def test_file_source_timestamp_is_the_time_of_the_poll(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\nb\n")
     before = time.time_ns() // 1_000_000
     batch = started(tmp_path / "f").poll()
@@ -78,7 +78,7 @@ def test_lines_carry_the_time_at_which_they_were_polled(tmp_path: Path) -> None:
     assert all(before <= (record.timestamp or 0) <= time.time_ns() // 1_000_000 for record in batch.records())
 
 
-def test_three_kinds_of_line_end_when_mixed(tmp_path: Path) -> None:
+def test_file_source_splits_lines_at_mixed_line_endings(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"a\r\nb\rc\n\r\r\nd\n\re\r\n")
     expected = [("a", 3), ("b", 5), ("c", 7), ("", 8), ("", 10), ("d", 12), ("", 13), ("e", 16)]
@@ -86,7 +86,7 @@ def test_three_kinds_of_line_end_when_mixed(tmp_path: Path) -> None:
     assert polled(started(file, batch_size=1)) == expected
 
 
-def test_a_carriage_return_at_the_end_waits_for_the_next_byte(tmp_path: Path) -> None:
+def test_file_source_waits_for_the_byte_after_a_trailing_carriage_return(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"a\r")
     task = started(file)
@@ -99,7 +99,7 @@ def test_a_carriage_return_at_the_end_waits_for_the_next_byte(tmp_path: Path) ->
     assert polled(task) == [("b", 5), ("c", 7)]
 
 
-def test_an_incomplete_line_is_held_until_it_ends(tmp_path: Path) -> None:
+def test_file_source_holds_an_incomplete_line_until_it_ends(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"a\nhal")
     task = started(file)
@@ -112,7 +112,7 @@ def test_an_incomplete_line_is_held_until_it_ends(tmp_path: Path) -> None:
     assert polled(task) == [("half", 7)]
 
 
-def test_batches_are_full_while_the_file_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_source_fills_batches_until_the_end_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line, "CHUNK_BYTES", 64)
     file = tmp_path / "f"
     file.write_bytes(b"".join(b"line %d\n" % i for i in range(100)))
@@ -121,7 +121,9 @@ def test_batches_are_full_while_the_file_goes_on(tmp_path: Path, monkeypatch: py
     assert sizes == [30, 30, 30, 10]
 
 
-def test_a_line_much_longer_than_a_chunk_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_source_reads_a_line_longer_than_many_chunks_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(line, "CHUNK_BYTES", 16)
     file = tmp_path / "f"
     file.write_bytes(b"s\n" + b"x" * 5000 + b"\r\nend\n")
@@ -132,7 +134,7 @@ def test_a_line_much_longer_than_a_chunk_is_whole(tmp_path: Path, monkeypatch: p
     assert found == [("s", 2), ("x" * 5000, 5004), ("end", 5008)]
 
 
-def test_the_task_waits_for_a_file_that_does_not_exist_yet(tmp_path: Path) -> None:
+def test_file_source_waits_for_a_file_that_does_not_exist_yet(tmp_path: Path) -> None:
     file = tmp_path / "later"
     task = started(file)
     assert task.poll() is None
@@ -140,7 +142,7 @@ def test_the_task_waits_for_a_file_that_does_not_exist_yet(tmp_path: Path) -> No
     assert polled(task) == [("here", 5)]
 
 
-def test_waits_grow_but_stay_short_when_nobody_tells_of_the_file(tmp_path: Path) -> None:
+def test_file_source_waits_grow_but_stay_short_without_change_notifications(tmp_path: Path) -> None:
     task = started(tmp_path / "not there yet")
     for _ in range(10):
         assert task.poll() is None
@@ -149,14 +151,14 @@ def test_waits_grow_but_stay_short_when_nobody_tells_of_the_file(tmp_path: Path)
     assert waits[-1] == 0.04
 
 
-def test_a_restart_goes_on_behind_the_committed_position(tmp_path: Path) -> None:
+def test_file_source_resumes_after_the_committed_position(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"a\nb\nc\n")
     task = started(file, {"position": 4})
     assert polled(task) == [("c", 6)]
 
 
-def test_a_file_that_shrinks_fails_the_task_and_says_what_to_do(tmp_path: Path) -> None:
+def test_file_source_fails_with_advice_when_the_file_shrinks(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"a\nb\nc\n")
     task = started(file)
@@ -166,14 +168,14 @@ def test_a_file_that_shrinks_fails_the_task_and_says_what_to_do(tmp_path: Path) 
         task.poll()
 
 
-def test_a_committed_position_behind_the_end_fails_the_task(tmp_path: Path) -> None:
+def test_file_source_fails_when_the_committed_position_is_past_the_end(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"a\n")
     with pytest.raises(FatalError, match="has 2 bytes"):
         started(file, {"position": 10}).poll()
 
 
-def test_an_unfinished_line_that_was_rewritten_is_read_anew(tmp_path: Path) -> None:
+def test_file_source_rereads_an_unfinished_line_that_was_rewritten(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"a\nlong tail")
     task = started(file)
@@ -185,7 +187,7 @@ def test_an_unfinished_line_that_was_rewritten_is_read_anew(tmp_path: Path) -> N
     assert polled(task) == [("other words", 14)]
 
 
-def test_a_file_replaced_by_a_longer_one_is_followed_by_its_path(tmp_path: Path) -> None:
+def test_file_source_continues_in_a_longer_replacement_with_the_same_beginning(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"a\nb\n")
     task = started(file)
@@ -195,23 +197,23 @@ def test_a_file_replaced_by_a_longer_one_is_followed_by_its_path(tmp_path: Path)
     assert polled(task) == [("c", 6)]
 
 
-def test_a_directory_fails_the_task(tmp_path: Path) -> None:
+def test_file_source_fails_when_its_file_is_a_directory(tmp_path: Path) -> None:
     with pytest.raises(FatalError, match="not a regular file"):
         started(tmp_path).poll()
 
 
 @pytest.mark.parametrize("position", ["7", -1, True, 1.5])
-def test_a_position_that_is_no_number_of_bytes_fails_the_task(tmp_path: Path, position: object) -> None:
+def test_file_source_fails_when_the_committed_position_is_no_byte_count(tmp_path: Path, position: object) -> None:
     with pytest.raises(FatalError, match="position"):
         started(tmp_path / "f", {"position": position})
 
 
-def test_a_missing_file_setting_is_named() -> None:
+def test_file_source_names_the_missing_file_setting() -> None:
     with pytest.raises(ConfigError, match='Missing required configuration "file" which has no default'):
         FileStreamSourceConnector({"topic": "t"})
 
 
-def test_the_connector_has_one_task_and_supports_exactly_once() -> None:
+def test_file_source_has_one_task_and_supports_exactly_once() -> None:
     connector = FileStreamSourceConnector({"file": "f", "topic": "t"})
     assert connector.task_configs(5) == [{"file": "f", "topic": "t"}]
     assert connector.exactly_once_support() is ExactlyOnceSupport.SUPPORTED
@@ -226,7 +228,9 @@ def test_the_connector_has_one_task_and_supports_exactly_once() -> None:
         ({"other": "f"}, {"position": 1}, "contain the key 'filename'"),
     ],
 )
-def test_altered_offsets_are_checked(partition: dict[str, Any], offset: dict[str, Any], text: str) -> None:
+def test_file_source_refuses_malformed_altered_offsets(
+    partition: dict[str, Any], offset: dict[str, Any], text: str
+) -> None:
     connector = FileStreamSourceConnector({"file": "f", "topic": "t"})
     with pytest.raises(ConnectError, match=text):
         connector.alter_offsets({tuple(sorted(partition.items())): offset})
@@ -238,7 +242,7 @@ PIECES = st.lists(st.text(alphabet="aö\n\r", max_size=12).map(str.encode), max_
 
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=PIECES, limit=st.integers(1, 5), chunk_bytes=st.sampled_from([2, 3, 7, 64]), data=st.data())
-def test_appends_and_restarts_at_any_committed_position_give_exactly_the_lines(
+def test_file_source_reads_each_line_once_across_appends_and_restarts(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], limit: int, chunk_bytes: int, data: st.DataObject
 ) -> None:
     file = tmp_path_factory.mktemp("lines") / "f"
@@ -305,7 +309,9 @@ OLD, NEW = b"10:00 a\n10:01 b\n", b"11:00 c\n11:01 longer\n11:02 d\n"
 
 
 @ROTATIONS
-def test_a_file_rotated_by_a_longer_one_fails_the_task(tmp_path: Path, rotate: Callable[[Path, bytes], None]) -> None:
+def test_file_source_fails_when_rotation_leaves_a_longer_file(
+    tmp_path: Path, rotate: Callable[[Path, bytes], None]
+) -> None:
     file = tmp_path / "f"
     file.write_bytes(OLD)
     task = started(file)
@@ -316,7 +322,7 @@ def test_a_file_rotated_by_a_longer_one_fails_the_task(tmp_path: Path, rotate: C
 
 
 @ROTATIONS
-def test_a_file_rotated_by_a_longer_one_while_the_task_is_stopped_fails_it(
+def test_file_source_fails_at_start_if_the_file_was_rotated_while_stopped(
     tmp_path: Path, rotate: Callable[[Path, bytes], None]
 ) -> None:
     file = tmp_path / "f"
@@ -328,7 +334,7 @@ def test_a_file_rotated_by_a_longer_one_while_the_task_is_stopped_fails_it(
 
 
 @ROTATIONS
-def test_a_file_rotated_by_a_longer_one_with_the_same_head_fails_the_task(
+def test_file_source_fails_when_a_rotated_file_has_the_same_head(
     tmp_path: Path, rotate: Callable[[Path, bytes], None]
 ) -> None:
     """While it runs and where it is stopped, what follows the head tells, too."""
@@ -343,7 +349,7 @@ def test_a_file_rotated_by_a_longer_one_with_the_same_head_fails_the_task(
             each.poll()
 
 
-def test_a_long_file_replaced_by_a_longer_one_is_known_by_what_was_read_last(tmp_path: Path) -> None:
+def test_file_source_compares_the_last_bytes_read_of_a_replaced_long_file(tmp_path: Path) -> None:
     file = tmp_path / "f"
     head = b"the same line\n" * (2 * file_start.MOST_BYTES // 14)
     file.write_bytes(head + OLD)
@@ -356,7 +362,7 @@ def test_a_long_file_replaced_by_a_longer_one_is_known_by_what_was_read_last(tmp
         task.poll()
 
 
-def test_a_file_that_was_put_back_is_read_on(tmp_path: Path) -> None:
+def test_file_source_resumes_when_the_rotated_file_is_put_back(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(OLD)
     offset = committed(started(file))
@@ -369,7 +375,7 @@ def test_a_file_that_was_put_back_is_read_on(tmp_path: Path) -> None:
     assert polled(started(file, offset)) == [("10:02 c", 24)]
 
 
-def test_each_line_carries_a_fingerprint_of_no_more_than_what_is_before_its_end(tmp_path: Path) -> None:
+def test_file_source_fingerprint_covers_only_bytes_before_the_offset(tmp_path: Path) -> None:
     """So a task that stops behind any of them goes on, whatever becomes of what it has not committed."""
     file = tmp_path / "f"
     lines = [b"%d\n" % n for n in range(20)]
@@ -387,7 +393,7 @@ def test_each_line_carries_a_fingerprint_of_no_more_than_what_is_before_its_end(
             started(file, offset).poll()
 
 
-def test_the_fingerprint_of_a_long_file_is_that_of_its_beginning(
+def test_file_source_fingerprint_of_a_long_file_covers_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(line, "CHUNK_BYTES", 1000)
@@ -401,7 +407,7 @@ def test_the_fingerprint_of_a_long_file_is_that_of_its_beginning(
 
 
 @pytest.mark.parametrize("fingerprint", [None, 7, "", "7", "x:y", "-1:00", "3:", "99999999999999999999:00"])
-def test_a_fingerprint_that_is_none_is_not_looked_at(tmp_path: Path, fingerprint: object) -> None:
+def test_file_source_ignores_a_malformed_fingerprint(tmp_path: Path, fingerprint: object) -> None:
     """What another program has written there must not stop a task."""
     file = tmp_path / "f"
     file.write_bytes(b"a\nb\n")
@@ -409,7 +415,7 @@ def test_a_fingerprint_that_is_none_is_not_looked_at(tmp_path: Path, fingerprint
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-def test_a_file_of_another_encoding_fails_the_task_with_what_to_do(tmp_path: Path, encoding: str) -> None:
+def test_file_source_fails_with_advice_for_a_utf16_or_utf32_file(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "f").write_bytes("a\nb\n".encode(encoding))
     with pytest.raises(
         FatalError, match=rf"f is encoded in {encoding.upper()}, .*iconv -f {encoding.upper()} -t UTF-8"

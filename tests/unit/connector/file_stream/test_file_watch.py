@@ -21,7 +21,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_change_is_told_once_for_each_time_it_was_asked_for(file: Path) -> None:
+def test_file_watch_notifies_once_each_time_it_is_armed(file: Path) -> None:
     told: list[int] = []
     watch = FileWatch(str(file), lambda: told.append(1))
     for count in (1, 2):
@@ -33,7 +33,7 @@ def test_a_change_is_told_once_for_each_time_it_was_asked_for(file: Path) -> Non
         eventually(lambda: len(told) == count, within_s=60)  # noqa: B023
 
 
-def test_all_who_watch_a_file_are_told(file: Path) -> None:
+def test_file_change_notifies_every_open_watch(file: Path) -> None:
     told = [threading.Event() for _ in range(5)]
     watches = [FileWatch(str(file), each.set) for each in told]
     assert all(watch.arm() for watch in watches)
@@ -43,7 +43,7 @@ def test_all_who_watch_a_file_are_told(file: Path) -> None:
     assert not told[4].is_set()
 
 
-def test_a_file_that_takes_the_place_of_another_is_told_of(file: Path, tmp_path: Path) -> None:
+def test_file_watch_notifies_when_the_file_is_replaced(file: Path, tmp_path: Path) -> None:
     told = threading.Event()
     watch = FileWatch(str(file), told.set)
     assert watch.arm()
@@ -54,5 +54,5 @@ def test_a_file_that_takes_the_place_of_another_is_told_of(file: Path, tmp_path:
     assert watch.arm()
 
 
-def test_a_file_that_is_not_there_has_to_be_looked_for(tmp_path: Path) -> None:
+def test_file_watch_cannot_be_armed_for_a_missing_file(tmp_path: Path) -> None:
     assert not FileWatch(str(tmp_path / "none"), lambda: None).arm()

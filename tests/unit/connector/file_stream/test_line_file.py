@@ -10,7 +10,7 @@ from fencepost.connector.file_stream import line_file
 from fencepost.connector.file_stream.line_file import LineFile
 
 
-def test_lines_that_another_task_came_between_are_written_again_whole(
+def test_line_file_rewrites_a_line_that_another_task_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The holder of the lock stood still in the middle of a batch until another one went ahead without the lock."""
@@ -33,7 +33,7 @@ def test_lines_that_another_task_came_between_are_written_again_whole(
     assert b"a line in two pieces" in path.read_bytes().split(b"\n")
 
 
-def test_lines_that_follow_half_a_line_of_another_task_are_written_again(
+def test_line_file_rewrites_lines_that_follow_a_half_line_of_another_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which was written after the holder of the lock had looked at how the file ends, by one that was killed."""

@@ -7,7 +7,7 @@ from fencepost.connector.file_stream.lines import LinePositions
 LINES = [b"a", b"bcd", b"", b"ef"]
 
 
-def test_each_position_is_that_behind_the_line() -> None:
+def test_line_positions_are_the_byte_positions_after_each_line() -> None:
     positions = LinePositions(LINES, ending=1, end=110)
     assert list(positions) == [102, 106, 107, 110]
     assert list(reversed(positions)) == [110, 107, 106, 102]
@@ -21,6 +21,6 @@ class Unread(list[bytes]):
         raise AssertionError("a line was read")
 
 
-def test_the_last_position_is_known_without_adding_up() -> None:
+def test_last_line_position_is_known_without_reading_the_lines() -> None:
     positions = LinePositions(Unread(LINES), ending=1, end=110)
     assert (positions[-1], next(reversed(positions))) == (110, 110)

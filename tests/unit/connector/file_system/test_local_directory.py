@@ -31,19 +31,19 @@ def _is_gone(file: Path, known: str | None = None) -> bool:
     return is_gone(str(file.parent), directory, file.name, lambda *found: found == (SIZE, AGE_MS))
 
 
-def test_a_name_that_answers_no_such_file_is_gone(file: Path) -> None:
+def test_deleted_file_counts_as_gone(file: Path) -> None:
     assert not _is_gone(file)
     file.unlink()
     assert _is_gone(file)
 
 
-def test_a_file_is_gone_when_another_plain_file_has_its_name(file: Path) -> None:
+def test_replaced_file_counts_as_gone(file: Path) -> None:
     _write(file, b"longer")
     assert _is_gone(file)
 
 
 @pytest.mark.parametrize("target", ["nowhere", "loop", "directory", "another"])
-def test_a_link_is_no_evidence_wherever_it_leads(file: Path, target: str) -> None:
+def test_link_at_the_path_does_not_prove_that_the_file_is_gone(file: Path, target: str) -> None:
     (file.parent / "directory").mkdir()
     (file.parent / "loop").symlink_to("loop")
     (file.parent / "another").write_text("another file")
@@ -52,7 +52,7 @@ def test_a_link_is_no_evidence_wherever_it_leads(file: Path, target: str) -> Non
     assert not _is_gone(file)
 
 
-def test_nothing_is_gone_from_another_directory_under_the_same_path_or_none(file: Path) -> None:
+def test_file_does_not_count_as_gone_when_its_directory_was_replaced_or_moved(file: Path) -> None:
     known, parent = identity(str(file.parent)), file.parent
     parent.rename(parent.with_name("away"))
     assert not _is_gone(file, known)
@@ -88,7 +88,7 @@ def mount(tmp_path: Path) -> Iterator[Callable[[], Path]]:
     away()
 
 
-def test_nothing_is_gone_from_another_file_system_under_the_same_path(mount: Callable[[], Path]) -> None:
+def test_file_does_not_count_as_gone_when_another_file_system_is_mounted(mount: Callable[[], Path]) -> None:
     """A disk that took the place of another has its device number, and its first directory the same inode."""
     file = mount() / "a.csv"
     _write(file, b"abc")
@@ -100,11 +100,11 @@ def test_nothing_is_gone_from_another_file_system_under_the_same_path(mount: Cal
     assert not _is_gone(file, known)
 
 
-def test_an_error_is_no_evidence(file: Path) -> None:
+def test_error_at_the_path_does_not_prove_that_the_file_is_gone(file: Path) -> None:
     assert not _is_gone(file.with_name("n" * 300))  # "File name too long", as a disk or a server may say anything
 
 
-def test_nothing_stands_at_a_path_that_answers_so_itself(file: Path) -> None:
+def test_path_counts_as_free_only_if_the_system_reports_no_such_file(file: Path) -> None:
     ensure_nothing(str(file.with_name("b.csv")))
     file.with_name("b.csv").symlink_to("nowhere")
     with pytest.raises(OSError, match="its target does not exist"):

@@ -10,7 +10,7 @@ from fencepost.connector.files.moves import moves_for, shown_name
 from fencepost.connector.files.sink import FilesSink
 
 
-def test_a_file_is_named_by_what_it_may_hold() -> None:
+def test_files_sink_names_a_file_by_topic_partition_and_offset_range() -> None:
     range_ = OffsetRange("flights", 3, 40, 90)
     zeros = "0" * 18
     assert shown_name(range_, None, ".snappy.parquet", "parquet") == f"flights+3+{zeros}40-{zeros}89.snappy.parquet"
@@ -18,7 +18,7 @@ def test_a_file_is_named_by_what_it_may_hold() -> None:
 
 
 @pytest.mark.parametrize("topic", ["t", "_t", "t-00000000000000000040-00000000000000000089.json", "1", "a.b-3"])
-def test_a_name_says_of_which_range_it_is(topic: str) -> None:
+def test_files_sink_finds_the_files_of_a_range_by_name(topic: str) -> None:
     ranges = [OffsetRange(topic, partition, start, start + 5) for partition in (0, 1) for start in (0, 5)]
     moves = {
         f"{n} {r}": f"a=1+1/b=x.y/{shown_name(n, r, '.snappy.parquet', 'parquet')}" for n in ranges for r in (None, 0)
@@ -30,12 +30,12 @@ def test_a_name_says_of_which_range_it_is(topic: str) -> None:
 
 
 @pytest.mark.parametrize("topic", ["_schemas", ".hidden"])
-def test_no_topic_hides_its_files_from_readers(topic: str) -> None:
+def test_file_of_a_topic_with_a_hidden_prefix_gets_a_visible_name(topic: str) -> None:
     assert shown_name(OffsetRange(topic, 0, 0, 1), None, ".json", "json").startswith(f"+{topic}+0+")
 
 
 @pytest.mark.parametrize("topic", ["t" * 160, "t" * 161, "t" * 220, "_" * 249])
-def test_no_name_is_longer_than_a_file_s_may_be(topic: str) -> None:
+def test_file_name_of_a_long_topic_is_at_most_255_bytes(topic: str) -> None:
     most = 10**18
     range_ = OffsetRange(topic, 2**31 - 1, most, most + 5)
     name = shown_name(range_, 10**9, ".parquet.snappy.gz.zstd", "parquet")
@@ -45,7 +45,7 @@ def test_no_name_is_longer_than_a_file_s_may_be(topic: str) -> None:
 
 
 @pytest.mark.parametrize("topic", ["t" * 161, "t" * 190, "_" * 161])
-def test_names_that_an_epoch_was_given_before_they_were_shortened_are_shown(topic: str) -> None:
+def test_files_of_an_older_epoch_with_unshortened_names_are_published(topic: str) -> None:
     """The list of an epoch that was decided by an earlier version has the whole topic."""
     range_, whole = OffsetRange(topic, 1, 0, 5), f"+{topic}" if topic[0] == "_" else topic
     name = f"{whole}+1+{0:020d}-{4:020d}.snappy.parquet"
@@ -55,18 +55,18 @@ def test_names_that_an_epoch_was_given_before_they_were_shortened_are_shown(topi
 
 
 @pytest.mark.parametrize("name", ["x" * 201, "x" * 246, "\u540d" * 27])
-def test_a_connector_s_directory_is_where_an_earlier_version_had_it(name: str) -> None:
+def test_staging_directory_keeps_the_name_of_earlier_versions(name: str) -> None:
     """What is decided is found there."""
     assert quote(name, safe="") in FilesSink({"name": name, "path": "/x"}).staging
 
 
-def test_topics_that_differ_at_their_ends_do_not_share_a_name() -> None:
+def test_shortened_file_names_of_topics_with_a_common_prefix_differ() -> None:
     names = {shown_name(OffsetRange("t" * 230 + end, 0, 0, 5), None, ".json", "json") for end in "ab"}
     assert len(names) == 2
 
 
 @pytest.mark.parametrize("name", ["c", "\u540d" * 34, "\u540d" * 33 + "a", "x" * 400, "/" * 100])
-def test_a_connector_of_any_name_has_a_directory_to_write_aside(name: str) -> None:
+def test_every_connector_name_has_its_own_valid_staging_directory(name: str) -> None:
     aside = [FilesSink({"name": each, "path": "/x"}).staging.rpartition("/")[2] for each in (name, name + "!", name)]
     assert max(len(each.encode()) for each in aside) <= 255
     assert aside[0] == aside[2] != aside[1]
@@ -75,7 +75,7 @@ def test_a_connector_of_any_name_has_a_directory_to_write_aside(name: str) -> No
 TYPES = {"country": "string", "at": "timestamp"}
 
 
-def test_directories_are_made_of_columns_and_of_times() -> None:
+def test_partition_by_makes_directories_from_columns_and_time_units() -> None:
     found = partition_columns(TYPES, ["country", "at:day"])
     assert list(found) == ["country", "at_day"]
     assert "date_format(`at`, 'yyyy-MM-dd')" in found["at_day"]
@@ -90,17 +90,17 @@ def test_directories_are_made_of_columns_and_of_times() -> None:
         (["at:day", "at:day"], "there is a column at_day already"),
     ],
 )
-def test_what_makes_no_directory_is_refused(entries: list[str], text: str) -> None:
+def test_partition_by_refuses_an_entry_that_makes_no_directory(entries: list[str], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         partition_columns(TYPES, entries)
 
 
-def test_no_column_gives_way_to_a_directory() -> None:
+def test_partition_by_refuses_a_directory_with_the_name_of_a_column() -> None:
     with pytest.raises(ConfigError, match="there is a column at_day already"):
         partition_columns({**TYPES, "at_day": "string"}, ["at:day"])
 
 
-def test_only_columns_whose_values_become_names_are_checked() -> None:
+def test_only_columns_with_values_in_directory_names_are_checked() -> None:
     assert name_check(["at:day"], [OffsetRange("t", 0, 0, 5)]) is None
     check = name_check(["it's"], [OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 3, 9)])
     assert check is not None
@@ -108,12 +108,12 @@ def test_only_columns_whose_values_become_names_are_checked() -> None:
     assert "'it\\u0027s'" in check
 
 
-def test_a_unit_that_is_none_is_refused_with_the_config() -> None:
+def test_partition_by_refuses_an_unknown_time_unit() -> None:
     with pytest.raises(ConfigError, match=r"partition\.by"):
         FilesSink({"name": "c", "path": "/x", "partition.by": "at:week"})
 
 
 @pytest.mark.parametrize("key", ["writer.path", "writer.Paths", "writer.__partition_columns"])
-def test_option_that_names_other_files_is_refused(key: str) -> None:
+def test_files_sink_refuses_an_option_that_names_other_files(key: str) -> None:
     with pytest.raises(ConfigError, match=key):
         FilesSink({"name": "c", "path": "/x", key: "/etc"})

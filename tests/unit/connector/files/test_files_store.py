@@ -59,7 +59,9 @@ def shown(sink: FilesSink) -> dict[str, str]:
     return {str(path.relative_to(root)): path.read_text().strip() for path in found}
 
 
-def test_e17_what_is_shown_is_on_disk_first(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_e17_files_are_synced_to_disk_before_they_are_published(
+    sink: FilesSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
     on_disk: set[int] = set()
     moved: list[bool] = []
     fsync, link = os.fsync, os.link
@@ -80,7 +82,7 @@ def test_e17_what_is_shown_is_on_disk_first(sink: FilesSink, monkeypatch: pytest
     assert {path.stat().st_ino for path in Path(sink.path).glob("a=*")} <= on_disk, "the new names are not on disk"
 
 
-def test_e17_a_file_is_shown_once_by_whoever_moves_it(sink: FilesSink) -> None:
+def test_e17_repeated_publish_shows_each_file_once(sink: FilesSink) -> None:
     token = sink.write(None, None, EPOCH)
     assert shown(sink) == {}
     sink.publish(None, EPOCH, token)
@@ -94,7 +96,7 @@ def test_e17_a_file_is_shown_once_by_whoever_moves_it(sink: FilesSink) -> None:
     assert [path.name for path in aside(sink).rglob("*") if path.name != token] == ["moves.json"]
 
 
-def test_what_is_nobodys_is_deleted_and_nothing_else(sink: FilesSink) -> None:
+def test_start_deletes_only_staged_files_of_abandoned_epochs(sink: FilesSink) -> None:
     """A start that was replaced may clean up late, while its successor writes."""
     first, second, third = (sink.write(None, None, Epoch(number, EPOCH.ranges)) for number in (1, 1, 2))
     sink.started(None, 1, ())
@@ -107,7 +109,7 @@ def test_what_is_nobodys_is_deleted_and_nothing_else(sink: FilesSink) -> None:
     assert {path.name for path in aside(sink).iterdir()} == {second, third}
 
 
-def test_e16_an_epoch_that_has_lost_ranges_shows_the_files_of_the_others(sink: FilesSink) -> None:
+def test_e16_epoch_without_revoked_ranges_publishes_the_remaining_files(sink: FilesSink) -> None:
     token = sink.write(None, None, EPOCH)
     left = Epoch(1, EPOCH.ranges[1:])
     sink.publish(None, left, token)
@@ -115,7 +117,7 @@ def test_e16_an_epoch_that_has_lost_ranges_shows_the_files_of_the_others(sink: F
     sink.published(None, left, token)
 
 
-def test_what_another_epoch_of_that_number_has_to_show_stays(sink: FilesSink) -> None:
+def test_files_of_another_open_epoch_with_the_same_number_are_kept(sink: FilesSink) -> None:
     """Topics were exchanged twice, and two epochs are open."""
     ranges = (OffsetRange("u", 0, 0, 5), OffsetRange("u", 1, 3, 4))
     epochs = [EPOCH, Epoch(1, ranges, "other")]
@@ -128,7 +130,7 @@ def test_what_another_epoch_of_that_number_has_to_show_stays(sink: FilesSink) ->
     assert len(shown(sink)) == 8
 
 
-def test_e17_a_zombie_deletes_nothing_of_who_came_after_the_offsets_were_deleted(sink: FilesSink) -> None:
+def test_e17_zombie_deletes_no_files_of_its_successor_after_deleted_offsets(sink: FilesSink) -> None:
     """It stands still before it cleans up behind its last epoch, and the offsets are deleted meanwhile."""
     for number in (56, 57):
         token = sink.write(None, None, Epoch(number, (OffsetRange("t", 0, number, number + 1), EPOCH.ranges[1])))
@@ -146,7 +148,7 @@ def test_e17_a_zombie_deletes_nothing_of_who_came_after_the_offsets_were_deleted
     assert not list(aside(sink).rglob("part-*")), "what is shown takes no room here"
 
 
-def test_e17_a_zombie_shows_nothing_once_a_successor_writes_behind_deleted_offsets(sink: FilesSink) -> None:
+def test_e17_zombie_publishes_nothing_after_deleted_offsets_and_a_successor(sink: FilesSink) -> None:
     epoch, token = Epoch(57, EPOCH.ranges), sink.write(None, None, Epoch(57, EPOCH.ranges))
     successor = Written({**cast(Any, sink.originals)})
     again = Epoch(1 + successor.started(None, 0, ()), EPOCH.ranges)
@@ -156,7 +158,7 @@ def test_e17_a_zombie_shows_nothing_once_a_successor_writes_behind_deleted_offse
     assert shown(sink) == {}
 
 
-def test_a_failed_write_leaves_nothing_behind(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_of_an_epoch_leaves_no_staged_files(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError("no space left on device")
 
@@ -166,7 +168,9 @@ def test_a_failed_write_leaves_nothing_behind(sink: FilesSink, monkeypatch: pyte
     assert list(aside(sink).iterdir()) == []
 
 
-def test_a_name_that_spark_does_not_give_by_itself_is_refused(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_sink_refuses_a_file_name_that_spark_does_not_produce(
+    sink: FilesSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def save(self: FilesSink, frame: Any, place: str) -> None:
         os.makedirs(place)
         Path(place, "foo-00000.json").touch()
@@ -177,7 +181,7 @@ def test_a_name_that_spark_does_not_give_by_itself_is_refused(sink: FilesSink, m
 
 
 @pytest.mark.parametrize("settings", [{}, {"writer.maxRecordsPerFile": "1"}, {"file.rows.max": "1"}])
-def test_each_piece_of_a_range_has_a_name_of_its_own_whatever_has_cut_it(
+def test_each_file_of_a_range_cut_by_spark_settings_has_its_own_name(
     sink: FilesSink, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
 ) -> None:
     """`spark.sql.files.maxRecordsPerFile` cuts files, too, of which the sink's own settings know nothing."""
@@ -193,7 +197,9 @@ def test_each_piece_of_a_range_has_a_name_of_its_own_whatever_has_cut_it(
     assert [name[-11:] for name in sorted(shown(sink))] == ["+00000.json", "+00001.json", "+00002.json"]
 
 
-def test_two_files_that_would_have_one_name_are_refused(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_sink_refuses_two_files_that_would_get_the_same_name(
+    sink: FilesSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def save(self: FilesSink, frame: Any, place: str) -> None:
         os.makedirs(place)
         for uuid in (UUID, "1" + UUID[1:]):
@@ -205,7 +211,7 @@ def test_two_files_that_would_have_one_name_are_refused(sink: FilesSink, monkeyp
     assert list(aside(sink).iterdir()) == []
 
 
-def test_e17_a_file_that_is_missing_was_shown_only_where_that_is_known(sink: FilesSink) -> None:
+def test_e17_missing_file_counts_as_published_only_with_proof(sink: FilesSink) -> None:
     """The software before this one left no mark of a move: there the file under the shown name has to do."""
     token = sink.write(None, None, EPOCH)
     lost, moved, *_ = sorted(aside(sink).rglob("part-*.json"))
@@ -222,7 +228,7 @@ def test_e17_a_file_that_is_missing_was_shown_only_where_that_is_known(sink: Fil
     assert sorted(shown(sink).values()) == ["a=1 0", "a=1 1", "a=2 0", "a=2 1"]
 
 
-def test_e17_a_directory_that_goes_while_a_file_is_moved_there_does_not_count_as_shown(
+def test_e17_file_is_not_published_if_its_target_directory_vanishes_in_the_move(
     sink: FilesSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = sink.write(None, None, EPOCH)
@@ -241,7 +247,7 @@ def test_e17_a_directory_that_goes_while_a_file_is_moved_there_does_not_count_as
     assert len(shown(sink)) == 4
 
 
-def test_e17_a_mount_that_is_away_while_files_are_moved_does_not_count_as_shown(
+def test_e17_file_is_not_published_if_the_mount_vanishes_during_the_move(
     sink: FilesSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token, mount, away = sink.write(None, None, EPOCH), Path(sink.path), Path(f"{sink.path}-away")
@@ -263,7 +269,7 @@ def test_e17_a_mount_that_is_away_while_files_are_moved_does_not_count_as_shown(
     assert len(shown(sink)) == 4
 
 
-def test_e17_a_directory_that_is_missing_is_not_one_without_files(
+def test_e17_missing_staging_directory_is_an_error_and_not_an_empty_epoch(
     sink: FilesSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Written, "save", lambda *_: None)
@@ -271,7 +277,9 @@ def test_e17_a_directory_that_is_missing_is_not_one_without_files(
         sink.write(None, None, EPOCH)
 
 
-def test_e17_what_another_start_has_shown_meanwhile_is_shown(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_e17_file_that_another_start_publishes_concurrently_is_published(
+    sink: FilesSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A zombie and its successor move the same files at the same moment."""
     token, link, others = sink.write(None, None, EPOCH), os.link, []
 
@@ -287,7 +295,9 @@ def test_e17_what_another_start_has_shown_meanwhile_is_shown(sink: FilesSink, mo
 
 
 @pytest.mark.parametrize("has_links", [True, False])
-def test_no_file_is_ever_replaced(sink: FilesSink, monkeypatch: pytest.MonkeyPatch, has_links: bool) -> None:
+def test_files_sink_never_replaces_a_published_file(
+    sink: FilesSink, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
     def no_link(source: Path, target: Path) -> None:
         raise PermissionError(errno.EPERM, "no links here")
 
@@ -304,7 +314,7 @@ def test_no_file_is_ever_replaced(sink: FilesSink, monkeypatch: pytest.MonkeyPat
     assert changed.read_text() == "something else\n"
 
 
-def test_a_reader_that_takes_files_away_holds_up_nothing(sink: FilesSink) -> None:
+def test_publish_succeeds_when_a_reader_removed_a_published_file(sink: FilesSink) -> None:
     token = sink.write(None, None, EPOCH)
     sink.publish(None, EPOCH, token)
     taken = next(iter(shown(sink)))
@@ -314,7 +324,7 @@ def test_a_reader_that_takes_files_away_holds_up_nothing(sink: FilesSink) -> Non
     assert len(shown(sink)) == 3
 
 
-def test_a_path_that_has_changed_meanwhile_is_told_of(sink: FilesSink, tmp_path: Path) -> None:
+def test_publish_fails_with_advice_when_the_path_setting_has_changed(sink: FilesSink, tmp_path: Path) -> None:
     token = sink.write(None, None, EPOCH)
     other = Written({**cast(Any, sink.originals), "path": str(tmp_path / "other")})
     with pytest.raises(Exception, match="put it back until the epoch is committed"):
@@ -366,7 +376,7 @@ class HadoopPath(PurePosixPath):
 
 
 @pytest.mark.parametrize(("content", "is_same"), [("text", True), ("more", False)])
-def test_a_file_that_was_copied_in_other_pieces_is_the_same(content: str, is_same: bool) -> None:
+def test_hadoop_file_copied_in_other_blocks_counts_as_the_same(content: str, is_same: bool) -> None:
     system = Summed({"/d/aside": ("text", "2 pieces"), "/d/shown": (content, "1 piece")})
     store = in_hadoop(system)
     with contextlib.nullcontext() if is_same else pytest.raises(DirectoryError, match="exists with other contents"):
@@ -385,7 +395,7 @@ def in_hadoop(system: Summed) -> HadoopFiles:
     return HadoopFiles("/d", SimpleNamespace(_jvm=jvm), system)
 
 
-def test_e17_a_file_that_is_missing_from_another_file_system_was_shown_only_where_that_is_known() -> None:
+def test_e17_missing_hadoop_file_counts_as_published_only_with_proof() -> None:
     system = Summed({"/d/aside": ("text", "1 piece")})
     store = in_hadoop(system)
     store.move("aside", "shown")

@@ -27,7 +27,7 @@ def rows_of(task: DatagenTask, polls: int) -> list[dict[str, Any]]:
     return [value for batch in batches if batch is not None for value in batch.values]
 
 
-def test_a_row_is_a_function_of_seed_and_number() -> None:
+def test_datagen_row_depends_only_on_seed_and_row_number() -> None:
     specs = ["id:sequence", "word:word", "price:double(1..100)", "n:int(-5..5)", "u:uuid", "b:boolean", "at:timestamp"]
     one, other = Fields(specs, 4), Fields(specs, 4)
     assert [one.row(n) for n in (3, 1, 2)] == [other.row(n) for n in (3, 1, 2)]
@@ -40,20 +40,20 @@ def test_a_row_is_a_function_of_seed_and_number() -> None:
     assert [field.name for field in one.schema.fields] == ["id", "word", "price", "n", "u", "b", "at"]
 
 
-def test_values_are_spread_over_their_range() -> None:
+def test_datagen_values_are_spread_over_their_range() -> None:
     fields = Fields(["n:int(0..9)", "w:word"], 0)
     rows = [fields.row(n) for n in range(2000)]
     assert all(150 < sum(row["n"] == digit for row in rows) < 250 for digit in range(10))
     assert len({row["w"] for row in rows}) > 70
 
 
-def test_tasks_share_the_rows() -> None:
+def test_datagen_tasks_divide_the_rows() -> None:
     configs = connector(**{"max.rows": "50"}).task_configs(3)
     ids = [row["id"] for config in configs for row in rows_of(started(config), 20)]
     assert sorted(ids) == list(range(50))
 
 
-def test_a_restart_goes_on_behind_the_committed_row() -> None:
+def test_datagen_resumes_after_the_committed_row() -> None:
     [config] = connector().task_configs(1)
     batch = started(config, [({"task": 0, "tasks": 1}, {"row": 9})]).poll()
     assert batch is not None
@@ -61,7 +61,7 @@ def test_a_restart_goes_on_behind_the_committed_row() -> None:
     assert batch.last_offsets() == [({"task": 0, "tasks": 1}, {"row": 16})]
 
 
-def test_each_row_is_sent_once_when_the_number_of_tasks_changes_back_and_forth() -> None:
+def test_datagen_sends_each_row_once_when_the_task_count_changes() -> None:
     committed: dict[tuple[int, int], dict[str, Any]] = {}
     sent: list[int] = []
     for count, polls in ((2, 1), (3, 2), (1, 1), (2, 2), (3, 40)):
@@ -77,7 +77,7 @@ def test_each_row_is_sent_once_when_the_number_of_tasks_changes_back_and_forth()
     assert sorted(sent) == list(range(200))
 
 
-def test_the_end_is_waited_out_quietly() -> None:
+def test_datagen_waits_without_records_after_the_last_row() -> None:
     [config] = connector(**{"max.rows": "3"}).task_configs(1)
     task = started(config)
     assert len(rows_of(task, 1)) == 3
@@ -96,7 +96,7 @@ def test_the_end_is_waited_out_quietly() -> None:
         ("", "at least one field"),
     ],
 )
-def test_wrong_fields_are_named(fields: str, text: str) -> None:
+def test_datagen_names_a_wrong_field_spec(fields: str, text: str) -> None:
     with pytest.raises(ConfigError, match=r"Invalid value .* for configuration fields: ") as caught:
         connector(fields=fields)
     assert text in str(caught.value)

@@ -11,7 +11,7 @@ class Clock:
         return self.now_s
 
 
-def test_the_rate_holds_over_many_small_steps() -> None:
+def test_pace_keeps_the_rate_over_many_small_steps() -> None:
     clock = Clock()
     pace = Pace(1000, clock)
     taken = 0
@@ -21,14 +21,14 @@ def test_the_rate_holds_over_many_small_steps() -> None:
     assert 2990 <= taken <= 3000
 
 
-def test_nothing_is_made_up_for_after_a_pause() -> None:
+def test_pace_makes_no_burst_after_a_pause() -> None:
     clock = Clock()
     pace = Pace(1000, clock)
     clock.now_s += 3600
     assert pace.take(10**6) == 100
 
 
-def test_a_slow_rate_gives_single_records_in_time() -> None:
+def test_pace_below_one_per_second_gives_single_records_in_time() -> None:
     clock = Clock()
     pace = Pace(0.5, clock)
     assert pace.take(10) == 0
@@ -37,6 +37,6 @@ def test_a_slow_rate_gives_single_records_in_time() -> None:
     assert pace.take(10) == 1
 
 
-def test_no_limit_gives_what_is_asked_for() -> None:
+def test_pace_without_a_limit_gives_the_requested_number() -> None:
     assert Pace(-1).take(7) == 7
     assert Pace(0).is_unlimited

@@ -24,7 +24,7 @@ def options(data: bytes, *, is_open_later: bool = False, **given: str) -> dict[s
 RFC = {"escape": '"'}
 
 
-def test_line_breaks_in_quotes_are_looked_for_where_settings_say_nothing_of_them() -> None:
+def test_csv_head_is_searched_for_quoted_line_breaks_unless_configured() -> None:
     assert options(b'1,"a ""b"", c"\n') == RFC
     assert options(b'1,"a\r\nb"\n2,c\n') == {**RFC, "multiLine": "true", "lineSep": "\n"}
     assert options(b'1,"a\nb"\n', multiline="false") == RFC
@@ -34,7 +34,7 @@ def test_line_breaks_in_quotes_are_looked_for_where_settings_say_nothing_of_them
     assert options(b"") == RFC
 
 
-def test_spark_looks_through_a_large_file() -> None:
+def test_layout_of_a_large_csv_file_is_left_to_spark() -> None:
     large = b"1,2\r\n" * (HEAD_BYTES // 5 + 1)
     assert options(large) == RFC
     assert options(large, is_open_later=True) == {**RFC, "multiLine": "true", "lineSep": "\r\n"}
@@ -54,11 +54,11 @@ def test_spark_looks_through_a_large_file() -> None:
         (b'"' + b'""\n' * 100_000 + b'"\r\n', "\r\n"),
     ],
 )
-def test_a_record_ends_outside_of_quotes(head: bytes, end: str) -> None:
+def test_csv_record_ends_at_a_line_break_outside_of_quotes(head: bytes, end: str) -> None:
     assert record_end(head, b",", b'"') == end
 
 
-def test_settings_say_how_rows_are_cut_unless_somebody_has_set_it() -> None:
+def test_csv_layout_settings_omit_options_set_by_the_user() -> None:
     assert layout_settings({}) == {"escape": '"', "multiLine": "found in each file"}
     assert layout_settings({"escape": "\\", "multiline": "false"}) == {}
     assert layout_settings({"quote": "'", "encoding": "UTF-16"}) == {"escape": "'"}
@@ -95,11 +95,11 @@ BACKSLASH = QuoteRule(b",", b'"', b"\\")
         (b'a,"b\\\nc"\n', False, BACKSLASH),
     ],
 )  # fmt: skip
-def test_a_file_that_ends_within_a_quoted_value_is_noticed(data: bytes, is_open: bool, rule: QuoteRule) -> None:
+def test_csv_file_that_ends_within_a_quoted_value_is_detected(data: bytes, is_open: bool, rule: QuoteRule) -> None:
     assert ends_in_quotes(lines_of(data), rule) is is_open
 
 
-def test_quotes_are_looked_at_where_a_value_may_go_on_in_another_line() -> None:
+def test_quote_rule_exists_only_if_csv_values_may_span_lines() -> None:
     many = {"multiLine": "true"}
     assert quote_rule(many) == COMMA
     assert quote_rule({**many, "SEP": "\\t", "escape": "\\", "comment": "#"}) == QuoteRule(b"\t", b'"', b"\\", b"#")

@@ -15,24 +15,24 @@ def missing(*listings: tuple[str | None, list[FoundFile]], asked: bool = True) -
     return found if asked else [file for file in (A, B, C, ANOTHER_A) if sightings.is_missing(file)]
 
 
-def test_what_was_there_and_is_not_is_missing_also_when_nothing_is_left() -> None:
+def test_file_absent_from_the_next_listing_is_missing_even_if_it_is_empty() -> None:
     assert missing(("x", [A, B]), ("x", [B])) == [A]
     assert missing(("x", [A, B]), ("x", [])) == [A, B]
     assert missing(("x", [A]), ("x", [ANOTHER_A])) == [A]
 
 
-def test_it_stays_missing_until_it_is_back_or_nobody_asks_any_more() -> None:
+def test_missing_file_stays_missing_until_it_returns_or_is_not_asked_for() -> None:
     assert missing(("x", [A, B]), ("x", [B]), ("x", [])) == [A, B]
     assert missing(("x", [A, B]), ("x", [B]), ("x", [A, B])) == []
     assert missing(("x", [A, B]), ("x", [B]), ("x", [B]), asked=False) == []
 
 
-def test_what_was_never_seen_is_not_missing() -> None:
+def test_file_never_listed_is_not_missing() -> None:
     assert missing(("x", [A])) == []
     assert missing(("x", [A]), ("x", [A, C])) == []
 
 
-def test_nothing_is_missing_while_another_directory_stands_there_or_nobody_knows() -> None:
+def test_no_file_is_missing_while_the_directory_is_replaced_or_unknown() -> None:
     assert missing(("x", [A, B]), ("mount point", [C])) == []
     assert missing(("x", [A, B]), ("mount point", [C]), ("mount point", [C])) == []
     assert missing(("x", [A, B]), ("mount point", [C]), ("x", [A, B])) == []

@@ -26,11 +26,11 @@ def alter(partition: dict[str, Any], offset: dict[str, Any] | None) -> bool:
         {"done": False, "rows": 3},
     ],
 )
-def test_what_a_task_could_have_committed_is_taken(offset: dict[str, Any] | None) -> None:
+def test_spool_offset_that_a_task_could_have_committed_is_accepted(offset: dict[str, Any] | None) -> None:
     assert alter(FILE, offset)
 
 
-def test_anything_can_be_forgotten() -> None:
+def test_any_spool_offset_can_be_deleted() -> None:
     assert alter({"filename": "of another connector"}, None)
 
 
@@ -51,13 +51,13 @@ def test_anything_can_be_forgotten() -> None:
         (FILE, {"rows": 3, "reading": 4}, "'reading'"),
     ],
 )
-def test_e12_an_offset_that_no_task_could_go_on_with_is_refused(
+def test_e12_spool_offset_that_no_task_could_continue_from_is_refused(
     partition: dict[str, Any], offset: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(ConnectError, match=named):
         alter(partition, offset)
 
 
-def test_offsets_that_another_connector_of_the_name_left_do_no_harm() -> None:
+def test_spool_source_ignores_offsets_of_another_connector_with_its_name() -> None:
     connector = SpoolDirectorySource({"input.path": "/in", "topic": "t"})
     assert not connector.is_removed(None, Split({"filename": "/x"}))

@@ -21,11 +21,11 @@ GIVEN = {"input.path": "/data/in", "topic": "t"}
         ({"reader.paths": '["/etc"]'}, "reader.paths"),
     ],
 )
-def test_a_wrong_setting_is_named(wrong: dict[str, str], key: str) -> None:
+def test_spool_source_names_a_wrong_setting(wrong: dict[str, str], key: str) -> None:
     with pytest.raises(ConfigError, match=key.replace(".", r"\.")):
         SpoolDirectorySource(GIVEN | wrong)
 
 
-def test_every_task_gets_the_connectors_settings() -> None:
+def test_every_spool_task_gets_the_connectors_settings() -> None:
     connector = SpoolDirectorySource(GIVEN | {"reader.header": "true"})
     assert connector.task_configs(2) == [GIVEN | {"reader.header": "true"}] * 2

@@ -32,7 +32,7 @@ def targets(result: Any) -> list[tuple[str, int | None, Any]]:
     return [(record.topic, record.kafka_partition, record.value) for record in result]
 
 
-def test_records_go_to_the_topic_by_their_keys_and_nobody_looks_inside() -> None:
+def test_topic_transform_moves_records_without_decoding_values() -> None:
     given = batch(b"1", b"2")
     moved = task(output__topic="out")[0].process(given)
     assert isinstance(moved, SinkBatch)
@@ -40,13 +40,13 @@ def test_records_go_to_the_topic_by_their_keys_and_nobody_looks_inside() -> None
     assert targets(moved) == [("out", None, b"1"), ("out", None, b"2")]
 
 
-def test_the_name_of_the_topic_may_be_part_of_the_other_ones() -> None:
+def test_output_topic_name_may_contain_the_input_topic_name() -> None:
     mixed = SinkBatch.of_records([*batch(1), *batch(2, topic="b")])
     made, _ = task(output__topic="${topic}-out", output__partition__kept="true")
     assert targets(made.process(mixed)) == [("a-out", 3, 1), ("b-out", 3, 2)]
 
 
-def test_a_field_names_the_topic_and_a_record_without_it_is_reported() -> None:
+def test_output_topic_is_read_from_a_field_and_records_without_it_are_reported() -> None:
     made, context = task(output__topic__field="to")
     given = batch({"to": "x"}, {"to": 1}, {"to": "y"}, None, "text")
     assert targets(made.process(given)) == [("x", None, {"to": "x"}), ("y", None, {"to": "y"})]
@@ -60,7 +60,7 @@ def test_a_field_names_the_topic_and_a_record_without_it_is_reported() -> None:
         ({"output__topic": "x", "output__topic__field": "y"}, "set either"),
     ],
 )
-def test_what_would_lead_nowhere_is_refused(settings: dict[str, str], text: str) -> None:
+def test_topic_transform_refuses_settings_without_a_valid_output_topic(settings: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         task(**settings)
 
@@ -68,7 +68,9 @@ def test_what_would_lead_nowhere_is_refused(settings: dict[str, str], text: str)
 @pytest.mark.parametrize(
     ("pattern", "of_all", "of_a"), [("out", "out", "out"), ("${topic}", None, "a"), ("to-${topic}", None, "to-a")]
 )
-def test_where_records_go_is_known_without_them(pattern: str, of_all: str | None, of_a: str) -> None:
+def test_output_topic_is_known_from_the_config_unless_a_field_names_it(
+    pattern: str, of_all: str | None, of_a: str
+) -> None:
     connector = task(output__topic=pattern)[0].config
     assert (connector.output_topic(None), connector.output_topic("a")) == (of_all, of_a)
     assert task(output__topic__field="to")[0].config.output_topic("a") is None

@@ -33,7 +33,7 @@ def _decoded(column: AvroColumn, values: Sequence[bytes]) -> tuple[list[Any], di
 
 
 @given(written())
-def test_columns_hold_what_fastavro_reads(given_: Written) -> None:
+def test_avro_column_has_the_same_values_as_fastavro(given_: Written) -> None:
     data = given_.encoded()
     found, faults = _decoded(_column(given_.schema), data)
     assert not faults
@@ -69,7 +69,7 @@ def _evolved(draw: st.DrawFn, schema: Json) -> Json:
 
 
 @given(st.data(), written(depth=2))
-def test_a_readers_schema_is_followed_as_fastavro_follows_it(data: st.DataObject, given_: Written) -> None:
+def test_avro_column_resolves_a_reader_schema_as_fastavro_does(data: st.DataObject, given_: Written) -> None:
     reader = data.draw(_evolved(given_.schema))
     values = given_.encoded()
     found, faults = _decoded(_column(given_.schema, reader), values)
@@ -89,7 +89,7 @@ def _rounded(value: Any) -> Any:
 
 
 @given(st.data(), written(depth=2))
-def test_wrong_bytes_cost_no_other_value(data: st.DataObject, given_: Written) -> None:
+def test_malformed_avro_value_does_not_affect_other_values(data: st.DataObject, given_: Written) -> None:
     values = given_.encoded()
     place = data.draw(st.integers(0, len(values) - 1))
     wrong = data.draw(st.binary(max_size=30) | st.integers(0, len(values[place])).map(lambda n: values[place][:n]))
@@ -121,19 +121,19 @@ _ORDER = {
         (b"\xff" * 11, "id: a number does not end"),
     ],
 )
-def test_a_wrong_value_is_reported_with_its_field(value: bytes, reason: str) -> None:
+def test_malformed_avro_value_is_reported_with_its_field(value: bytes, reason: str) -> None:
     right = encoded(_ORDER, {"id": 7, "item": {"name": "nut"}})
     found, faults = _decoded(_column(_ORDER), [right] * 3 + [value] + [right] * 2)
     assert faults == {3: reason}
     assert [each is None for each in found] == [False] * 3 + [True] + [False] * 2
 
 
-def test_bytes_behind_a_value_are_ignored() -> None:
+def test_bytes_after_an_avro_value_are_ignored() -> None:
     right = encoded(_ORDER, {"id": 7, "item": {"name": "nut"}})
     assert _decoded(_column(_ORDER), [right + b"more", right]) == ([{"id": 7, "item": {"name": "nut"}}] * 2, {})
 
 
-def test_no_value_makes_an_empty_column() -> None:
+def test_avro_column_of_no_values_is_empty() -> None:
     column = _column(_ORDER)
     assert column.decoded(pa.array([], pa.binary()), 5) == (pa.array([], column.type), {})
 
@@ -147,19 +147,19 @@ def test_no_value_makes_an_empty_column() -> None:
         ({"type": "map", "values": "long"}, b"\x80\x80\x80\x08\x02a"),
     ],
 )
-def test_lengths_that_no_value_has_take_no_memory(announced: tuple[Json, bytes]) -> None:
+def test_absurd_lengths_in_avro_data_allocate_no_memory(announced: tuple[Json, bytes]) -> None:
     type_, value = announced
     _, faults = _decoded(_column({"type": "record", "name": "R", "fields": [{"name": "f", "type": type_}]}), [value])
     assert faults.keys() == {0}
 
 
-def test_blocks_with_their_size_are_read() -> None:
+def test_avro_array_blocks_with_a_byte_size_are_read() -> None:
     # Two blocks: of two items with the size in bytes, and of one item without.
     schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": {"type": "array", "items": "long"}}]}
     assert _decoded(_column(schema), [b"\x03\x04\x02\x04" + b"\x02\x06" + b"\x00"]) == ([{"f": [1, 2, 3]}], {})
 
 
-def test_decimals_of_kafka_connect_with_64_digits_have_a_column() -> None:
+def test_avro_decimals_with_precision_64_are_read_as_a_column() -> None:
     type_ = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 2}
     column = _column({"type": "record", "name": "R", "fields": [{"name": "f", "type": type_}]})
     assert column.type.field("f").type == pa.decimal128(38, 2)
@@ -170,7 +170,7 @@ def test_decimals_of_kafka_connect_with_64_digits_have_a_column() -> None:
     assert faults.keys() == {1}
 
 
-def test_defaults_of_bytes_are_those_of_their_characters() -> None:
+def test_avro_bytes_defaults_are_decoded_from_their_characters() -> None:
     """fastavro leaves them text."""
     decimal = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
     new = [
@@ -188,7 +188,7 @@ def test_defaults_of_bytes_are_those_of_their_characters() -> None:
     assert found == [{"b": b"\xff\x01", "d": Decimal("2.56"), "r": {"id": 1, "item": {"name": "x"}}}]
 
 
-def test_an_enums_default_stands_for_symbols_that_the_reader_does_not_know() -> None:
+def test_avro_enum_default_replaces_symbols_unknown_to_the_reader() -> None:
     writer = {"type": "enum", "name": "E", "symbols": ["A", "B", "C"]}
     strict, lenient = ({"type": "enum", "name": "E", "symbols": ["C", "A"], **more} for more in ({}, {"default": "A"}))
     values = [b"\x00", b"\x02", b"\x04"]
@@ -198,7 +198,7 @@ def test_an_enums_default_stands_for_symbols_that_the_reader_does_not_know() -> 
     )  # fmt: skip
 
 
-def test_a_branch_that_the_reader_does_not_have_costs_only_its_values() -> None:
+def test_union_branch_unknown_to_the_reader_fails_only_its_values() -> None:
     found, faults = _decoded(
         _column(["null", "string", "long"], ["null", "string"]), [b"\x00", b"\x02\x02a", b"\x04\x02"]
     )
@@ -206,7 +206,7 @@ def test_a_branch_that_the_reader_does_not_have_costs_only_its_values() -> None:
     assert faults == {2: "the value: long cannot be read as string"}
 
 
-def test_times_of_another_unit_are_converted() -> None:
+def test_avro_timestamps_are_converted_to_the_readers_unit() -> None:
     millis, micros = ({"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros"))
     found, faults = _decoded(_column(millis, micros), [encoded("long", 1_700_000_000_123)])
     assert not faults
@@ -226,13 +226,13 @@ def test_times_of_another_unit_are_converted() -> None:
          "[]: string cannot be read as int"),
     ],
 )  # fmt: skip
-def test_a_reader_that_does_not_fit_is_refused(writer: Json, reader: Json, reason: str) -> None:
+def test_incompatible_avro_reader_schema_is_refused(writer: Json, reader: Json, reason: str) -> None:
     with pytest.raises(AvroSchemaError) as refused:
         _column(writer, reader)
     assert str(refused.value) == reason
 
 
-def test_many_values_are_read_in_one_piece_and_one_bad_one_costs_little() -> None:
+def test_one_bad_value_among_many_avro_values_fails_alone() -> None:
     values = [encoded(_ORDER, {"id": n * 37, "item": {"name": f"item {n}"}}) for n in range(3_000)]
     values[1_234] = b"\x02"
     found, faults = _decoded(_column(_ORDER), values)

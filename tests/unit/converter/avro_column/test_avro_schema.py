@@ -9,7 +9,7 @@ from fencepost.converter.avro_column.kind import arrow_type
 from fencepost.converter.avro_column.schema import AvroSchemaError, Logical, Primitive, parsed
 
 
-def test_names_are_found_in_their_namespaces() -> None:
+def test_avro_names_are_resolved_in_their_namespaces() -> None:
     found = parsed(
         json.dumps(
             {
@@ -34,13 +34,13 @@ def test_names_are_found_in_their_namespaces() -> None:
     )
 
 
-def test_references_define_names() -> None:
+def test_avro_schema_references_define_names() -> None:
     reference = json.dumps({"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]})
     found = parsed(json.dumps({"type": "record", "name": "R", "fields": [{"name": "m", "type": "Money"}]}), [reference])
     assert arrow_type(found) == pa.struct([("m", pa.struct([("cents", pa.int64())]))])
 
 
-def test_the_branches_of_a_union_are_members() -> None:
+def test_branches_of_an_avro_union_become_struct_members() -> None:
     records = [{"type": "record", "name": name, "fields": []} for name in ("a.R", "b.R")]
     assert arrow_type(parsed(json.dumps(["null", "int", "string"]))) == pa.struct(
         [("int", pa.int32()), ("string", pa.string())]
@@ -49,7 +49,7 @@ def test_the_branches_of_a_union_are_members() -> None:
     assert [field.name for field in arrow_type(parsed(json.dumps([records[0], "int"])))] == ["R", "int"]
 
 
-def test_unknown_and_wrong_logical_types_are_ignored() -> None:
+def test_unknown_and_invalid_avro_logical_types_are_ignored() -> None:
     assert parsed('{"type": "long", "logicalType": "date"}') == Primitive("long")
     assert parsed('{"type": "string", "logicalType": "colour"}') == Primitive("string")
     assert parsed('{"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}') == Primitive("bytes")
@@ -70,6 +70,6 @@ def test_unknown_and_wrong_logical_types_are_ignored() -> None:
         ('{"type": "array", "items": ' * 1_000 + '"int"' + "}" * 1_000, "too deep|more than 100 deep|not valid Avro"),
     ],
 )  # fmt: skip
-def test_what_has_no_columns_is_refused(text: str, reason: str) -> None:
+def test_avro_schema_without_a_column_form_is_refused(text: str, reason: str) -> None:
     with pytest.raises(AvroSchemaError, match=reason):
         arrow_type(parsed(text))

@@ -70,12 +70,12 @@ def read(avro: Any, **settings: str) -> Schema:
         ),
     ],
 )
-def test_a_type_is_written_in_the_words_of_confluent(schema: Schema, avro: Any) -> None:
+def test_type_becomes_an_avro_schema_as_in_confluents_converter(schema: Schema, avro: Any) -> None:
     assert json.dumps(written(schema)) == json.dumps(avro)
     assert read(avro) == schema
 
 
-def test_a_struct_is_a_record_with_its_names_docs_and_defaults() -> None:
+def test_struct_becomes_an_avro_record_with_names_docs_and_defaults() -> None:
     schema = Schema.struct(
         {"id": INT64, "nick": replace(STRING, default="nobody", doc="short"), "age": INT32.optional()},
         name="shop.Person",
@@ -99,7 +99,7 @@ def test_a_struct_is_a_record_with_its_names_docs_and_defaults() -> None:
     }
 
 
-def test_structs_without_a_name_get_different_ones_and_lose_them_when_read() -> None:
+def test_unnamed_structs_get_distinct_avro_names_that_reading_removes() -> None:
     schema = Schema.struct({"a": Schema.struct({"x": INT32}), "b": Schema.struct({"y": STRING})})
     avro = written(schema)
     assert [avro["name"], *(each["type"]["name"] for each in avro["fields"])] == [
@@ -110,7 +110,7 @@ def test_structs_without_a_name_get_different_ones_and_lose_them_when_read() -> 
     assert read(avro) == schema
 
 
-def test_a_struct_that_occurs_twice_is_defined_once() -> None:
+def test_repeated_struct_is_defined_once_in_the_avro_schema() -> None:
     place = Schema.struct({"city": STRING}, name="shop.Place")
     schema = Schema.struct({"home": place, "work": place.optional()}, name="shop.Person")
     avro = written(schema)
@@ -118,7 +118,7 @@ def test_a_struct_that_occurs_twice_is_defined_once() -> None:
     assert read(avro) == schema
 
 
-def test_two_different_structs_of_one_name_are_refused() -> None:
+def test_different_structs_with_the_same_avro_name_are_refused() -> None:
     schema = Schema.struct(
         {"a": Schema.struct({"x": INT32}, name="s.P"), "b": Schema.struct({"y": INT32}, name="s.P")}, name="s.Both"
     )
@@ -126,7 +126,7 @@ def test_two_different_structs_of_one_name_are_refused() -> None:
         written(schema)
 
 
-def test_a_default_of_an_optional_field_comes_first_in_its_union() -> None:
+def test_type_of_the_default_comes_first_in_an_optional_avro_union() -> None:
     schema = Schema.struct({"n": replace(INT32.optional(), default=7)}, name="N")
     assert written(schema)["fields"][0]["type"][1] == "null"
     assert written(schema, ignore_default_for_nullables="true")["fields"][0] == {
@@ -136,7 +136,7 @@ def test_a_default_of_an_optional_field_comes_first_in_its_union() -> None:
     }
 
 
-def test_an_invalid_name_is_refused_with_advice_or_scrubbed() -> None:
+def test_invalid_avro_name_is_refused_with_advice_or_scrubbed() -> None:
     schema = Schema.struct({"first-name": STRING}, name="a.b-c")
     with pytest.raises(RecordError, match=r"a\.b-c.*scrub\.invalid\.names"):
         written(schema)
@@ -144,7 +144,7 @@ def test_an_invalid_name_is_refused_with_advice_or_scrubbed() -> None:
     assert (avro["name"], avro["fields"][0]["name"]) == ("b_c", "first_name")
 
 
-def test_metadata_can_be_left_out() -> None:
+def test_connect_metadata_can_be_left_out_of_avro_schemas() -> None:
     assert written(replace(STRING, name="n", version=2, doc="d"), connect_meta_data="false") == "string"
     assert written(DATE, connect_meta_data="false") == {"type": "int", "logicalType": "date"}
 
@@ -152,7 +152,7 @@ def test_metadata_can_be_left_out() -> None:
 COLOR = {"type": "enum", "name": "Color", "namespace": "shop", "symbols": ["RED", "BLUE"], "doc": "paint"}
 
 
-def test_an_enum_is_text_that_remembers_its_symbols() -> None:
+def test_avro_enum_becomes_text_that_keeps_its_symbols() -> None:
     schema = read(COLOR, enhanced_avro_schema_support="true")
     assert (schema.type, schema.name) == (SchemaType.STRING, "shop.Color")
     assert dict(schema.parameters)["io.confluent.connect.avro.Enum.RED"] == "RED"
@@ -161,13 +161,13 @@ def test_an_enum_is_text_that_remembers_its_symbols() -> None:
     assert written(schema)["type"] == "string"
 
 
-def test_a_general_enum_numbers_its_symbols() -> None:
+def test_generalized_avro_enum_numbers_its_symbols() -> None:
     schema = read(COLOR, generalized_sum_type_support="true")
     assert dict(schema.parameters)["org.apache.kafka.connect.data.Enum.BLUE"] == "1"
     assert written(schema, generalized_sum_type_support="true")["symbols"] == ["RED", "BLUE"]
 
 
-def test_a_union_is_a_struct_with_a_field_for_each_member() -> None:
+def test_avro_union_becomes_a_struct_with_a_field_per_member() -> None:
     schema = read(["null", "int", "string", COLOR])
     assert (schema.name, schema.is_optional) == ("io.confluent.connect.avro.Union", True)
     assert [field.name for field in schema.fields] == ["int", "string", "Color"]
@@ -178,25 +178,25 @@ def test_a_union_is_a_struct_with_a_field_for_each_member() -> None:
     assert written(general, generalized_sum_type_support="true") == ["int", "string"]
 
 
-def test_a_union_of_one_member_is_flattened_if_asked() -> None:
+def test_avro_union_of_one_member_is_flattened_if_configured() -> None:
     assert read(["int"]).type is SchemaType.STRUCT
     assert read(["int"], flatten_singleton_unions="true") == INT32
 
 
-def test_records_of_one_name_in_two_namespaces_need_the_enhanced_mapping() -> None:
+def test_avro_records_with_equal_short_names_need_the_enhanced_mapping() -> None:
     both = [{"type": "record", "name": f"{space}.R", "fields": []} for space in ("a", "b")]
     with pytest.raises(RecordError, match=r"enhanced\.avro\.schema\.support"):
         read(both)
     assert [f.name for f in read(both, enhanced_avro_schema_support="true").fields] == ["a.R", "b.R"]
 
 
-def test_the_version_of_the_subject_counts_unless_the_schema_says_its_own() -> None:
+def test_schema_version_is_the_subjects_unless_the_avro_schema_has_one() -> None:
     record = {"type": "record", "name": "R", "fields": []}
     assert to_connect(of_json(record), PLAIN, 4).version == 4
     assert to_connect(of_json({**record, "connect.version": 2}), PLAIN, 4).version == 2
 
 
-def test_a_fixed_keeps_its_size_and_a_decimal_its_precision() -> None:
+def test_avro_fixed_keeps_its_size_and_decimal_its_precision() -> None:
     fixed = read({"type": "fixed", "name": "Md5", "size": 16})
     assert (fixed.type, fixed.name, dict(fixed.parameters)) == (SchemaType.BYTES, "Md5", {"connect.fixed.size": "16"})
     assert written(fixed)["size"] == 16
@@ -205,7 +205,7 @@ def test_a_fixed_keeps_its_size_and_a_decimal_its_precision() -> None:
     assert written(money)["precision"] == 9
 
 
-def test_defaults_of_all_kinds_survive() -> None:
+def test_defaults_of_all_types_survive_the_avro_round_trip() -> None:
     fields = {
         "b": replace(Schema(SchemaType.BYTES), default=b"\x00\xff"),
         "d": replace(decimal(2), default=Decimal("1.50")),
@@ -232,19 +232,19 @@ def test_defaults_of_all_kinds_survive() -> None:
         ("[" * 5000 + "]" * 5000, "JSON|nested"),
     ],
 )
-def test_rubbish_is_refused_with_the_rule_that_it_breaks(avro: str, reason: str) -> None:
+def test_invalid_avro_schema_is_refused_with_the_broken_rule(avro: str, reason: str) -> None:
     with pytest.raises(RecordError, match=reason):
         parsed(avro)
 
 
 @pytest.mark.parametrize("wrapped", ['["null", "Node"]', '{"type": "array", "items": "Node"}', '"Node"'])
-def test_a_schema_that_contains_itself_is_refused(wrapped: str) -> None:
+def test_recursive_avro_schema_is_refused(wrapped: str) -> None:
     text = '{"type": "record", "name": "Node", "fields": [{"name": "next", "type": %s}]}'
     with pytest.raises(RecordError, match=r"contains itself.*Node > Node"):
         parsed(text % wrapped)
 
 
-def test_names_are_found_in_schemas_that_are_referred_to() -> None:
+def test_avro_names_are_resolved_in_referenced_schemas() -> None:
     place = '{"type": "record", "name": "shop.Place", "fields": [{"name": "city", "type": "string"}]}'
     person = '{"type": "record", "name": "shop.Person", "fields": [{"name": "home", "type": "Place"}]}'
     schema = to_connect(parsed(person, [place]), PLAIN)
@@ -252,5 +252,5 @@ def test_names_are_found_in_schemas_that_are_referred_to() -> None:
 
 
 @given(SCHEMAS)
-def test_a_schema_survives(schema: Schema) -> None:
+def test_schema_survives_the_avro_round_trip(schema: Schema) -> None:
     assert read(json.loads(json.dumps(written(schema)))) == schema

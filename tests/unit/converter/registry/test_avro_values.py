@@ -65,7 +65,7 @@ ROW = {
 }
 
 
-def test_the_bytes_are_those_of_fastavro_for_the_registered_schema() -> None:
+def test_avro_bytes_equal_fastavros_for_the_registered_schema() -> None:
     avro = from_connect(FLIGHT, PLAIN)
     codec = of_schema(FLIGHT)
     assert codec.encode(ROW) == by_fastavro(avro, ROW)
@@ -74,14 +74,14 @@ def test_the_bytes_are_those_of_fastavro_for_the_registered_schema() -> None:
 
 
 @given(st.data(), SCHEMAS)
-def test_a_value_survives(data: st.DataObject, schema: Schema) -> None:
+def test_value_survives_the_avro_round_trip(data: st.DataObject, schema: Schema) -> None:
     value = data.draw(values_of(schema))
     codec = of_schema(schema)
     assert codec.decode(codec.encode(value), 0) == value
 
 
 @given(st.data(), STRUCTS)
-def test_a_column_is_the_bytes_of_its_values(data: st.DataObject, schema: Schema) -> None:
+def test_avro_column_bytes_equal_those_of_single_values(data: st.DataObject, schema: Schema) -> None:
     column = data.draw(st.lists(values_of(schema), max_size=4))
     codec = of_schema(schema)
     written = codec.encode_all(column, b"lead!")
@@ -89,7 +89,7 @@ def test_a_column_is_the_bytes_of_its_values(data: st.DataObject, schema: Schema
     assert codec.decode_all(written, 5) == column
 
 
-def test_a_column_with_a_value_that_does_not_fit_is_refused() -> None:
+def test_avro_column_with_an_invalid_value_is_refused() -> None:
     codec = of_schema(Schema.struct({"n": INT32}, name="N"))
     with pytest.raises(RecordError, match="n: Invalid type for INT32"):
         codec.encode_all([{"n": 1}, {"n": 1 << 31}], b"")
@@ -114,12 +114,12 @@ def test_a_column_with_a_value_that_does_not_fit_is_refused() -> None:
         (Schema(SchemaType.MAP, key_schema=STRING, value_schema=INT32), {1: 2}, "STRING"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused(schema: Schema, value: Any, reason: str) -> None:
+def test_value_that_does_not_fit_its_avro_schema_is_refused(schema: Schema, value: Any, reason: str) -> None:
     with pytest.raises(RecordError, match=reason):
         of_schema(schema).encode(value)
 
 
-def test_a_null_becomes_the_default_unless_told_otherwise() -> None:
+def test_avro_null_becomes_the_default_unless_configured_otherwise() -> None:
     schema = Schema.struct({"a": replace(INT32, default=5), "b": replace(INT32.optional(), default=6)}, name="N")
     codec = of_schema(schema)
     assert codec.decode(codec.encode({}), 0) == {"a": 5, "b": 6}
@@ -150,7 +150,7 @@ UNION = [
         ("string", "ON", ("string", "ON")),
     ],
 )
-def test_the_member_of_a_union_is_known_again(member: str, value: Any, foreign: Any) -> None:
+def test_member_of_an_avro_union_survives_a_round_trip(member: str, value: Any, foreign: Any) -> None:
     codec = of_avro(UNION)
     found = codec.decode(codec.encode({member: value}), 0)
     assert {name: item for name, item in found.items() if item is not None} == {member: value}
@@ -160,18 +160,18 @@ def test_the_member_of_a_union_is_known_again(member: str, value: Any, foreign: 
 
 
 @pytest.mark.parametrize("value", [{}, {"int": 1, "string": "x"}, {"other": 1}])
-def test_a_value_of_a_union_has_one_member(value: Any) -> None:
+def test_avro_union_value_must_have_exactly_one_member(value: Any) -> None:
     with pytest.raises(RecordError, match="needs one of its fields"):
         of_avro(["int", "string"]).encode(value)
 
 
-def test_a_column_of_unions_is_not_taken_for_plain_structs() -> None:
+def test_column_of_avro_unions_is_not_encoded_as_plain_structs() -> None:
     codec = of_avro({"type": "record", "name": "R", "fields": [{"name": "u", "type": ["int", "string"]}]})
     rows = [{"u": {"int": 1, "string": None}}, {"u": {"int": None, "string": "x"}}]
     assert codec.decode_all(codec.encode_all(rows, b""), 0) == rows
 
 
-def test_a_fixed_decimal_has_the_size_of_its_type() -> None:
+def test_fixed_avro_decimal_is_padded_to_the_size_of_its_type() -> None:
     avro = {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
     codec = of_avro(avro)
     assert codec.encode(Decimal("-1.00")) == by_fastavro(avro, Decimal("-1.00")) == b"\xff\xff\xff\x9c"
@@ -181,7 +181,7 @@ def test_a_fixed_decimal_has_the_size_of_its_type() -> None:
 
 
 @given(st.integers(0, 200))
-def test_bytes_that_end_too_early_are_refused(kept: int) -> None:
+def test_truncated_avro_bytes_are_refused(kept: int) -> None:
     codec = of_schema(FLIGHT)
     whole = codec.encode(ROW)
     cut = whole[: kept % len(whole)]
@@ -190,19 +190,19 @@ def test_bytes_that_end_too_early_are_refused(kept: int) -> None:
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_a_value_or_a_clear_error(data: bytes) -> None:
+def test_arbitrary_avro_bytes_give_a_value_or_a_record_error(data: bytes) -> None:
     try:
         of_schema(FLIGHT).decode(data, 0)
     except RecordError:
         pass
 
 
-def test_a_date_beyond_the_years_of_python_is_a_clear_error() -> None:
+def test_avro_date_beyond_pythons_years_is_a_record_error() -> None:
     with pytest.raises(RecordError, match="does not fit its schema"):
         of_schema(DATE).decode(by_fastavro("int", 10_000_000), 0)
 
 
-def test_names_that_were_scrubbed_are_written_from_columns_too() -> None:
+def test_columns_with_scrubbed_avro_names_are_written() -> None:
     scrubs = AvroMapping({"scrub.invalid.names": "true"})
     schema = Schema.struct({"a-b": INT32}, name="N")
     codec = AvroCodec(of_json(json.loads(json.dumps(from_connect(schema, scrubs)))), schema, scrubs)

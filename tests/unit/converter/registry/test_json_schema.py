@@ -47,7 +47,7 @@ def decoded(root: Any, value: Any, **settings: str) -> Any:
 PERSON = Schema.struct({"id": INT32, "name": STRING.optional()}, name="shop.Person")
 
 
-def test_a_struct_is_an_object_in_the_words_of_confluent() -> None:
+def test_struct_becomes_a_json_schema_object_as_in_confluents_converter() -> None:
     assert written(PERSON) == {
         "type": "object",
         "title": "shop.Person",
@@ -88,12 +88,12 @@ def test_a_struct_is_an_object_in_the_words_of_confluent() -> None:
         ),
     ],
 )
-def test_a_type_is_written_in_the_words_of_confluent(schema: Schema, root: Any) -> None:
+def test_type_becomes_a_json_schema_as_in_confluents_converter(schema: Schema, root: Any) -> None:
     assert written(schema) == root
     assert read(root) == schema
 
 
-def test_required_properties_and_others_are_as_the_settings_say() -> None:
+def test_required_and_additional_json_schema_properties_follow_the_settings() -> None:
     settings = {"use.optional.for.nonrequired": "true", "object.additional.properties": "false"}
     root = written(PERSON, **settings)
     assert (root["required"], root["additionalProperties"]) == (["id"], False)
@@ -121,7 +121,7 @@ FOREIGN = {
 }
 
 
-def test_a_schema_of_another_author_is_read() -> None:
+def test_foreign_json_schema_is_read() -> None:
     schema = read(FOREIGN)
     kinds = {field.name: (field.schema.type, field.schema.is_optional) for field in schema.fields}
     assert (schema.name, schema.doc) == ("Order", "what was bought")
@@ -144,7 +144,7 @@ def test_a_schema_of_another_author_is_read() -> None:
     }
 
 
-def test_the_struct_of_a_union_is_the_one_with_the_most_fields() -> None:
+def test_json_schema_union_value_matches_the_struct_with_the_most_fields() -> None:
     root = {
         "oneOf": [
             {"type": "object", "title": "A", "properties": {"x": {"type": "integer"}}},
@@ -157,7 +157,7 @@ def test_the_struct_of_a_union_is_the_one_with_the_most_fields() -> None:
         decoded(root, "text")
 
 
-def test_a_map_without_text_for_keys_is_found_in_a_union() -> None:
+def test_json_schema_union_recognises_a_map_with_null_keys() -> None:
     one_of = "io.confluent.connect.json.OneOf"
     seats, note = f"{one_of}.field.0", f"{one_of}.field.1"
     members = {seats: Schema.map(STRING.optional(), INT32).optional(), note: STRING.optional()}
@@ -183,19 +183,19 @@ def test_a_map_without_text_for_keys_is_found_in_a_union() -> None:
         ({"type": "object", "properties": [1]}, "no object"),
     ],
 )
-def test_what_connect_cannot_express_is_refused_with_advice(root: Any, reason: str) -> None:
+def test_json_schema_that_connect_cannot_express_is_refused_with_advice(root: Any, reason: str) -> None:
     with pytest.raises(RecordError, match=reason):
         read(root)
 
 
-def test_rules_are_checked_if_asked() -> None:
+def test_json_schema_rules_are_checked_if_configured() -> None:
     root = {"type": "object", "title": "P", "properties": {"age": {"type": "integer", "minimum": 0}}}
     assert decoded(root, {"age": -1}) == {"age": -1}
     with pytest.raises(RecordError, match=r"at age \(minimum: 0\)"):
         decoded(root, {"age": -1}, json_fail_invalid_schema="true")
 
 
-def test_decimals_are_exact_in_both_formats() -> None:
+def test_json_schema_decimals_are_exact_in_both_formats() -> None:
     schema = Schema.struct({"d": decimal(3)}, name="D")
     value = {"d": Decimal("12345678901234567890.125")}
     for setting in ("BASE64", "NUMERIC"):
@@ -206,12 +206,12 @@ def test_decimals_are_exact_in_both_formats() -> None:
 
 
 @given(SCHEMAS)
-def test_a_schema_survives(schema: Schema) -> None:
+def test_schema_survives_the_json_schema_round_trip(schema: Schema) -> None:
     assert read(json.loads(json.dumps(written(schema)))) == schema
 
 
 @given(st.data(), SCHEMAS)
-def test_a_value_survives_and_obeys_its_schema(data: st.DataObject, schema: Schema) -> None:
+def test_json_schema_value_survives_and_validates_against_its_schema(data: st.DataObject, schema: Schema) -> None:
     form = JsonSchemaFormat(PLAIN)
     done = form.written(schema)
     value = data.draw(values_of(schema))
@@ -222,7 +222,7 @@ def test_a_value_survives_and_obeys_its_schema(data: st.DataObject, schema: Sche
 
 
 @given(st.data(), STRUCTS)
-def test_a_column_is_the_bytes_of_its_values(data: st.DataObject, schema: Schema) -> None:
+def test_json_schema_column_bytes_equal_those_of_single_values(data: st.DataObject, schema: Schema) -> None:
     column = data.draw(st.lists(values_of(schema), max_size=4))
     done = JsonSchemaFormat(PLAIN).written(schema)
     assert done.writer.encode_all(column, b"\0\0\0\0\x7f") == [
@@ -232,14 +232,14 @@ def test_a_column_is_the_bytes_of_its_values(data: st.DataObject, schema: Schema
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"7", b"\xff", b'{"id": "x"}', b'{"id": 1e999}', b"[" * 100_000])
-def test_rubbish_is_a_clear_error(data: bytes) -> None:
+def test_malformed_json_schema_value_is_a_record_error(data: bytes) -> None:
     form = JsonSchemaFormat(PLAIN)
     reader = form.reader(form.written(PERSON).schema, {}, None)
     with pytest.raises(RecordError):
         reader.read(data, 0)
 
 
-def test_the_converter_writes_the_frame_and_reads_references() -> None:
+def test_json_schema_converter_writes_the_frame_and_reads_references() -> None:
     registry = MemoryRegistry(first_id=7)
     converter = with_registry(JsonSchemaConverter, registry)
     data = converter.from_connect_data("t", PERSON, {"id": 1, "name": None})
@@ -252,7 +252,7 @@ def test_the_converter_writes_the_frame_and_reads_references() -> None:
     assert converter.to_connect_data("h", data)[1] == {"at": {"city": "Zu"}}
 
 
-def test_times_are_numbers() -> None:
+def test_json_schema_timestamps_are_written_as_numbers() -> None:
     schema = Schema.struct({"at": TIMESTAMP, "n": INT64}, name="T")
     value = {"at": dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC), "n": 1 << 62}
     assert JsonSchemaFormat(PLAIN).written(schema).writer.encode(value) == b'{"at":1000,"n":4611686018427387904}'

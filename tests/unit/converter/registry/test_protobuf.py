@@ -64,7 +64,7 @@ def form(**settings: str) -> ProtobufFormat:
     return ProtobufFormat(ProtobufMapping({key.replace("_", "."): value for key, value in settings.items()}))
 
 
-def test_the_text_is_read_by_protoc_and_values_survive() -> None:
+def test_protobuf_schema_text_compiles_with_protoc_and_values_survive() -> None:
     done = form().written(ROW)
     assert done.name == "shop.Row"
     assert 'syntax = "proto3";\npackage shop;\nimport "confluent/meta.proto";' in done.schema.text
@@ -79,7 +79,7 @@ def test_the_text_is_read_by_protoc_and_values_survive() -> None:
     }
 
 
-def test_a_message_of_protoc_is_that_of_the_descriptor() -> None:
+def test_protobuf_field_numbers_in_protoc_follow_the_struct_fields() -> None:
     done = form().written(ROW)
     by_protoc = compiled(done.schema, {}).message_types_by_name["Row"]
     numbers = {field.name: field.number for field in by_protoc.fields}
@@ -87,7 +87,7 @@ def test_a_message_of_protoc_is_that_of_the_descriptor() -> None:
     assert done.writer.encode_all([VALUE], b"x") == [b"x" + done.writer.encode(VALUE)]
 
 
-def test_nulls_are_kept_where_asked() -> None:
+def test_protobuf_nulls_are_kept_if_configured() -> None:
     schema = Schema.struct({"a": INT32.optional(), "b": STRING.optional()}, name="N")
     for setting, expected in (("false", {"a": 0, "b": ""}), ("true", {"a": None, "b": None})):
         done = form(optional_for_nullables=setting).written(schema)
@@ -127,7 +127,7 @@ def messages() -> Any:
     return GetMessageClass(file.message_types_by_name["Order"])
 
 
-def test_a_schema_of_another_author_is_read_with_its_references() -> None:
+def test_foreign_protobuf_schema_is_read_with_its_references() -> None:
     order = messages()(id=1, state=5, card="4711", lines=[{"sku": (1 << 64) - 1}], price={"cents": 5})
     order.by_place[3].sku = 7
     order.note.value = "x"
@@ -151,7 +151,7 @@ def test_a_schema_of_another_author_is_read_with_its_references() -> None:
     assert reader.read(place_of([1]) + unknown.SerializeToString(), 0)[1]["state"] == "UNKNOWN_ENUM_VALUE_State_6"
 
 
-def test_what_was_read_is_written_again() -> None:
+def test_foreign_protobuf_message_survives_reading_and_writing() -> None:
     reader = form().reader(SCHEMA, REFERENCED, None)
     order = messages()(id=1, state=5, barter={"sku": 3}, lines=[{"sku": 2}], price={"cents": 5}, count=0)
     schema, value = reader.read(place_of([1]) + order.SerializeToString(), 0)
@@ -162,7 +162,7 @@ def test_what_was_read_is_written_again() -> None:
     assert reader.read(rewritten.lead + rewritten.encode(value), 0) == (schema, value)
 
 
-def test_a_serialised_descriptor_is_read_too() -> None:
+def test_serialised_protobuf_descriptor_is_read() -> None:
     from google.protobuf import descriptor_pb2
 
     file = descriptor_pb2.FileDescriptorProto()
@@ -171,7 +171,7 @@ def test_a_serialised_descriptor_is_read_too() -> None:
     assert form().reader(WrittenSchema("PROTOBUF", text), {}, None).read(b"\0", 0)[1] == {"cents": 0}
 
 
-def test_protoc_runs_once_for_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_protoc_runs_once_per_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[Any] = []
     run = subprocess.run
 
@@ -196,12 +196,12 @@ def test_protoc_runs_once_for_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:
         ('syntax = "proto3"; message Node { Node next = 1; }', r"contains itself.*Node > Node"),
     ],
 )
-def test_rubbish_is_refused_with_the_reason(text: str, reason: str) -> None:
+def test_invalid_protobuf_schema_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(RecordError, match=reason):
         form().reader(WrittenSchema("PROTOBUF", text), {}, None).read(b"\0", 0)
 
 
-def test_a_reference_cannot_leave_its_directory() -> None:
+def test_protobuf_reference_cannot_leave_its_directory() -> None:
     schema = WrittenSchema("PROTOBUF", 'syntax = "proto3"; message A {}')
     with pytest.raises(RecordError, match="no file name"):
         compiled(schema, {"../../evil.proto": schema})
@@ -224,19 +224,19 @@ def test_a_reference_cannot_leave_its_directory() -> None:
         ),
     ],
 )
-def test_what_protobuf_cannot_express_is_refused(schema: Schema, value: Any, reason: str) -> None:
+def test_value_that_protobuf_cannot_express_is_refused(schema: Schema, value: Any, reason: str) -> None:
     with pytest.raises(RecordError, match=reason):
         form().written(schema).writer.encode(value)
 
 
 @pytest.mark.parametrize("data", [b"", b"\2", b"\2\x10", b"\0\xff\xff", b"\x81\x80\x80\x80\x80\x80\x01", b"\1"])
-def test_bytes_that_are_no_message_are_refused(data: bytes) -> None:
+def test_bytes_that_are_no_protobuf_message_are_refused(data: bytes) -> None:
     with pytest.raises(RecordError):
         form().reader(WrittenSchema("PROTOBUF", MONEY), {}, None).read(data, 0)
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=5))
-def test_the_place_of_a_message_is_written_as_confluent_writes_it(indexes: list[int]) -> None:
+def test_protobuf_message_indexes_are_encoded_as_in_confluents_client(indexes: list[int]) -> None:
     from confluent_kafka.schema_registry.serde import SchemaId
 
     theirs = SchemaId("PROTOBUF", 1, message_indexes=indexes).id_to_bytes()[5:]
@@ -248,7 +248,7 @@ def converter(registry: MemoryRegistry, **settings: str) -> ProtobufConverter:
     return with_registry(ProtobufConverter, registry, **settings)
 
 
-def test_the_frame_has_the_place_of_the_message() -> None:
+def test_protobuf_frame_contains_the_message_indexes() -> None:
     registry = MemoryRegistry(first_id=7)
     schema = Schema.struct({"n": INT32}, name="shop.N")
     data = converter(registry).from_connect_data("t", schema, {"n": 1})
@@ -261,7 +261,7 @@ def test_the_frame_has_the_place_of_the_message() -> None:
     assert list(read[1]) == [{"n": 1}, {"n": 2}]
 
 
-def test_a_header_has_the_place_of_the_message() -> None:
+def test_protobuf_schema_id_header_contains_the_message_indexes() -> None:
     registry = MemoryRegistry()
     schema = Schema.struct({"n": INT32}, name="shop.N")
     headers: list[HeaderBytes] = []
@@ -294,7 +294,7 @@ ONE = "optional S s = 1;"
          {"m": {1: "B"}, "s": ["B"]}),
     ],
 )  # fmt: skip
-def test_what_is_written_of_enums_is_taken_by_protoc_and_read_again(text: str, value: dict[str, Any]) -> None:
+def test_written_protobuf_enums_compile_with_protoc_and_read_back(text: str, value: dict[str, Any]) -> None:
     read, _ = form().reader(WrittenSchema("PROTOBUF", text, ()), {}, None).read(place_of([0]), 0)
     done = form(optional_for_nullables="true").written(read)
     compiled(done.schema, {})
@@ -323,7 +323,7 @@ def test_what_is_written_of_enums_is_taken_by_protoc_and_read_again(text: str, v
         "int32 a = 536870911; uint32 b = 18999; fixed64 c = 20000; sint32 d = 3; uint64 e = 4; float g = 6;",
     ],
 )
-def test_what_is_written_of_messages_is_taken_by_protoc(body: str) -> None:
+def test_written_protobuf_messages_compile_with_protoc(body: str) -> None:
     text = f'syntax = "proto3"; message Row {{ {body} }} message A {{ int32 x = 1; }} enum Each {{ Z = 0; W = 1; }}'
     read, _ = form().reader(WrittenSchema("PROTOBUF", text, ()), {}, None).read(place_of([0]), 0)
     for nullables in ("true", "false"):
@@ -338,6 +338,6 @@ def test_what_is_written_of_messages_is_taken_by_protoc(body: str) -> None:
         "repeated double d = 1 [packed = true]; extensions 100 to 199;",
     ],
 )
-def test_what_is_written_of_proto2_is_taken_by_protoc(fields: str) -> None:
+def test_schema_read_from_proto2_compiles_with_protoc_when_written(fields: str) -> None:
     read, _ = form().reader(WrittenSchema("PROTOBUF", of_enums(fields=fields), ()), {}, None).read(place_of([0]), 0)
     compiled(form(optional_for_nullables="true").written(read).schema, {})

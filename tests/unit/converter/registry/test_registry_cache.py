@@ -3,7 +3,7 @@
 from fencepost.converter.registry.cache import Cache
 
 
-def test_what_was_used_last_stays() -> None:
+def test_registry_cache_evicts_the_least_recently_used_entry() -> None:
     cache: Cache[int] = Cache(2)
     cache.put("a", 1)
     cache.put("b", 2)
@@ -12,7 +12,7 @@ def test_what_was_used_last_stays() -> None:
     assert (cache.get("a"), cache.get("b"), cache.get("c"), len(cache)) == (1, None, 3, 2)
 
 
-def test_a_value_is_made_again_when_it_is_old() -> None:
+def test_registry_cache_recomputes_an_expired_value() -> None:
     now = [0.0]
     cache: Cache[float] = Cache(9, ttl_s=10, clock=lambda: now[0])
     assert cache.get_or("a", lambda: now[0]) == 0

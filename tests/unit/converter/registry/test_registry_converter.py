@@ -32,7 +32,7 @@ def converter(registry: MemoryRegistry, kind: str = "value", **settings: str) ->
     return with_registry(AvroConverter, registry, kind, **settings)
 
 
-def test_a_value_survives_and_the_registry_is_asked_once() -> None:
+def test_avro_converter_asks_the_registry_once_per_schema() -> None:
     registry = MemoryRegistry(first_id=258)
     avro = converter(registry)
     data = [avro.from_connect_data("t", PERSON, {**ANN, "age": age}) for age in range(20)]
@@ -58,20 +58,20 @@ def test_a_value_survives_and_the_registry_is_asked_once() -> None:
         ("TopicNameStrategy", "value", "t-value"),
     ],
 )
-def test_the_subject_is_named_by_the_strategy(strategy: str, kind: str, subject: str) -> None:
+def test_subject_name_follows_the_configured_strategy(strategy: str, kind: str, subject: str) -> None:
     registry = MemoryRegistry()
     avro = converter(registry, kind, **{f"{kind}.subject.name.strategy": strategy})
     assert avro.to_connect_data("t", avro.from_connect_data("t", PERSON, ANN))[1] == ANN
     assert list(registry.subjects) == [subject]
 
 
-def test_a_schema_without_a_name_has_no_subject_of_its_own() -> None:
+def test_unnamed_schema_is_refused_by_the_record_name_strategy() -> None:
     avro = converter(MemoryRegistry(), value_subject_name_strategy=f"{SUBJECT}RecordNameStrategy")
     with pytest.raises(RecordError, match="has no name"):
         avro.from_connect_data("t", STRING, "x")
 
 
-def test_settings_are_checked_all_at_once() -> None:
+def test_registry_converter_reports_all_setting_errors_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         AvroConverter(
             {
@@ -85,7 +85,7 @@ def test_settings_are_checked_all_at_once() -> None:
         assert part in str(caught.value)
 
 
-def test_without_the_extra_the_config_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registry_converter_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "fencepost.converter.registry.extra.find_spec", lambda name: None if name == "fastavro" else find_spec(name)
     )
@@ -95,7 +95,7 @@ def test_without_the_extra_the_config_is_refused(monkeypatch: pytest.MonkeyPatch
     assert [v.setting.key for v in values if v.errors] == ["schema.registry.url"]
 
 
-def test_a_tombstone_is_no_value_in_both_directions() -> None:
+def test_registry_converter_passes_tombstones_in_both_directions() -> None:
     registry = MemoryRegistry()
     avro = converter(registry)
     assert avro.from_connect_data("t", None, None) is None
@@ -106,7 +106,7 @@ def test_a_tombstone_is_no_value_in_both_directions() -> None:
         avro.from_connect_data("t", PERSON, None)
 
 
-def test_a_value_without_a_schema_is_refused_with_advice() -> None:
+def test_registry_converter_refuses_a_schemaless_value_with_advice() -> None:
     with pytest.raises(RecordError, match=r"needs a schema.*JsonConverter"):
         converter(MemoryRegistry()).from_connect_data("t", None, ANN)
 
@@ -115,7 +115,7 @@ def column_of(avro: Converter, topic: str, schema: Schema, values: Any) -> Any:
     return avro.for_topic(topic).from_column(schema, values)
 
 
-def test_columns_are_the_bytes_of_their_records() -> None:
+def test_registry_converter_writes_columns_as_their_single_records() -> None:
     registry = MemoryRegistry()
     avro = converter(registry)
     rows = [{**ANN, "age": age} for age in (1, None, 3)]
@@ -128,7 +128,7 @@ def test_columns_are_the_bytes_of_their_records() -> None:
     assert again.value == avro.from_connect_data("t", PERSON, ANN)
 
 
-def test_tombstones_in_columns_are_no_values() -> None:
+def test_registry_converter_keeps_tombstones_in_columns() -> None:
     avro = converter(MemoryRegistry())
     written = column_of(avro, "t", PERSON.optional(), [ANN, None])
     assert (written[0] is None, written[1]) == (False, None)
@@ -136,7 +136,7 @@ def test_tombstones_in_columns_are_no_values() -> None:
     assert avro.for_topic("t").to_column([None, None]) == (None, [None, None])
 
 
-def test_topics_have_subjects_of_their_own() -> None:
+def test_registry_converter_registers_a_subject_per_topic() -> None:
     registry = MemoryRegistry()
     avro = converter(registry)
     column_of(avro, "t", PERSON, [ANN])
@@ -145,14 +145,14 @@ def test_topics_have_subjects_of_their_own() -> None:
     assert avro.for_topic("t") is avro.for_topic("t")
 
 
-def test_columns_with_several_schemas_are_read_record_by_record() -> None:
+def test_column_with_several_schema_ids_is_read_record_by_record() -> None:
     avro = converter(MemoryRegistry())
     mixed = [avro.from_connect_data("t", PERSON, ANN), avro.from_connect_data("t", WIDER, {**ANN, "id": 1})]
     assert avro.for_topic("t").to_column(mixed) is None
     assert [avro.to_connect_data("t", each)[1] for each in mixed] == [ANN, {**ANN, "id": 1}]
 
 
-def test_a_registry_that_is_away_blames_no_record() -> None:
+def test_unreachable_registry_is_no_record_error() -> None:
     registry = MemoryRegistry()
     avro = converter(registry)
     data = avro.from_connect_data("t", PERSON, ANN)
@@ -176,7 +176,7 @@ def test_without_auto_register_only_known_schemas_are_written() -> None:
     assert avro.from_connect_data("t", PERSON, ANN) is not None
 
 
-def test_the_newest_version_is_written_by_the_names_of_its_fields() -> None:
+def test_values_are_written_with_the_latest_version_by_field_name() -> None:
     registry = MemoryRegistry()
     converter(registry).from_connect_data("t", WIDER, {**ANN, "id": None})
     avro = converter(registry, auto_register_schemas="false", use_latest_version="true")
@@ -185,7 +185,7 @@ def test_the_newest_version_is_written_by_the_names_of_its_fields() -> None:
 
 
 @pytest.mark.parametrize("is_strict", ["true", "false"])
-def test_a_field_that_the_newest_version_lacks_is_refused_unless_told_otherwise(is_strict: str) -> None:
+def test_field_missing_in_the_latest_version_is_refused_only_if_strict(is_strict: str) -> None:
     registry = MemoryRegistry()
     converter(registry).from_connect_data("t", PERSON, ANN)
     settings = {"auto_register_schemas": "false", "use_latest_version": "true"}
@@ -198,7 +198,7 @@ def test_a_field_that_the_newest_version_lacks_is_refused_unless_told_otherwise(
         assert avro.to_connect_data("t", data)[1] == ANN
 
 
-def test_the_id_can_be_in_a_header() -> None:
+def test_schema_id_can_be_written_to_a_header() -> None:
     registry = MemoryRegistry()
     avro = converter(registry, value_schema_id_serializer=HEADER_ID)
     headers: list[HeaderBytes] = [("a", b"1")]
@@ -212,7 +212,7 @@ def test_the_id_can_be_in_a_header() -> None:
         avro.from_connect_data("t", PERSON, ANN)
 
 
-def test_the_last_header_with_an_id_counts_as_in_java() -> None:
+def test_last_schema_id_header_wins_as_in_java() -> None:
     registry = MemoryRegistry()
     avro = converter(registry, value_schema_id_serializer=HEADER_ID)
     headers: list[HeaderBytes] = []
@@ -223,7 +223,7 @@ def test_the_last_header_with_an_id_counts_as_in_java() -> None:
 
 
 @pytest.mark.parametrize("place", [HEADER_ID, PREFIX_ID])
-def test_an_id_with_which_a_record_was_read_is_not_written_again(place: str) -> None:
+def test_schema_id_header_of_a_read_record_is_not_written_again(place: str) -> None:
     registry = MemoryRegistry()
     headers: list[HeaderBytes] = [("a", b"1"), ("__key_schema_id", b"k")]
     converter(registry, value_schema_id_serializer=HEADER_ID).from_connect_record("t", headers, WIDER, {**ANN, "id": 1})
@@ -235,7 +235,7 @@ def test_an_id_with_which_a_record_was_read_is_not_written_again(place: str) -> 
     assert avro.to_connect_record("u", headers, data)[1] == ANN
 
 
-def test_a_batch_with_ids_in_headers_is_written_without_them() -> None:
+def test_schema_id_headers_of_a_read_batch_are_removed() -> None:
     tolerance = Tolerance(False, 0, 1, False, False, Control(is_paused=False), "c-0")
     avro = converter(MemoryRegistry())
     processor = Processor(Chain(), StringConverter({}), avro, ByteArrayConverter({}), tolerance)
@@ -249,14 +249,14 @@ def test_a_batch_with_ids_in_headers_is_written_without_them() -> None:
         assert avro.to_connect_record("u", (outgoing.headers or ())[1], outgoing.values[1])[1] == ANN
 
 
-def test_a_schema_of_another_format_is_refused() -> None:
+def test_registry_schema_of_another_format_is_refused() -> None:
     registry = MemoryRegistry()
     key = registry.register("t-value", WrittenSchema("JSON", "{}"))
     with pytest.raises(RecordError, match=r"type JSON.*AvroConverter"):
         converter(registry).to_connect_data("t", b"\0" + (key.id or 0).to_bytes(4, "big"))
 
 
-def test_references_are_read() -> None:
+def test_avro_converter_reads_referenced_schemas() -> None:
     registry = MemoryRegistry()
     place = '{"type":"record","name":"shop.Place","fields":[{"name":"city","type":"string"}]}'
     home = '{"type":"record","name":"shop.Home","fields":[{"name":"at","type":"Place"}]}'
@@ -266,7 +266,7 @@ def test_references_are_read() -> None:
     assert converter(registry).to_connect_data("t", data)[1] == {"at": {"city": "Zu"}}
 
 
-def test_as_many_schemas_are_remembered_as_the_setting_says() -> None:
+def test_registry_cache_size_follows_its_setting() -> None:
     registry = MemoryRegistry()
     avro = converter(registry, schemas_cache_config="1")
     for _ in range(2):
@@ -275,7 +275,7 @@ def test_as_many_schemas_are_remembered_as_the_setting_says() -> None:
     assert registry.asked["register"] == 4
 
 
-def test_secrets_are_not_shown() -> None:
+def test_registry_converter_hides_its_secrets() -> None:
     avro = AvroConverter(
         {
             "schema.registry.url": "http://r",
@@ -286,7 +286,7 @@ def test_secrets_are_not_shown() -> None:
     assert "canary" not in repr(vars(avro)["_values"])
 
 
-def test_version_is_asked_for_again_when_the_registry_was_behind() -> None:
+def test_missing_schema_version_is_requested_again_after_a_while() -> None:
     registry = MemoryRegistry()
     data = converter(registry).from_connect_data("t", PERSON, ANN)
     versions = registry.subjects.pop("t-value")
@@ -310,7 +310,7 @@ def test_version_is_asked_for_again_when_the_registry_was_behind() -> None:
     assert registry.asked["version"] == asked
 
 
-def test_schema_without_a_version_needs_no_registry_again() -> None:
+def test_schema_without_a_version_stays_readable_when_the_registry_is_away() -> None:
     registry = MemoryRegistry()
     data = [converter(registry).from_connect_data(topic, PERSON, ANN) for topic in ("t", "u")]
     versions = registry.subjects.pop("t-value")
