@@ -23,7 +23,7 @@ BEFORE = "test_shows_nothing_before_publish"
 WRITE = "test_a_repeated_write_shows_rows_once"
 PUBLISH = "test_a_repeated_publish_shows_rows_once"
 RANGES = "test_publishes_only_the_ranges_of_its_epoch"
-STARTED = "test_started_keeps_what_will_be_published"
+STARTED = "test_started_keeps_rows_of_unpublished_epochs"
 TOKENS = "test_tokens_are_short"
 
 pytestmark = [pytest.mark.usefixtures("runtime"), pytest.mark.drawn(3)]

@@ -15,8 +15,8 @@ from fencepost.connector.generator.verifiable_sink import VerifiableSinkConnecto
 from fencepost.testing import SinkConformance
 from support.conformance_verdicts import ensure_only, verdicts
 
-STORES = "test_stores_what_may_be_committed"
-OFFSETS = "test_lets_nothing_be_committed_that_it_has_not_taken"
+STORES = "test_stores_records_below_committed_offsets"
+OFFSETS = "test_commits_only_offsets_of_taken_records"
 EMPTY = "test_takes_empty_batches"
 CRASH = "test_nothing_is_lost_by_a_crash"
 REBALANCE = "test_survives_a_rebalance"

@@ -26,10 +26,10 @@ from fencepost.transform.regex_router import RegexRouter
 from support.conformance_verdicts import failed, verdicts
 
 CHANGES = "test_changes_records"
-INPUT = "test_leaves_its_input_as_it_is"
+INPUT = "test_leaves_its_input_unchanged"
 SAME = "test_gives_the_same_each_time"
-KIND = "test_keeps_what_a_record_is"
-COLUMNS = "test_columns_give_what_records_give"
+KIND = "test_keeps_the_kind_and_position_of_a_record"
+COLUMNS = "test_columns_give_the_same_as_records"
 
 
 class Upper(Transform):

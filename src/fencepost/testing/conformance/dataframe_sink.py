@@ -87,7 +87,7 @@ class DataFrameSinkConformance:
             sink.publish(self.session(), Epoch(1, _epoch(1).ranges[:1], "1"), token)
             self._ensure_seen(made, range(_SIZE), "After publish() with the first of two ranges")
 
-    def test_started_keeps_what_will_be_published(self) -> None:
+    def test_started_keeps_rows_of_unpublished_epochs(self) -> None:
         """Check that a late `started` deletes neither what a token names nor what a successor writes."""
         with scene(self.prepare) as made:
             config = made.fresh()

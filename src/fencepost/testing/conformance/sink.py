@@ -36,7 +36,7 @@ class SinkConformance:
     ...
     ...     def stored(self, directory: Path) -> list[object]:
     ...         return list((directory / "lines").read_text().splitlines())
-    >>> TestFileStream().test_stores_what_may_be_committed()  # pytest calls all of them
+    >>> TestFileStream().test_stores_records_below_committed_offsets()  # pytest calls all of them
     """
 
     connector: ClassVar[type[SinkConnector]]
@@ -57,7 +57,7 @@ class SinkConformance:
         """Return what `stored` has for a record: by default its value."""
         return record.value
 
-    def test_stores_what_may_be_committed(self) -> None:
+    def test_stores_records_below_committed_offsets(self) -> None:
         """Check that a reader sees all records below the offsets that the task lets be committed."""
         with scene(self.prepare) as made:
             run = SinkRun(self.connector, self._config(made))
@@ -73,7 +73,7 @@ class SinkConformance:
                         f"{lost[0]!r}: write it in `flush`, or return smaller offsets from `pre_commit`"
                     )
 
-    def test_lets_nothing_be_committed_that_it_has_not_taken(self) -> None:
+    def test_commits_only_offsets_of_taken_records(self) -> None:
         """Check that `pre_commit` returns offsets of the partitions that it was given, and none that is higher."""
         with scene(self.prepare) as made:
             run = SinkRun(self.connector, self._config(made))

@@ -24,7 +24,7 @@ class TransformConformance:
     ...     transform = MaskFieldValue
     ...     config = {"fields": "name"}
     ...     values = [{"name": "Ada", "age": 36}, {"name": "Tim", "age": 9}, None]
-    >>> TestMask().test_columns_give_what_records_give()  # pytest calls all of them
+    >>> TestMask().test_columns_give_the_same_as_records()  # pytest calls all of them
     """
 
     transform: ClassVar[type[Transform]]
@@ -43,7 +43,7 @@ class TransformConformance:
         changed = [_contents(record) != self._applied(self._made(), record) for record in records]
         assert any(changed), f"None of the {len(records)} records is changed: choose `values` and a `config` that do"
 
-    def test_leaves_its_input_as_it_is(self) -> None:
+    def test_leaves_its_input_unchanged(self) -> None:
         """Check that `apply` changes no value in place: others may have the same object."""
         made = self._made()
         for number, record in enumerate(self.records()):
@@ -65,7 +65,7 @@ class TransformConformance:
                     "state between records, and take in nothing that differs each time"
                 )
 
-    def test_keeps_what_a_record_is(self) -> None:
+    def test_keeps_the_kind_and_position_of_a_record(self) -> None:
         """Check that a source's record stays one, with its source offset, and a sink's too, with its offset."""
         made = self._made()
         for number, record in enumerate(self.records()):
@@ -82,7 +82,7 @@ class TransformConformance:
                     f"{_position(changed)}: after a crash, records would be missing or there twice"
                 )
 
-    def test_columns_give_what_records_give(self) -> None:
+    def test_columns_give_the_same_as_records(self) -> None:
         """Check that `apply_batch` gives what `apply` does, or refuses the batch."""
         chain = Chain([Link("testing", self._made())])
         if not chain.takes_batches:
