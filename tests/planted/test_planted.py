@@ -168,12 +168,11 @@ PLANTS = {
         r"AssertionError: it goes on with \['4', '5', ",
     ),
     "restamped_without_checking": Plant(
-        "tests/unit/kafka/codec/test_encode_header.py::test_a_batch_of_which_a_bit_has_changed_is_refused",
+        "tests/unit/kafka/codec/test_encode_header.py::test_batch_with_a_changed_bit_is_refused",
         r"DID NOT RAISE CorruptBatchError",
     ),
     "believed_without_checking": Plant(
-        "tests/unit/kafka/codec/test_committed.py::"
-        "test_e22_a_batch_of_which_a_bit_has_changed_is_refused_also_where_it_seems_aborted",
+        "tests/unit/kafka/codec/test_committed.py::test_e22_batch_with_a_changed_bit_is_refused_even_if_aborted",
         r"DID NOT RAISE CorruptBatchError",
     ),
     "offset_deltas_repeated": Plant(

@@ -13,11 +13,11 @@ from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, tra
         (KafkaError._TRANSPORT, "connection refused"),
     ],
 )
-def test_brokers_that_are_not_there_yet_or_not_heard_of_are_asked_again(code: int, text: str) -> None:
+def test_error_of_an_unreachable_or_unknown_broker_is_retriable(code: int, text: str) -> None:
     error = translate(KafkaException(KafkaError(code, text)), "asking")
     assert isinstance(error, KafkaUnavailableError)
 
 
-def test_what_is_refused_for_good_is_not_asked_again() -> None:
+def test_permanent_refusal_of_a_broker_is_not_retriable() -> None:
     for code, text in ((KafkaError._NOENT, "no such thing"), (KafkaError.INVALID_REPLICATION_FACTOR, "3 of 1")):
         assert isinstance(translate(KafkaError(code, text), "asking"), KafkaRequestError)

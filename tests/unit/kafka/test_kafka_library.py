@@ -28,12 +28,12 @@ with ThreadPoolExecutor(together.parties) as pool:
 """
 
 
-def test_messages_are_known_when_many_threads_ask_for_them_first() -> None:
+def test_message_classes_are_found_when_many_threads_use_them_first() -> None:
     for _ in range(3):
         subprocess.run([sys.executable, "-c", _ALL_AT_ONCE], check=True, timeout=600)
 
 
-def test_only_one_module_imports_the_library() -> None:
+def test_only_one_module_imports_kafka_python() -> None:
     root = Path(fencepost.kafka.__file__).parent
     found = [p.name for p in root.rglob("*.py") if re.search(r"^\s*(from|import) kafka\b", p.read_text(), re.MULTILINE)]
     assert found == ["kafka_library.py"]

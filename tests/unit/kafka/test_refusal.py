@@ -27,7 +27,7 @@ def client() -> Iterator[LibrdkafkaProducer]:
     ],
     ids=["one", "column", "columns"],
 )
-def test_a_record_that_is_refused_at_once_names_its_topic(
+def test_immediate_refusal_of_a_record_names_its_topic(
     client: LibrdkafkaProducer, produce: Callable[[LibrdkafkaProducer], None]
 ) -> None:
     with pytest.raises(ProducerError, match=r"record for topic lines; .*max\.request\.size") as refused:

@@ -61,14 +61,14 @@ def configured(**codes: int) -> DescribeConfigsResponse:
         AnswerError(KafkaError.LEADER_NOT_AVAILABLE, "leaders of b are out of date"),
     ],
 )
-def test_topics_are_looked_at_again_while_one_of_them_is_not_available(answers: list[Any], passing: Any) -> None:
+def test_topics_are_described_again_while_one_is_unavailable(answers: list[Any], passing: Any) -> None:
     answers += [passing, described(a=0, b=0, c=KafkaError.TOPIC_AUTHORIZATION_FAILED, d=3)]
     seen, refused = admin().topics.look_at(["a", "b", "c", "d"])
     assert seen.keys() == {"a", "b"}
     assert refused.keys() == {"c"}
 
 
-def test_configs_are_read_again_while_those_of_one_topic_are_not_available(answers: list[Any]) -> None:
+def test_configs_are_read_again_while_those_of_one_topic_are_unavailable(answers: list[Any]) -> None:
     answers += [configured(a=0, b=KafkaError.NOT_CONTROLLER), configured(a=0, b=0, c=3)]
     found, refused = admin().configs.settings(["a", "b", "c"])
     assert found.keys() == {"a", "b"}

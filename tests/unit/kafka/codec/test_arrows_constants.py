@@ -56,12 +56,12 @@ def json() -> None:
 
 
 @pytest.mark.parametrize("way", [lines, batches, json])
-def test_arrow_is_told_the_types_of_constants(way: Callable[[], None], attempts: list[str]) -> None:
+def test_arrow_constants_are_built_with_explicit_types(way: Callable[[], None], attempts: list[str]) -> None:
     way()
     assert _OF_TIMES not in attempts
 
 
-def test_arrow_asks_where_it_is_not_told(attempts: list[str]) -> None:
+def test_arrow_imports_a_time_library_for_an_untyped_constant(attempts: list[str]) -> None:
     """The test of the test above; once it asks no more, neither is needed."""
     pc.add(pa.array([1], pa.int64()), 1)
     assert _OF_TIMES in attempts

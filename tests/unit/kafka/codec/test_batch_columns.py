@@ -44,7 +44,7 @@ def encoded_bytes(found: PartitionColumns) -> int:
 
 
 @given(st.lists(RECORDS.filter(bool)), st.integers(1, 400), st.integers(1, 5))
-def test_batches_hold_all_records_in_order_and_none_is_larger_than_it_may_be(pieces, most_bytes, most_records):
+def test_batches_hold_all_records_in_order_within_their_size_limit(pieces, most_bytes, most_records):
     pending, batches = Pending(most_bytes, most_records), []
     for piece in pieces:
         left = columns(piece)
@@ -69,7 +69,7 @@ def test_batches_hold_all_records_in_order_and_none_is_larger_than_it_may_be(pie
     ),
     st.integers(1, 400),
 )
-def test_records_with_headers_in_common_make_the_same_batches_as_with_their_own(pieces, most_bytes):
+def test_shared_headers_make_the_same_batches_as_separate_headers(pieces, most_bytes):
     """The records of a poll have the context of one span."""
 
     def batches(of: Callable[[Headers, int], Sequence[Headers]]) -> list[tuple[Any, ...]]:
@@ -93,7 +93,7 @@ def test_records_with_headers_in_common_make_the_same_batches_as_with_their_own(
     assert batches(Repeated) == batches(lambda headers, count: [headers] * count)
 
 
-def test_who_wants_to_know_of_a_record_is_told_of_that_one_wherever_it_ends_up():
+def test_delivery_callback_follows_its_record_into_the_batch():
     told: list[str] = []
 
     def call(name: str) -> Any:

@@ -59,7 +59,7 @@ def records(data: bytes, wanted: int = 0) -> list[PlainRecord]:
     return found
 
 
-def test_e22_what_was_aborted_is_dropped_from_its_first_offset_to_its_marker() -> None:
+def test_e22_aborted_records_are_dropped_from_their_first_offset_to_the_marker() -> None:
     log = b"".join([
         stored(0, producer=1),
         stored(20, producer=2),
@@ -75,7 +75,7 @@ def test_e22_what_was_aborted_is_dropped_from_its_first_offset_to_its_marker() -
     assert offsets(log, stable=83, aborted=((0, 1),)) == [*range(20, 40), *range(62, 82)]
 
 
-def test_the_position_is_behind_what_nobody_sees_and_has_the_epoch_of_the_last_batch_that_was_taken() -> None:
+def test_position_is_past_invisible_batches_with_the_epoch_of_the_last_batch() -> None:
     dropped, end = stored(0, producer=1), marker(20, 1, _ABORT)
     log = changed(dropped, _EPOCH_AT, ">i", 4) + changed(end, _EPOCH_AT, ">i", 5)
     wanted = Position(3, 2)
@@ -86,7 +86,7 @@ def test_the_position_is_behind_what_nobody_sees_and_has_the_epoch_of_the_last_b
     assert committed_batches(Answered(memoryview(b"")), wanted) == ([], wanted)
 
 
-def test_a_batch_that_is_cut_off_is_for_the_next_answer() -> None:
+def test_batch_cut_off_at_the_end_of_an_answer_is_left_to_the_next_answer() -> None:
     log = stored(0) + stored(20)
     for cut in (1, 30, len(log) // 2 - 1):
         assert committed_batches(Answered(memoryview(log)[:-cut]), Position(0))[1].offset == 20
@@ -94,9 +94,7 @@ def test_a_batch_that_is_cut_off_is_for_the_next_answer() -> None:
 
 @pytest.mark.parametrize("stable", [-1, 120])
 @pytest.mark.parametrize("is_aborted", [False, True])
-def test_e22_a_batch_of_which_a_bit_has_changed_is_refused_also_where_it_seems_aborted(
-    is_aborted: bool, stable: int
-) -> None:
+def test_e22_batch_with_a_changed_bit_is_refused_even_if_aborted(is_aborted: bool, stable: int) -> None:
     """Of the first bytes no checksum is made: where they lie the offset, the length and the format stand."""
     log = stored(100, producer=1)
     for bit in range(17 * 8, len(log) * 8):
@@ -106,7 +104,7 @@ def test_e22_a_batch_of_which_a_bit_has_changed_is_refused_also_where_it_seems_a
             offsets(bytes(changed), stable=stable, aborted=((0, 1),) if is_aborted else ())
 
 
-def test_e22_what_comes_before_a_damaged_batch_is_read_and_then_the_damage_is_told() -> None:
+def test_e22_batches_before_a_damaged_batch_are_read_before_the_error() -> None:
     """A range may end before it."""
     damaged = bytearray(stored(20))
     damaged[100] ^= 1
@@ -118,14 +116,14 @@ def test_e22_what_comes_before_a_damaged_batch_is_read_and_then_the_damage_is_to
 
 
 @pytest.mark.parametrize("magic", [0, 1, 3])
-def test_a_batch_that_says_it_has_another_format_is_refused(magic: int) -> None:
+def test_batch_with_an_unknown_format_version_is_refused(magic: int) -> None:
     log = bytearray(stored(100))
     log[16] = magic
     with pytest.raises(CorruptBatchError):
         offsets(bytes(log))
 
 
-def test_an_answer_without_a_whole_batch_is_refused() -> None:
+def test_answer_without_a_whole_batch_is_refused() -> None:
     """A broker cuts off the last batch, not the only one: the length is wrong, and would be so for ever."""
     log = stored(100)
     longer = log[:8] + (len(log)).to_bytes(4, "big") + log[12:]
@@ -139,7 +137,7 @@ def test_offsets_that_go_back_are_refused() -> None:
         offsets(stored(0) + stored(19))
 
 
-def test_a_batch_that_says_it_is_shorter_than_a_header_is_refused() -> None:
+def test_batch_with_a_length_below_the_header_size_is_refused() -> None:
     with pytest.raises(CorruptBatchError, match="of 40 bytes is shorter"):
         offsets(changed(stored(0), 8, ">i", 28))
 
@@ -147,7 +145,7 @@ def test_a_batch_that_says_it_is_shorter_than_a_header_is_refused() -> None:
 @pytest.mark.parametrize("codec", NAMES)
 @settings(max_examples=15)
 @given(drawn=drawn_records(30), start=st.integers(0, 29), has_gaps=st.booleans())
-def test_any_batch_is_written_as_it_was_or_with_the_records_that_are_wanted(
+def test_batch_is_copied_whole_or_with_only_its_wanted_records(
     codec: str, drawn: list[PlainRecord], start: int, has_gaps: bool
 ) -> None:
     start %= len(drawn)
@@ -157,12 +155,12 @@ def test_any_batch_is_written_as_it_was_or_with_the_records_that_are_wanted(
     assert records(log, 1_000 + start) == drawn[start:]
 
 
-def test_a_record_that_has_the_time_of_its_append_keeps_it() -> None:
+def test_record_with_a_log_append_time_keeps_that_time() -> None:
     log = changed(stored(0), 21, ">h", 0x08)
     assert records(log) == [each._replace(timestamp=1_019) for each in RECORDS]
 
 
-def test_small_batches_that_come_together_are_joined_and_one_alone_goes_as_it_is() -> None:
+def test_small_batches_in_a_row_are_joined_and_a_single_one_is_copied_unchanged() -> None:
     small = [stored(n * 2, RECORDS[:2]) for n in range(6)]
     joined = copied(committed_batches(Answered(memoryview(b"".join(small))), Position(0))[0], 0, _NOW)
     assert [list(each.offsets) for each in joined] == [list(range(12))]
@@ -171,7 +169,7 @@ def test_small_batches_that_come_together_are_joined_and_one_alone_goes_as_it_is
     assert bytes(alone.batch.body[0]) == small[0][61:]
 
 
-def test_a_batch_of_which_compaction_has_left_nothing_is_passed() -> None:
+def test_batch_emptied_by_compaction_is_skipped() -> None:
     empty = changed(stored(0)[:61], 57, ">i", 0)
     empty = changed(empty, 8, ">i", 49)
     assert committed_batches(Answered(memoryview(empty + stored(20))), Position(0))[1].offset == 40
@@ -181,7 +179,7 @@ def test_a_batch_of_which_compaction_has_left_nothing_is_passed() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [0, 1])
-def test_messages_of_before_transactions_are_rebuilt(magic: int, codec: int) -> None:
+def test_messages_of_formats_before_transactions_are_rebuilt(magic: int, codec: int) -> None:
     builder = MemoryRecordsBuilder(magic, codec, 100_000)
     for n in range(12):
         builder.append(1_000 + n if magic else None, b"k", b"v%d" % n)

@@ -44,7 +44,7 @@ def uncompressed_size(block: bytes) -> int:
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
-def test_what_is_compressed_comes_back(name: str) -> None:
+def test_compressed_text_is_decompressed_unchanged(name: str) -> None:
     packed = Codec(name).compress(TEXT)
     assert packed is not None
     assert len(packed) < len(TEXT) / 2
@@ -52,7 +52,7 @@ def test_what_is_compressed_comes_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
-def test_blocks_that_do_not_get_smaller_come_back_too(name: str) -> None:
+def test_incompressible_blocks_are_decompressed_unchanged(name: str) -> None:
     mixed = random.Random(5).randbytes(300_000) + TEXT
     packed = Codec(name).compress(mixed)
     assert packed is not None
@@ -60,7 +60,7 @@ def test_blocks_that_do_not_get_smaller_come_back_too(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_body_that_does_not_get_smaller_goes_as_it_is(name: str) -> None:
+def test_incompressible_batch_body_is_sent_uncompressed(name: str) -> None:
     batch = encode_batch(rows([random.Random(7).randbytes(1_000)], now_ms=5), Codec(name))
     assert batch.codec == 0
     assert len(batch) < 1_000 + 61 + 20
@@ -73,7 +73,7 @@ def test_blocks_of_an_lz4_frame_are_independent() -> None:
 
 
 @pytest.mark.parametrize(("name", "highest"), [("gzip", 9), ("zstd", 19)])
-def test_a_level_is_taken(name: str, highest: int) -> None:
+def test_compression_level_is_applied(name: str, highest: int) -> None:
     low, high = (Codec(name, level).compress(TEXT[:200_000]) or b"" for level in (1, highest))
     assert len(high) < len(low)
 
@@ -87,7 +87,7 @@ def streamed(name: str, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["gzip", "lz4", "zstd"])
-def test_frames_of_other_clients_are_read_with_and_without_sizes_and_one_behind_the_other(name: str) -> None:
+def test_frames_of_other_clients_are_read_with_or_without_sizes_and_in_a_row(name: str) -> None:
     sized, unsized = pa.Codec(name).compress(TEXT, asbytes=True), streamed(name, TEXT)
     for data in (sized, unsized, sized + unsized, unsized + streamed(name, b"") + sized):
         found = decompressed(NAMES.index(name), memoryview(data))
@@ -99,7 +99,7 @@ def test_a_plain_snappy_block_is_read() -> None:
     assert bytes(decompressed(NAMES.index("snappy"), memoryview(data))) == TEXT
 
 
-def test_a_name_that_is_no_codec_is_refused() -> None:
+def test_unknown_codec_name_is_refused() -> None:
     assert NONE in NAMES
     with pytest.raises(ValueError):
         Codec("brotli")

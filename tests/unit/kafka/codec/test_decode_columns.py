@@ -47,7 +47,7 @@ def rows_one_by_one(batches: Sequence[bytes]) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("codec", NAMES)
 @settings(max_examples=25)
 @given(drawn=st.lists(st.tuples(drawn_records(30), st.booleans()), min_size=1, max_size=4))
-def test_any_batches_have_the_records_that_are_found_one_by_one(
+def test_columns_of_batches_equal_records_decoded_one_by_one(
     codec: str, drawn: list[tuple[list[PlainRecord], bool]]
 ) -> None:
     batches = [
@@ -60,7 +60,7 @@ def test_any_batches_have_the_records_that_are_found_one_by_one(
 
 
 @given(st.lists(st.permutations([1, 3, 70]) | st.sampled_from([(200,), (1, 3, 70)]), min_size=3, max_size=12))
-def test_batches_of_as_many_records_and_bytes_have_each_its_own_lengths(sizes: list[Sequence[int]]) -> None:
+def test_batches_of_equal_count_and_size_keep_their_own_record_lengths(sizes: list[Sequence[int]]) -> None:
     """A length of one byte and another of two may change places."""
     batches = [stored(1_000 * n, of(*each)) for n, each in enumerate(sizes)]
     assert rows_in_columns(batches) == rows_one_by_one(batches)
@@ -69,7 +69,7 @@ def test_batches_of_as_many_records_and_bytes_have_each_its_own_lengths(sizes: l
 @pytest.mark.parametrize("codec", NAMES)
 @settings(max_examples=25)
 @given(drawn=st.lists(drawn_batch(), min_size=1, max_size=4), base=st.sampled_from((0, 2**31 - 1, 2**32, 2**61)))
-def test_batches_with_gaps_and_any_times_have_the_records_that_were_left(
+def test_batches_with_offset_gaps_and_any_timestamps_are_decoded(
     codec: str, drawn: list[DrawnBatch], base: int
 ) -> None:
     batches, rows = [], []
@@ -86,7 +86,7 @@ def test_batches_with_gaps_and_any_times_have_the_records_that_were_left(
     assert rows_in_columns(batches) == rows
 
 
-def test_a_record_may_have_thousands_of_headers_and_one_name_many_times() -> None:
+def test_record_with_thousands_of_equally_named_headers_is_decoded() -> None:
     many = tuple(("name", None if n % 3 else b"%d" % n) for n in range(9_000))
     records = [PlainRecord(b"k", None, 1, many), PlainRecord(None, b"", 2), PlainRecord(b"", b"v", 3, many[:1])]
     batch = stored(5, records)
@@ -94,7 +94,7 @@ def test_a_record_may_have_thousands_of_headers_and_one_name_many_times() -> Non
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"caf\xe9", b"a\x00b"])
-def test_the_bytes_of_a_header_name_that_are_no_text_are_replaced_as_java_does(name: bytes) -> None:
+def test_invalid_utf8_in_a_header_name_is_replaced_as_in_java(name: bytes) -> None:
     batch = stored(0, [PlainRecord(b"k", b"v", 1, (("?" * len(name), b"1"),))] * 3)
     changed = batch.replace(b"?" * len(name), name)
     expected = [((name.decode(errors="replace"), b"1"),)] * 3
@@ -104,7 +104,7 @@ def test_the_bytes_of_a_header_name_that_are_no_text_are_replaced_as_java_does(n
 
 @pytest.mark.parametrize("codec", NAMES[1:])
 @pytest.mark.parametrize("change", ["cut", "more"])
-def test_a_stream_that_does_not_end_where_it_says_is_refused(codec: str, change: str) -> None:
+def test_compressed_stream_with_missing_or_extra_bytes_is_refused(codec: str, change: str) -> None:
     """A producer's fault: the checksum is right. Of `more` some bytes come behind the stream."""
     batch = stored(40, of(100, 100, 100), codec)
     changed = batch[:-3] if change == "cut" else batch + b"\0\0"
@@ -114,7 +114,7 @@ def test_a_stream_that_does_not_end_where_it_says_is_refused(codec: str, change:
 
 
 @pytest.mark.parametrize("count", [2, 4])
-def test_records_that_are_not_as_many_as_the_batch_says_are_refused(count: int) -> None:
+def test_batch_with_a_wrong_record_count_is_refused(count: int) -> None:
     batch = bytearray(stored(40, of(100, 100, 100)))
     struct.pack_into(">i", batch, HEADER.size - 4, count)
     for decode in (rows_one_by_one, rows_in_columns):
@@ -123,19 +123,19 @@ def test_records_that_are_not_as_many_as_the_batch_says_are_refused(count: int) 
 
 
 @pytest.mark.parametrize("sizes", [(100,), (5,), (60, 61), (5, 100, 8_200), (9_000,)], ids=str)
-def test_long_runs_of_one_size_are_found_and_where_they_end(sizes: tuple[int, ...]) -> None:
+def test_long_runs_of_equally_sized_records_are_decoded(sizes: tuple[int, ...]) -> None:
     """The offset in a batch takes another byte from 64 on, and from 8192 on."""
     for count in (1, 2, 63, 64, 65, 130, 8_300 if max(sizes) <= 100 else 300):
         batch = stored(7, of(*[sizes[n * len(sizes) // count] for n in range(count)]))
         assert rows_in_columns([batch, batch]) == rows_one_by_one([batch, batch])
 
 
-def test_batches_of_any_counts_beside_each_other_have_their_own_offsets() -> None:
+def test_adjacent_batches_of_any_count_have_their_own_offsets() -> None:
     batches = [stored(base, of(*[1] * count)) for base, count in ((0, 3), (3, 20_000), (40_000, 1), (40_001, 9_000))]
     assert rows_in_columns(batches) == rows_one_by_one(batches)
 
 
-def test_offsets_that_cannot_be_those_of_so_many_records_are_refused() -> None:
+def test_offset_deltas_that_contradict_the_record_count_are_refused() -> None:
     """Three records whose last is two behind the first have no room for other offsets than the three."""
     batch = stored(40, of(100, 100, 100))
     size = (len(batch) - HEADER.size) // 3
@@ -147,7 +147,7 @@ def test_offsets_that_cannot_be_those_of_so_many_records_are_refused() -> None:
 
 
 @pytest.mark.parametrize("width", range(1, 11))
-def test_a_number_may_have_any_width(width: int) -> None:
+def test_varint_of_any_width_is_decoded(width: int) -> None:
     """A timestamp's distance from the first has up to ten bytes, of which the last one holds a single bit."""
     far = (1 << min(7 * width - 1, 63)) - 1
     times = [0, far, 0, -far - 1, 5]
@@ -157,7 +157,7 @@ def test_a_number_may_have_any_width(width: int) -> None:
     assert rows_in_columns([batch, back]) == rows_one_by_one([batch, back])
 
 
-def test_a_number_of_eleven_bytes_is_refused() -> None:
+def test_varint_of_eleven_bytes_is_refused() -> None:
     batch = stored(0, [PlainRecord(None, b"v" * 40, 1)])
     records = bytearray(batch[HEADER.size :])
     records[2:3] = b"\x80" * 10 + b"\x01"  # behind the length and the attributes: the timestamp's distance
@@ -166,7 +166,7 @@ def test_a_number_of_eleven_bytes_is_refused() -> None:
         decoded_columns([memoryview(batch[: HEADER.size] + bytes(records))])
 
 
-def test_sizes_that_change_all_the_time_are_found() -> None:
+def test_records_of_changing_sizes_are_decoded() -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"\nseed={seed}")
     drawn = random.Random(seed)
@@ -174,7 +174,7 @@ def test_sizes_that_change_all_the_time_are_found() -> None:
     assert rows_in_columns([batch]) == rows_one_by_one([batch])
 
 
-def test_what_nobody_wants_is_passed() -> None:
+def test_unrequested_columns_are_skipped() -> None:
     batch = stored(3, [PlainRecord(b"k%d" % n, b"v", 1, (("h", None),)) for n in range(100)])
     found = decoded_columns([memoryview(batch)], ["value"])
     assert (found.keys, found.headers) == (None, None)
@@ -184,7 +184,7 @@ def test_what_nobody_wants_is_passed() -> None:
 
 @settings(max_examples=300)
 @given(data=st.data())
-def test_bytes_that_are_no_records_are_refused_or_read_within_their_bounds(data: st.DataObject) -> None:
+def test_corrupt_records_are_refused_or_read_within_the_batch(data: st.DataObject) -> None:
     """A batch whose checksum fits may say anything: nothing is read that is not in it."""
     records = [PlainRecord(b"key", b"v" * 70, n, (("h", b"1"),)) for n in range(5)]
     batch = bytearray(stored(0, records))
@@ -199,7 +199,7 @@ def test_bytes_that_are_no_records_are_refused_or_read_within_their_bounds(data:
     assert len(found) == 10
 
 
-def test_a_length_that_goes_beyond_its_record_is_refused_with_the_offsets() -> None:
+def test_length_past_the_end_of_a_record_is_refused_with_the_offsets() -> None:
     batch = bytearray(stored(40, of(100, 100, 100)))
     first = HEADER.size
     batch[first + 6] = 0x7F  # the second byte of the first value's length

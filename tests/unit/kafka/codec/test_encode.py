@@ -36,13 +36,13 @@ EITHER_WAY = settings(max_examples=150, suppress_health_check=[HealthCheck.funct
 
 @EITHER_WAY
 @given(records=drawn_records())
-def test_a_batch_is_that_of_a_slow_encoder(way: None, records: list[PlainRecord]) -> None:
+def test_encoded_batch_equals_that_of_a_slow_encoder(way: None, records: list[PlainRecord]) -> None:
     assert whole(rows_of(records)) == slow_batch(records, producer_id=4711, epoch=3, sequence=9, is_transactional=True)
 
 
 @EITHER_WAY
 @given(records=drawn_records(), start=st.integers(0, 79), count=st.integers(1, 80))
-def test_a_part_of_columns_is_encoded_as_if_it_were_alone(
+def test_slice_of_columns_is_encoded_like_separate_columns(
     way: None, records: list[PlainRecord], start: int, count: int
 ) -> None:
     start = min(start, len(records) - 1)
@@ -55,13 +55,13 @@ def test_offsets_of_many_records_go_up_by_one() -> None:
     assert b"".join(encode_batch(rows_of(records), PLAIN).body) == slow_body(records)
 
 
-def test_a_producer_without_id_stands_in_no_transaction() -> None:
+def test_batch_of_a_producer_without_id_is_not_transactional() -> None:
     records = [PlainRecord(b"k", b"v", 5)]
     expected = slow_batch(records, producer_id=-1, epoch=-1, sequence=-1, is_transactional=False)
     assert whole(rows_of(records), BatchProducer(), -1) == expected
 
 
-def test_a_batch_may_be_stamped_again() -> None:
+def test_batch_can_be_stamped_again_for_another_producer() -> None:
     batch = encode_batch(rows_of([PlainRecord(b"k", b"v", 5)]), PLAIN)
     batch.stamped(BatchProducer(1, 1, is_transactional=True), 8)
     again = b"".join(batch.stamped(PRODUCER, 9))
@@ -92,12 +92,12 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_a_varint_is_that_of_a_plain_loop(number: int) -> None:
+def test_varint_equals_that_of_a_plain_loop(number: int) -> None:
     assert varint(number) == slow_varint(number)
 
 
 @pytest.mark.parametrize("before", [b"", b"\0"])
-def test_varints_of_a_column_are_those_of_a_plain_loop(before: bytes) -> None:
+def test_varints_of_a_column_equal_those_of_a_plain_loop(before: bytes) -> None:
     for count in range(1, len(NUMBERS) + 1):
         field = varints(pa.array(NUMBERS[:count], pa.int64()), before)
         rows = [piece.to_pylist() if isinstance(piece, pa.Array) else [piece.as_py()] * count for piece in field.pieces]

@@ -29,7 +29,7 @@ def slow(records: list[PlainRecord]) -> bytes:
 
 @settings(max_examples=30)
 @given(records=drawn_records(20))
-def test_the_bytes_are_those_of_a_slow_encoder(records: list[PlainRecord]) -> None:
+def test_encoded_columns_equal_the_bytes_of_a_slow_encoder(records: list[PlainRecord]) -> None:
     values, keys = ([record[column] for record in records] for column in (1, 0))
     columns = Columns(
         pa.array(values, pa.large_binary()),
@@ -40,14 +40,14 @@ def test_the_bytes_are_those_of_a_slow_encoder(records: list[PlainRecord]) -> No
     assert encoded(columns) == (slow(records), len(records))
 
 
-def test_one_time_may_be_for_all_records() -> None:
+def test_single_timestamp_applies_to_all_records() -> None:
     values = pa.array([b"a", None, b"c"], pa.large_binary())
     expected = slow([PlainRecord(None, value, 77) for value in (None, b"c")])
     assert encoded(Columns(values[1:], timestamps=77)) == (expected, 2)
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_batch_says_how_it_is_compressed(compression: str) -> None:
+def test_batch_attributes_name_the_compression(compression: str) -> None:
     data, count = encoded(Columns([b"a" * 500] * 9), compression)
     assert count == 9
     assert ("none", "gzip", "snappy", "lz4", "zstd")[data[22] & 0x07] == compression

@@ -72,13 +72,13 @@ def test_every_row_goes_to_its_partition_in_order(keys: list[bytes | None], size
 
 @settings(max_examples=60)
 @given(records=drawn_records(60), size=st.integers(100, 30_000))
-def test_no_batch_of_several_is_larger_than_it_may_be(records: list[PlainRecord], size: int) -> None:
+def test_batch_of_several_records_stays_within_its_size_limit(records: list[PlainRecord], size: int) -> None:
     batches = list(encoded_batches(rows_of(records), Limits(1 << 20, size), 1, spare_partitions(1, 0)))
     assert sum(batch.count for _, batch in batches) == len(records)
     assert all(len(batch) <= size or batch.count == 1 for _, batch in batches)
 
 
-def test_batches_are_as_large_as_they_may_be() -> None:
+def test_batches_are_filled_up_to_their_size_limit() -> None:
     batches = [
         batch
         for _, batch in encoded_batches(rows_of(numbered(10_000)), Limits(1 << 20, 16_384), 1, spare_partitions(1, 0))
@@ -86,26 +86,26 @@ def test_batches_are_as_large_as_they_may_be() -> None:
     assert all(len(batch) > 15_000 for batch in batches[:-1])
 
 
-def test_a_batch_has_no_more_records_than_it_may() -> None:
+def test_batch_stays_within_its_record_limit() -> None:
     found = written(rows_of(numbered(10)), Limits(1 << 20, 1 << 20, records=4), partitions=1)
     assert [len(batch) for batch in found[0]] == [4, 4, 2]
 
 
-def test_a_record_that_is_larger_than_a_batch_stands_alone() -> None:
+def test_record_larger_than_a_batch_gets_its_own_batch() -> None:
     records = [*numbered(5), PlainRecord(None, b"x" * 5_000, 5), *numbered(5)]
     found = written(rows_of(records), Limits(1 << 20, 1_000), partitions=1)
     assert [len(batch) for batch in found[0]] == [5, 1, 5]
     assert flat(found)[0] == records
 
 
-def test_rows_without_a_key_change_the_partition_with_the_batch() -> None:
+def test_rows_without_a_key_move_to_the_next_partition_with_each_batch() -> None:
     found = written(rows_of(numbered(100)), Limits(1 << 20, 500), spare=spare_partitions(4, 3))
     assert set(found) == {0, 1, 2, 3}
     assert found[3][0][0].value == b"%09d" % 0
     assert found[0][0][0].value == b"%09d" % len(found[3][0])
 
 
-def test_the_only_partition_has_all_rows_in_order_whatever_their_keys() -> None:
+def test_single_partition_gets_all_rows_in_order_for_any_keys() -> None:
     records = [PlainRecord(b"k" if index % 3 else None, b"%d" % index, 5) for index in range(100)]
     assert flat(written(rows_of(records), Limits(1 << 20, 500), partitions=1)) == {0: records}
 

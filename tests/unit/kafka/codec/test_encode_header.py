@@ -37,20 +37,20 @@ def with_attributes(batch: bytearray, more: int) -> bytes:
 
 
 @pytest.mark.parametrize("codec", NAMES)
-def test_a_restamped_batch_is_what_the_target_producer_would_have_written(codec: str) -> None:
+def test_restamped_batch_equals_a_batch_of_the_target_producer(codec: str) -> None:
     expected = b"".join(encode_batch(rows_of(RECORDS), Codec(codec)).stamped(TARGET, 9))
     assert b"".join(taken_batch(stored(codec)).stamped(TARGET, 9)) == expected
 
 
 @settings(max_examples=30)
 @given(records=drawn_records(20))
-def test_any_batch_is_restamped_as_a_slow_encoder_writes_it(records: list[PlainRecord]) -> None:
+def test_restamped_batch_equals_that_of_a_slow_encoder(records: list[PlainRecord]) -> None:
     expected = slow_batch(records, producer_id=77, epoch=5, sequence=9, is_transactional=True)
     assert b"".join(taken_batch(stored(records=records)).stamped(TARGET, 9)) == expected
 
 
 @given(bit=st.integers(0, (len(stored()) - 17) * 8 - 1))
-def test_a_batch_of_which_a_bit_has_changed_is_refused(bit: int) -> None:
+def test_batch_with_a_changed_bit_is_refused(bit: int) -> None:
     batch = stored()
     batch[17 + bit // 8] ^= 1 << bit % 8
     with pytest.raises(CorruptBatchError, match="offset 1000"):
@@ -58,34 +58,34 @@ def test_a_batch_of_which_a_bit_has_changed_is_refused(bit: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 60, 61, 200])
-def test_a_batch_that_is_cut_off_is_refused(size: int) -> None:
+def test_truncated_batch_is_refused(size: int) -> None:
     with pytest.raises(CorruptBatchError):
         taken_batch(stored()[:size])
 
 
-def test_a_compacted_batch_is_to_be_made_anew() -> None:
+def test_compacted_batch_must_be_encoded_again() -> None:
     with pytest.raises(LooseBatchError, match="50 records for 60 offsets"):
         taken_batch(changed(stored(), 23, ">i", 59))
 
 
-def test_a_transactions_marker_is_to_be_left_out() -> None:
+def test_transaction_marker_must_be_left_out() -> None:
     with pytest.raises(LooseBatchError, match="marker"):
         taken_batch(with_attributes(stored(), 0x20))
 
 
-def test_a_batch_of_an_older_format_is_to_be_made_anew() -> None:
+def test_batch_of_an_older_format_must_be_encoded_again() -> None:
     batch = stored()
     batch[16] = 1
     with pytest.raises(LooseBatchError, match="version 1"):
         taken_batch(batch)
 
 
-def test_what_compaction_notes_in_a_batch_is_not_passed_on() -> None:
+def test_delete_horizon_flag_of_compaction_is_not_copied() -> None:
     noted = with_attributes(stored("zstd"), 0x40)
     assert b"".join(taken_batch(noted).stamped(TARGET, 9)) == b"".join(taken_batch(stored("zstd")).stamped(TARGET, 9))
 
 
-def test_times_of_appending_are_passed_on_only_where_the_target_gives_its_own() -> None:
+def test_log_append_time_batch_is_copied_only_to_a_log_append_time_topic() -> None:
     appended = with_attributes(stored(), 0x08)
     with pytest.raises(LooseBatchError, match="log append times"):
         taken_batch(appended)

@@ -37,13 +37,13 @@ def test_values_may_be_held_in_any_column_of_bytes_or_text(values: object) -> No
     assert body(rows(values, now_ms=5)) == slow_body([PlainRecord(None, value, 5) for value in BYTES])  # type: ignore[arg-type]
 
 
-def test_a_record_without_a_time_has_that_of_now() -> None:
+def test_record_without_a_timestamp_gets_the_current_time() -> None:
     made = rows(BYTES, now_ms=1_000, timestamps=[0, None, 2_000, -5])
     times = (0, 1_000, 2_000, -5)
     assert body(made) == slow_body([PlainRecord(None, value, at) for value, at in zip(BYTES, times, strict=True)])
 
 
-def test_headers_may_be_bytes_or_arrows() -> None:
+def test_headers_may_be_lists_of_bytes_or_an_arrow_column() -> None:
     raw = [[("a", b"1"), ("b", None)], [], [("", b"")], [("a", b"2")]]
     entry = pa.struct([("key", pa.string()), ("value", pa.binary())])
     lists = pa.array([[], *([{"key": k, "value": v} for k, v in row] or None for row in raw)], pa.list_(entry)).slice(1)
@@ -61,11 +61,11 @@ def test_headers_may_be_bytes_or_arrows() -> None:
     ],
     ids=["all", "in runs", "none"],
 )
-def test_headers_that_records_have_in_common_are_written_as_those_of_each(headers: object) -> None:
+def test_shared_headers_are_encoded_like_separate_headers(headers: object) -> None:
     assert body(rows(BYTES, now_ms=5, headers=headers)) == body(rows(BYTES, now_ms=5, headers=[*headers]))  # type: ignore[misc, arg-type]
 
 
-def test_columns_in_which_nothing_stands_are_none() -> None:
+def test_columns_without_any_value_are_none() -> None:
     made = rows(BYTES, now_ms=5, keys=[None] * 4, headers=[()] * 4)
     assert made.keys is None
     assert made.headers is None

@@ -17,17 +17,17 @@ def expected(keys: list[bytes | None], count: int) -> list[int | None]:
 @given(keys=KEYS, count=st.integers(1, 100))
 @example(keys=[b"", b"a", b"ab", b"abc", b"abcd", b"abcde"], count=7)
 @example(keys=[b"21", b"foobar", b"a-little-bit-long-string", b"a-little-bit-longer-string"], count=1_000)
-def test_a_column_of_keys_goes_where_each_goes(keys: list[bytes | None], count: int) -> None:
+def test_column_of_keys_gets_the_partitions_of_its_single_keys(keys: list[bytes | None], count: int) -> None:
     assert murmur.partitions(pa.array(keys, pa.binary()), count).to_pylist() == expected(keys, count)
 
 
-def test_a_part_of_a_column_is_hashed_as_if_it_were_alone() -> None:
+def test_slice_of_a_column_is_hashed_like_a_separate_column() -> None:
     keys = [b"k%d" % index for index in range(50)]
     part = pa.array([*keys, None], pa.binary()).slice(20, 31)
     assert murmur.partitions(part, 5).to_pylist() == [*expected([*keys[20:]], 5), None]
 
 
-def test_hashes_are_those_of_javas_own_tests() -> None:
+def test_hashes_equal_those_in_javas_own_tests() -> None:
     known = {b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536, b"abc": 479470107}
     found = murmur.hashes(pa.array(list(known), pa.binary())).view(pa.int32()).to_pylist()
     assert found == list(known.values())

@@ -36,7 +36,7 @@ def digest(rows, cuts=()) -> DigestOfRun:
     return run.digest()
 
 
-def test_the_digest_is_the_same_however_records_are_divided(seed):
+def test_digest_does_not_depend_on_the_division_of_records(seed):
     drawn = random.Random(seed)
     for _ in range(50):
         cuts = [drawn.randrange(len(ROWS)) for _ in range(drawn.randrange(20))]

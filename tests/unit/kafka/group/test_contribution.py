@@ -8,12 +8,12 @@ BY = Contribution("connect-cluster-C-0", 7, 3)
 
 
 @pytest.mark.parametrize("other", ["", "plain", '{"some": ["json"]}', "ü \0 ", "AgAAAZ=="])
-def test_a_note_names_the_producer_and_what_was_noted_beside_it_survives(other):
+def test_contribution_note_names_the_producer_and_keeps_other_metadata(other):
     assert contribution_of(BY.to_metadata(other)) == BY
     assert inner_metadata(BY.to_metadata(other)) == other
 
 
-def test_a_note_stays_within_what_a_broker_takes_and_what_was_noted_is_whole():
+def test_contribution_note_is_left_out_when_metadata_would_be_too_large():
     note = BY.to_metadata("x" * (METADATA_MAX_BYTES - 20))
     assert note == "x" * (METADATA_MAX_BYTES - 20)
     assert contribution_of(note) is None
@@ -36,10 +36,10 @@ def test_a_note_stays_within_what_a_broker_takes_and_what_was_noted_is_whole():
         '{"fencepost.by": ["id", true, 2]}',
     ],
 )
-def test_a_note_of_somebody_else_names_nobody(note):
+def test_foreign_metadata_names_no_producer(note):
     assert contribution_of(note) is None
 
 
 @pytest.mark.parametrize("note", ["", "forgotten", '{"plan": 1}', "{"])
-def test_a_note_of_somebody_else_is_beside_as_a_whole(note):
+def test_foreign_metadata_is_kept_whole(note):
     assert inner_metadata(note) == note

@@ -66,7 +66,7 @@ def _joined(terms: list[Term], replaced: list[ReplacedError], *, is_taken: bool 
     return member
 
 
-def test_a_member_whose_client_has_met_a_fatal_error_joins_anew(client: type[Client]) -> None:
+def test_member_joins_again_after_a_fatal_error_of_its_client(client: type[Client]) -> None:
     terms: list[Term] = []
     member = _joined(terms, [])
     eventually(lambda: len(terms) == 3, within_s=60)
@@ -76,7 +76,7 @@ def test_a_member_whose_client_has_met_a_fatal_error_joins_anew(client: type[Cli
     assert client.made[0].conf == client.made[1].conf
 
 
-def test_a_member_whose_place_was_taken_says_so_and_does_not_join_again(
+def test_replaced_member_reports_the_loss_and_does_not_join_again(
     client: type[Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "fault", PLACE_LOST)
@@ -91,7 +91,7 @@ def test_a_member_whose_place_was_taken_says_so_and_does_not_join_again(
     assert [each.is_closed for each in client.made] == [True]
 
 
-def test_a_member_whose_own_late_request_took_its_place_joins_anew(
+def test_member_fenced_by_its_own_late_request_joins_again(
     client: type[Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a time in which it was cut off from the broker: nobody else has announced itself."""

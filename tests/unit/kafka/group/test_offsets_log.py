@@ -18,11 +18,11 @@ def _hash(text: str) -> int:
 
 
 @pytest.mark.parametrize("group", ["", "a", "connect-C", "a group of many letters, so that it overflows", "ü€😀"])
-def test_the_partition_of_a_group_is_chosen_as_the_coordinator_does(group):
+def test_offsets_partition_of_a_group_is_chosen_as_by_the_coordinator(group):
     assert offsets_log.partition_of(group, 50) == abs(_hash(group)) % 50
 
 
-def test_the_smallest_number_of_java_is_in_the_first_partition():
+def test_group_with_javas_smallest_hash_is_in_the_first_partition():
     assert _hash("polygenelubricants") == -(2**31)
     assert offsets_log.partition_of("polygenelubricants", 50) == 0
 
@@ -44,13 +44,13 @@ def test_an_offset_is_read_in_each_version_that_brokers_write(value):
     assert offsets_log.decode_committed(value) == Committed(5, "note")
 
 
-def test_a_long_note_of_the_newest_version_is_read():
+def test_long_metadata_of_the_newest_version_is_read():
     note = b"x" * 300
     value = struct.pack(">hqi", 4, 5, -1) + b"\xad\x02" + note + struct.pack(">q", 1) + b"\x00"
     assert offsets_log.decode_committed(value) == Committed(5, note.decode())
 
 
-def test_the_key_of_another_group_and_of_what_is_no_offset_is_none():
+def test_key_of_another_group_or_record_type_is_ignored():
     key = struct.pack(">h", 1) + _string("group") + _string("topic") + struct.pack(">i", 3)
     assert offsets_log.decode_place(key, b"group") == TopicPartition("topic", 3)
     assert offsets_log.decode_place(key, b"other") is None
@@ -71,10 +71,10 @@ def test_the_key_of_another_group_and_of_what_is_no_offset_is_none():
         (None, [3], None),
     ],
 )
-def test_a_producer_for_one_partition_is_known_by_its_name_and_by_what_it_commits(id_, places, family):
+def test_producer_of_one_partition_is_recognized_by_its_id_and_its_commits(id_, places, family):
     offsets = {TopicPartition("topic", number): 1 for number in places}
     assert Contributor(1, 0, offsets, id_).family == family
 
 
-def test_a_task_of_ours_is_no_producer_for_one_partition_whatever_its_name():
+def test_own_task_never_counts_as_a_producer_of_one_partition():
     assert Contributor(1, 0, {TopicPartition("topic", 3): 1}, "cluster-C-3", is_ours=True).family is None

@@ -46,7 +46,7 @@ def test_a_streams_group_reads_the_sources_and_changelogs_of_its_topology(member
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_a_streams_group_without_members_or_topology_reads_what_it_has_offsets_of(is_told: bool) -> None:
+def test_streams_group_without_members_or_topology_adds_no_topics(is_told: bool) -> None:
     doubts: dict[str, str] = {}
     assert processed_topics(group(None, is_told=is_told), doubts) == set()
     assert doubts == {}
@@ -65,14 +65,14 @@ def test_a_streams_group_without_members_or_topology_reads_what_it_has_offsets_o
         (group(PARTS, member("0", "2", topology_epoch=1)), "tasks"),
     ],
 )
-def test_a_streams_group_that_may_read_more_than_is_told_is_a_doubt(described: Any, why: str) -> None:
+def test_streams_group_that_may_read_undescribed_topics_raises_a_doubt(described: Any, why: str) -> None:
     doubts: dict[str, str] = {}
     processed_topics(described, doubts)
     assert why in doubts["g"]
 
 
 @pytest.mark.parametrize(("code", "why"), [(29, "a topic that it reads"), (30, "may not Describe it")])
-def test_a_group_that_is_not_described_to_this_principal_is_a_doubt(code: int, why: str) -> None:
+def test_group_hidden_from_this_principal_raises_a_doubt(code: int, why: str) -> None:
     doubts: dict[str, str] = {}
     assert not is_still_there(Group(group_id="g", error_code=code, group_state=""), doubts)
     assert why in doubts["g"]

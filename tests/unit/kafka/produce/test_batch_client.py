@@ -18,7 +18,7 @@ def _client() -> BatchClient:
     return BatchClient(transactional_conf(NOBODY, "id").conf)
 
 
-def test_e2_who_is_dropped_while_it_takes_its_id_tries_no_more() -> None:
+def test_e2_producer_dropped_while_taking_its_id_makes_no_further_attempt() -> None:
     """Whoever abandons a task drops its producer in the middle of that: a later try would fence a successor."""
     client = _client()
     with ThreadPoolExecutor(1) as pool:
@@ -30,7 +30,7 @@ def test_e2_who_is_dropped_while_it_takes_its_id_tries_no_more() -> None:
     assert str(error) == "the producer is closed"
 
 
-def test_who_was_dropped_takes_no_id() -> None:
+def test_dropped_producer_takes_no_id() -> None:
     client = _client()
     client.drop()
     with pytest.raises(ProducerError, match="is closed") as refused:
@@ -38,7 +38,7 @@ def test_who_was_dropped_takes_no_id() -> None:
     assert refused.value.failure is Failure.PASSING
 
 
-def test_an_answer_to_a_fetch_is_no_larger_than_a_frame_may_be() -> None:
+def test_fetch_size_stays_below_the_frame_limit() -> None:
     """Frames of more than 100 MB are refused, and would be asked for again for ever."""
     conf = plan_conf({**NOBODY, "fetch.max.bytes": "200000000"}).conf
     assert FetchSettings.of(conf).most_bytes < 100_000_000

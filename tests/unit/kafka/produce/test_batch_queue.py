@@ -36,7 +36,7 @@ def test_a_partition_is_due_when_a_batch_of_it_is_full() -> None:
 @pytest.mark.parametrize(
     "conf", [{"queue_buffering_max_messages": "4"}, {"queue_buffering_max_kbytes": "1"}], ids=["records", "bytes"]
 )
-def test_a_queue_is_full_with_what_waits_in_all_partitions(conf: dict[str, str]) -> None:
+def test_queue_is_full_by_the_total_of_all_partitions(conf: dict[str, str]) -> None:
     made = queue(**conf)
     made.add(HERE, records(2, 300))
     assert not made.is_full
@@ -49,7 +49,7 @@ def test_a_queue_is_full_with_what_waits_in_all_partitions(conf: dict[str, str])
     assert made.seen() == []
 
 
-def test_records_for_any_partition_fill_its_batch_before_they_go_to_the_next() -> None:
+def test_records_for_any_partition_fill_a_batch_before_moving_to_the_next() -> None:
     made = queue()
     spare: Iterator[int] = count()
     assert made.any_partition("t", spare) == made.any_partition("t", spare) == HERE

@@ -97,14 +97,14 @@ def test_a_log_is_not_read_from_an_older_leader(monkeypatch: pytest.MonkeyPatch,
     assert (looked.starts, set(looked.away)) == ({}, {PLACE} if is_away else set())
 
 
-def test_a_cut_that_another_broker_denies_was_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cut_denied_by_another_broker_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = Admin(900, 1200)
     assert starts(monkeypatch, admin, committed()) == {}
     assert admin.asked == [5, 5]
 
 
 @pytest.mark.parametrize(("end", "begins"), [(1000, {}), (995, {PLACE: 995}), (990, {PLACE: 990})])
-def test_markers_of_a_newer_leader_are_no_cut(
+def test_markers_of_a_newer_leader_are_not_taken_for_a_cut(
     monkeypatch: pytest.MonkeyPatch, end: int, begins: dict[TopicPartition, int]
 ) -> None:
     """Nothing but these were between the last record and the offset. To read them again repeats no record."""
@@ -127,7 +127,7 @@ def test_epochs_are_not_compared_without_the_id_of_the_present_topic(
     assert admin.asked == []
 
 
-def test_a_client_with_settings_of_its_own_reads_without_comparing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_with_unsupported_settings_reads_without_comparing_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any, **__: Any) -> Any:
         raise KafkaRequestError("no such mechanism", KafkaError._INVALID_ARG)
 
@@ -178,7 +178,7 @@ def test_a_log_that_was_not_cut_keeps_its_leader_epoch(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("end", "goes_to"), [(1200, {}), (900, {PLACE: 900})])
-def test_a_partition_without_a_leader_is_not_read_until_one_says_whether_the_log_was_cut(
+def test_partition_without_a_leader_is_not_read_until_a_leader_is_asked(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, end: int, goes_to: dict[TopicPartition, int]
 ) -> None:
     """The others of the member are read meanwhile."""
@@ -266,7 +266,7 @@ def test_a_partition_that_comes_back_with_a_leader_is_read(monkeypatch: pytest.M
         fetcher.let_go([PLACE])
 
 
-def test_a_reader_of_whole_batches_compares_by_itself_where_there_is_no_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_reader_compares_epochs_by_itself_without_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     admin, assignment = Admin(900), Assignment()
     admin.is_led = False
     monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)

@@ -15,11 +15,11 @@ def looks(doubts: Doubts[str], *times_s: float) -> list[bool]:
     return ["a" in doubts.confirmed(["a"], ["a"], time_s, SURE_S) for time_s in times_s]
 
 
-def test_what_seems_lost_is_confirmed_once_it_has_seemed_so_for_long_enough():
+def test_apparent_loss_is_confirmed_once_it_has_lasted_long_enough():
     assert looks(Doubts(), *(100.0 + n / 2 for n in range(20)), 110.0) == [False] * 20 + [True]
 
 
-def test_one_look_at_which_it_was_there_clears_it():
+def test_single_look_without_the_loss_clears_the_doubt():
     doubts: Doubts[str] = Doubts()
     for time_s in (0.0, 2.0, 4.0):
         doubts.confirmed(["a", "b"], ["a", "b"], time_s, SURE_S)
@@ -28,7 +28,7 @@ def test_one_look_at_which_it_was_there_clears_it():
     assert found == [set(), set(), {"b"}]
 
 
-def test_a_look_at_others_clears_nothing_and_what_is_forgotten_begins_again():
+def test_look_at_other_places_clears_no_doubt_and_a_forgotten_doubt_restarts():
     doubts: Doubts[str] = Doubts()
     for time_s in (0.0, 2.0, 4.0, 6.0, 8.0):
         doubts.confirmed(["a", "b"], ["a", "b"], time_s, SURE_S)
@@ -38,18 +38,18 @@ def test_a_look_at_others_clears_nothing_and_what_is_forgotten_begins_again():
     assert doubts.confirmed(["a", "b"], ["a", "b"], 10.0, SURE_S) == {"a"}
 
 
-def test_two_wrong_answers_that_are_far_apart_confirm_nothing():
+def test_two_wrong_answers_far_apart_confirm_no_loss():
     """What was read on meanwhile, or was somebody else's, has not seemed lost all the time."""
     assert looks(Doubts(), 0.0, 3_600.0, 3_601.0) == [False] * 3
 
 
 @pytest.mark.parametrize("apart_s", [2.5, 10.5, 31.0, 3_600.0])
-def test_looks_that_are_far_apart_confirm_all_the_same(apart_s: float):
+def test_regular_looks_far_apart_confirm_a_loss(apart_s: float):
     """Those of a mirror on a slow link, or of one sink with many partitions: what is lost stands still until then."""
     assert looks(Doubts(), *(n * apart_s for n in range(5))) == [False] * 4 + [True]
 
 
-def test_an_end_that_is_too_early_counts_once_it_was_the_answer_for_a_while():
+def test_early_end_of_a_log_counts_once_answered_for_a_while():
     asked: list[set[str]] = []
 
     def ask(places: Collection[str]) -> dict[str, int]:

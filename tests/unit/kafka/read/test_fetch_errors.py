@@ -94,7 +94,7 @@ def test_a_cut_log_is_an_error_when_no_reset_is_allowed(monkeypatch: pytest.Monk
         member.poll()
 
 
-def test_one_answer_does_not_say_that_a_log_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_answer_does_not_prove_that_a_log_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same position is asked for again, in the same topic and with the same epoch."""
     monkeypatch.setattr(position_resets, "SURE_S", 600.0)
     monkeypatch.setattr(position_resets, "DOUBT_EVERY_S", 0.0)
@@ -106,7 +106,7 @@ def test_one_answer_does_not_say_that_a_log_was_cut(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("end", [990, 1000, 1100])
-def test_offsets_below_the_position_of_a_log_that_seemed_short_are_not_skipped_silently(
+def test_offsets_skipped_after_a_log_seemed_short_are_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, end: int
 ) -> None:
     """Without the epoch of its position no broker can say where the log was cut."""

@@ -54,7 +54,7 @@ def test_leader_epoch_is_committed_where_it_and_the_topic_are_known(
     assert all(each == GroupOffset(*PLACE, n) for n, each in committed.items() if each.leader_epoch != 5)
 
 
-def test_what_librdkafka_has_read_is_committed_with_the_topic_of_the_assignment() -> None:
+def test_offset_read_by_librdkafka_is_committed_with_the_assigned_topic_id() -> None:
     """It is no position for a reader that asks by topic id: the topic may have been created again since then."""
     read = known(LogPosition(10, ID, 5), LogPosition(20, ID, 5))
     read.is_by_client = True
@@ -64,7 +64,7 @@ def test_what_librdkafka_has_read_is_committed_with_the_topic_of_the_assignment(
     assert assigned_log(committed) == ReadLog(15, ID, 5, 15)
 
 
-def test_offset_past_markers_is_committed_with_the_end_of_what_was_read() -> None:
+def test_offset_past_markers_is_committed_with_the_end_of_the_records_read() -> None:
     read = known(LogPosition(10, ID, 5), LogPosition(20, ID, 5))
     read.is_by_client = True
     read.read_past({PLACE: 23})
@@ -76,7 +76,7 @@ def test_offset_past_markers_is_committed_with_the_end_of_what_was_read() -> Non
     assert read.to_commit(PLACE, 23) == GroupOffset(*PLACE, 23)
 
 
-def test_records_follow_what_was_read_last_although_there_were_markers_before() -> None:
+def test_offset_after_a_rewind_is_committed_without_the_epoch_of_markers() -> None:
     """A sink went back into an older leader's epoch, and then to an offset of its own."""
     read = known(LogPosition(10, ID, 5), LogPosition(20, ID, 5))
     read.read_past({PLACE: 23})
@@ -86,13 +86,13 @@ def test_records_follow_what_was_read_last_although_there_were_markers_before() 
     assert read.to_commit(PLACE, 15) == GroupOffset(*PLACE, 15)
 
 
-def test_what_a_log_was_is_found_beside_the_producer_of_an_offset() -> None:
+def test_topic_id_and_epoch_are_read_from_metadata_signed_by_a_producer() -> None:
     signed = Contribution("a-stream", 7, 0).to_metadata(f'{{"fencepost.assigned_topic_id":"{ID}"}}')
     assert assigned_log(GroupOffset(*PLACE, 15, signed, 5)) == ReadLog(15, ID, 5, 15)
 
 
 @pytest.mark.parametrize("read_to", ["[-1,4]", "[16,4]", '["7",4]', "null", "[1]", "7"])
-def test_end_of_what_was_read_counts_only_below_the_offset(read_to: str) -> None:
+def test_recorded_end_of_reading_counts_only_below_the_offset(read_to: str) -> None:
     note = f'{{"fencepost.assigned_topic_id":"{ID}","fencepost.read_to":{read_to}}}'
     assert assigned_log(GroupOffset(*PLACE, 15, note, 5)) == ReadLog(15, ID, 5, 15)
 
@@ -101,7 +101,7 @@ def test_end_of_what_was_read_counts_only_below_the_offset(read_to: str) -> None
     ("note", "epoch"),
     [(NOTE, -1), ("", 5), ('{"fencepost.assigned_topic_id":"x"}', 5), ('{"fencepost.assigned_topic_id":7}', 5)],
 )
-def test_offset_says_nothing_of_its_log_without_a_topic_and_an_epoch(note: str, epoch: int) -> None:
+def test_offset_without_a_topic_id_and_an_epoch_identifies_no_log(note: str, epoch: int) -> None:
     assert assigned_log(GroupOffset(*PLACE, 15, note, epoch)) is None
 
 
@@ -163,7 +163,7 @@ def test_first_fetch_has_no_leader_epoch_when_the_topic_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_topic_id_is_committed_only_if_the_records_came_by_it(by_name: bool) -> None:
+def test_topic_id_is_committed_only_if_records_were_fetched_by_id(by_name: bool) -> None:
     """Brokers of Kafka 3.0 are asked by name: the records may be of a topic that was created again."""
     member = Member(ClientPartition(*PLACE, 1000, NOTE, 5))
     member.reader._requests.has_named_topics = by_name

@@ -61,7 +61,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return cluster
 
 
-def test_a_new_partition_is_read_though_the_cluster_was_away_when_it_was_found(cluster: Cluster) -> None:
+def test_new_partition_is_read_after_the_cluster_was_away_at_its_discovery(cluster: Cluster) -> None:
     reader = LogReader({"bootstrap.servers": "unused:9092"}, "t")
     reader.start()
     assert cluster.read == [0]

@@ -49,7 +49,7 @@ def test_a_member_does_not_leave_in_the_middle_of_reading_ahead(member: tuple[Gr
     assert fetcher.is_closed.wait(60)
 
 
-def test_nobody_waits_to_read_ahead_while_a_member_leaves(member: tuple[GroupInput, Watched]) -> None:
+def test_reading_ahead_does_not_wait_while_a_member_leaves(member: tuple[GroupInput, Watched]) -> None:
     input_, fetcher = member
     reading = threading.Thread(target=input_.read_ahead, args=(1,))
     with input_._in_client:

@@ -11,7 +11,7 @@ from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition
 
 
-def test_a_position_is_begun_with_under_its_leader_epoch_where_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_position_is_assigned_with_its_leader_epoch_when_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """By it the brokers say whether what was read is in the log still (KIP-320)."""
     assigned: list[Any] = []
 

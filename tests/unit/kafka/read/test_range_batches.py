@@ -50,7 +50,9 @@ def rows_of(base: int, drawn: DrawnBatch) -> list[dict[str, Any]]:
 
 @settings(max_examples=60)
 @given(data=st.data(), drawn=st.lists(drawn_batch(), min_size=1, max_size=3), base=st.sampled_from((0, 2**31, 2**61)))
-def test_any_range_has_the_records_that_lie_in_it(data: st.DataObject, drawn: list[DrawnBatch], base: int) -> None:
+def test_range_yields_exactly_the_records_within_its_bounds(
+    data: st.DataObject, drawn: list[DrawnBatch], base: int
+) -> None:
     log, rows, borders = b"", [], {base}
     for each in drawn:
         log += kept_batch(base, each.kept, each.first, newest=each.newest, attributes=each.attributes)

@@ -50,7 +50,7 @@ def begun(assignee: Assignee, cut_at: int, read_to: int = 1000) -> list[Offsets]
 
 
 @pytest.mark.parametrize(("wanted", "begin"), [(None, 700), (1000, 700), (500, 500)])
-def test_a_log_that_was_cut_is_read_from_there_or_from_before(wanted: int | None, begin: int) -> None:
+def test_cut_log_is_read_from_the_cut_or_an_earlier_wanted_offset(wanted: int | None, begin: int) -> None:
     """The assignee gets the group's offsets: others in the group are those that a task has committed by itself."""
     assignee = Assignee(wanted)
     assert begun(assignee, 700) == [{PLACE: begin}]

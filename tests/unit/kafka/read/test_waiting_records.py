@@ -54,7 +54,7 @@ def waiting(request: pytest.FixtureRequest) -> WaitingRecords:
     few=st.sampled_from((0, 10, 200)),
     portion=st.sampled_from((1, 300, 1 << 20)),
 )
-def test_all_is_handed_over_once_and_never_more_than_is_asked_for(
+def test_waiting_records_are_taken_once_and_within_the_requested_count(
     sizes: list[int], most: int, wanted: int, few: int, portion: int
 ) -> None:
     log, base = b"", 0
@@ -77,7 +77,7 @@ def test_all_is_handed_over_once_and_never_more_than_is_asked_for(
     assert found == expected + [(OTHER, n, 1_000 + n, b"%d" % n) for n in range(3)]
 
 
-def test_what_is_taken_says_where_its_partitions_go_on_and_in_which_epoch(waiting: WaitingRecords) -> None:
+def test_taken_records_carry_the_next_offset_and_epoch_of_each_partition(waiting: WaitingRecords) -> None:
     waiting.add(read(*unread(ONE, batch(0, 3, epoch=4) + batch(3, 2, epoch=5)), one=8))
     assert waiting.take(2).epochs == {ONE: (2, 4)}
     assert waiting.take(1).epochs == {ONE: (3, 4)}
@@ -86,14 +86,14 @@ def test_what_is_taken_says_where_its_partitions_go_on_and_in_which_epoch(waitin
     assert (last.epochs, last.ends, last.next_offsets()) == ({ONE: (8, 9)}, {ONE: 8}, {ONE: 5})
 
 
-def test_an_end_is_told_behind_the_records_before_it_and_not_where_it_is_theirs(waiting: WaitingRecords) -> None:
+def test_partition_end_past_the_records_is_returned_after_the_last_record(waiting: WaitingRecords) -> None:
     waiting.add(read(*unread(ONE, batch(0, 3)), one=3, other=7))
     assert waiting.take(2).ends == {}
     assert waiting.take(2).ends == {OTHER: 7}
     assert (len(waiting), waiting.take(9).ends) == (0, {})
 
 
-def test_what_is_dropped_is_gone_in_the_middle_of_a_batch_as_well(waiting: WaitingRecords) -> None:
+def test_records_of_a_dropped_partition_are_removed_within_a_batch(waiting: WaitingRecords) -> None:
     waiting.add(read(*unread(ONE, batch(0, 5)), *unread(OTHER, batch(0, 5)), one=9, other=9))
     assert list(waiting.take(2).offsets) == [0, 1]
     waiting.drop([OTHER])
@@ -106,7 +106,7 @@ def test_what_is_dropped_is_gone_in_the_middle_of_a_batch_as_well(waiting: Waiti
     assert (len(waiting), len(waiting.take(9))) == (0, 0)
 
 
-def test_keys_and_headers_and_times_are_nothing_where_there_are_none(waiting: WaitingRecords) -> None:
+def test_missing_keys_headers_and_timestamps_are_none(waiting: WaitingRecords) -> None:
     records = [
         Kept(0, PlainRecord(None, b"a", -1)),
         Kept(1, PlainRecord(None, None, 5)),
@@ -123,7 +123,7 @@ def test_keys_and_headers_and_times_are_nothing_where_there_are_none(waiting: Wa
     assert (list(last.keys), last.timestamps, last.headers) == ([b"k"], [6], [(("h", b"x"),)])
 
 
-def test_a_batch_has_the_time_at_which_it_was_appended_where_it_says_so(waiting: WaitingRecords) -> None:
+def test_records_of_a_log_append_time_batch_have_its_append_time(waiting: WaitingRecords) -> None:
     records = [Kept(n, PlainRecord(None, b"a", 5)) for n in range(2)]
     created = kept_batch(2, [Kept(0, PlainRecord(None, b"b", 6))], 6)
     log = kept_batch(0, records, 5, newest=77, attributes=_LOG_APPEND_TIME) + created
@@ -135,7 +135,7 @@ def test_a_batch_has_the_time_at_which_it_was_appended_where_it_says_so(waiting:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [0, 1])
-def test_batches_of_before_kafka_0_11_are_read_and_a_record_may_have_no_time(magic: int, codec: int) -> None:
+def test_batches_from_before_kafka_0_11_are_read_with_or_without_timestamps(magic: int, codec: int) -> None:
     builder = MemoryRecordsBuilder(magic, codec, 100_000)
     for n in range(12):
         builder.append(1_000 + n if magic else None, b"k" if n else None, b"v%d" % n)
@@ -151,13 +151,13 @@ def test_batches_of_before_kafka_0_11_are_read_and_a_record_may_have_no_time(mag
     assert found.timestamps == ([1_000 + n for n in range(2, 12)] if magic else [None] * 10)
 
 
-def test_what_cannot_be_taken_apart_is_told_with_its_partition_among_others(waiting: WaitingRecords) -> None:
+def test_error_of_an_undecodable_batch_names_its_partition(waiting: WaitingRecords) -> None:
     entries = [*unread(OTHER, batch(0, 3)), *unread(ONE, headed(5, 1, b"\x99" * 9, 2))]
     with pytest.raises(CorruptBatchError, match=r"t-0: The records of the batch(es)? at offsets? 5.* cannot be read"):
         waiting.add(read(*entries))
 
 
-def test_what_is_too_large_for_one_column_is_decoded_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_too_large_for_one_column_are_decoded_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that were sent in a few bytes may hold more than a column does."""
     monkeypatch.setattr(decode_columns, "_MOST_BYTES", 250)
     waiting = WaitingRecords(few=0)

@@ -88,7 +88,7 @@ def test_passed_through_tls_names_are_known_to_the_library(name):
     assert "No such configuration property" not in str(caught.value)
 
 
-def test_renames_and_converts():
+def test_kafka_settings_are_renamed_and_converted():
     translated = translate(
         ClientKind.PRODUCER,
         {"buffer.memory": "33554432", "max.request.size": "2000000", "retry.backoff.ms": "0", "send.buffer.bytes": -1},
@@ -103,7 +103,7 @@ def test_renames_and_converts():
     assert consumer.conf == {"fetch.wait.max.ms": "100", "auto.offset.reset": "error"}
 
 
-def test_request_timeout_goes_where_the_kind_of_client_has_it():
+def test_request_timeout_is_translated_for_each_kind_of_client():
     timeout = {"request.timeout.ms": "40000"}
     assert translate(ClientKind.PRODUCER, timeout).conf == timeout
     assert translate(ClientKind.ADMIN, timeout).conf == {"socket.timeout.ms": "40000"}
@@ -126,21 +126,21 @@ def test_request_timeout_goes_where_the_kind_of_client_has_it():
         (ClientKind.CONSUMER, "enable.auto.commit", "true"),
     ],
 )
-def test_what_would_break_a_guarantee_is_ignored_with_a_warning(kind, key, value):
+def test_setting_that_would_break_a_guarantee_is_ignored_with_a_warning(kind, key, value):
     translated = translate(kind, {key: value})
     assert key not in translated.conf
     assert len(translated.warnings) == 1
     assert f"'{key}'" in translated.warnings[0]
 
 
-def test_what_agrees_with_the_guarantees_is_taken_in_silence():
+def test_setting_that_agrees_with_the_guarantees_causes_no_warning():
     assert translate(ClientKind.PRODUCER, {"acks": "all", "enable.idempotence": "TRUE"}).warnings == []
     assert translate(ClientKind.CONSUMER, {"isolation.level": "read_committed"}).conf == {
         "isolation.level": "read_committed"
     }
 
 
-def test_names_what_has_no_counterpart_and_what_does_not_exist():
+def test_settings_without_counterpart_and_unknown_settings_cause_warnings():
     translated = translate(
         ClientKind.PRODUCER, {"max.block.ms": "1", "linger.mss": "1", "fetch.min.bytes": "1", "x.y": "1"}
     )
@@ -153,7 +153,7 @@ def test_names_what_has_no_counterpart_and_what_does_not_exist():
     ]
 
 
-def test_reports_all_bad_values_by_key():
+def test_all_bad_setting_values_are_reported_by_key():
     with pytest.raises(SettingsError) as caught:
         translate(ClientKind.PRODUCER, {"linger.ms": "soon", "batch.size": "big", "acks": "all"})
     assert set(caught.value.by_key) == {"linger.ms", "batch.size"}
@@ -172,7 +172,7 @@ def test_jaas_of_plain_and_scram_becomes_user_name_and_password():
     open_client(ClientKind.ADMIN, plain)
 
 
-def test_jaas_of_oauthbearer_becomes_what_a_token_is_asked_for_with():
+def test_jaas_of_oauthbearer_becomes_client_credentials():
     conf = translate(ClientKind.PRODUCER, {"sasl.jaas.config": Secret(OAUTH), **TOKENS}).conf
     assert conf == {
         "sasl.mechanism": "OAUTHBEARER",
@@ -195,14 +195,14 @@ def test_jaas_of_oauthbearer_becomes_what_a_token_is_asked_for_with():
         (TOKENS, {"client.credentials.client.id", "client.credentials.client.secret"}),
     ],
 )
-def test_oauthbearer_without_what_it_needs_is_refused_by_name(given, keys):
+def test_oauthbearer_without_required_settings_is_refused_by_name(given, keys):
     with pytest.raises(SettingsError, match=r"clientId and clientSecret in sasl\.jaas\.config") as caught:
         translate(ClientKind.CONSUMER, {"sasl.mechanism": "OAUTHBEARER", **given})
     assert set(caught.value.by_key) == {f"sasl.oauthbearer.{key}" for key in keys}
     assert "s3cret" not in str(caught.value)
 
 
-def test_what_is_translated_is_not_printed():
+def test_secret_is_not_printed_in_translated_settings():
     assert "s3cret" not in repr(translate(ClientKind.ADMIN, {"sasl.jaas.config": PLAIN}))
 
 
@@ -221,7 +221,7 @@ def test_what_is_translated_is_not_printed():
         ("s3cret", "PLAIN", "sasl.jaas.config"),
     ],
 )
-def test_other_jaas_is_refused_without_showing_it(jaas, mechanism, key):
+def test_unsupported_jaas_is_refused_without_showing_its_secret(jaas, mechanism, key):
     with pytest.raises(SettingsError) as caught:
         translate(ClientKind.PRODUCER, {"sasl.jaas.config": jaas, "sasl.mechanism": mechanism})
     assert set(caught.value.by_key) == {key}
@@ -267,13 +267,13 @@ def test_jks_stores_are_refused_with_the_command_that_converts_them():
     assert all("keytool" in reason for reason in caught.value.by_key.values())
 
 
-def test_a_host_name_check_that_is_off_is_warned_of():
+def test_disabled_host_name_check_causes_a_warning():
     translated = translate(ClientKind.PRODUCER, {"ssl.endpoint.identification.algorithm": ""})
     assert translated.conf == {"ssl.endpoint.identification.algorithm": "none"}
     assert len(translated.warnings) == 1
 
 
-def test_settings_are_made_to_fit_together():
+def test_dependent_settings_are_adjusted_to_each_other():
     open_client(ClientKind.PRODUCER, producer_conf({"reconnect.backoff.ms": "2000", "retry.backoff.ms": "3000"}).conf)
     open_client(
         ClientKind.CONSUMER,
@@ -281,7 +281,7 @@ def test_settings_are_made_to_fit_together():
     )
 
 
-def test_a_small_fetch_is_taken():
+def test_small_fetch_size_is_accepted():
     open_client(ClientKind.CONSUMER, translate(ClientKind.CONSUMER, {"fetch.max.bytes": "50000"}).conf)
 
 
@@ -306,19 +306,19 @@ def test_a_sink_fetches_little_at_once_unless_the_user_says_otherwise():
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, ["sasl.mechanism"]),
     ],
 )
-def test_what_a_sink_reads_comes_in_batches_unless_a_setting_is_librdkafkas_alone(given, lacking, with_kerberos):
+def test_sink_reads_whole_batches_unless_a_setting_is_only_librdkafkas(given, lacking, with_kerberos):
     assert sorted(lacking_to_read(sink_conf(given, "g", "c").conf)) == lacking
 
 
 @pytest.mark.parametrize(("given", "warnings"), [("consumer", 1), ("CONSUMER", 1), ("classic", 0)])
-def test_a_sink_is_a_member_of_a_classic_group_whatever_the_worker_says(given: str, warnings: int) -> None:
+def test_sink_joins_a_classic_group_for_any_group_protocol_setting(given: str, warnings: int) -> None:
     found = sink_conf({"group.protocol": given, "session.timeout.ms": "6000"}, "g", "c")
     assert found.conf["group.protocol"] == "classic"
     assert len(found.warnings) == warnings
     open_client(ClientKind.CONSUMER, found.conf)
 
 
-def test_own_settings_are_known_to_the_library_and_win_where_a_guarantee_needs_them():
+def test_own_settings_override_user_settings_that_break_a_guarantee():
     user = {"linger.ms": "50", "acks": "0", "delivery.timeout.ms": "1000", "isolation.level": "read_uncommitted"}
     transactional = transactional_conf(user, "g-c-0")
     assert (transactional.conf["linger.ms"], transactional.conf["acks"]) == ("1000", "all")
@@ -350,7 +350,7 @@ def test_translation_opens_no_client():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_plan_is_read_committed_unless_the_user_says_otherwise_and_never_reset_in_silence():
+def test_plan_is_read_committed_by_default_and_never_reset_silently():
     conf = plan_conf({"bootstrap.servers": "b:1", "auto.offset.reset": "latest", "group.id": "mine"}).conf
     assert (conf["isolation.level"], conf["auto.offset.reset"]) == ("read_committed", "error")
     assert conf["group.id"] != "mine"
@@ -366,22 +366,22 @@ def test_a_plan_is_read_committed_unless_the_user_says_otherwise_and_never_reset
         {"max.poll.interval.ms": "3000", "session.timeout.ms": "2000"},
     ],
 )
-def test_a_client_takes_the_settings_of_a_plan_whatever_the_user_says_of_membership(given):
+def test_plan_settings_open_a_client_for_any_group_membership_settings(given):
     Consumer(plan_conf({**BROKER, **given}).conf).close()
 
 
 @pytest.mark.parametrize(("given", "chosen"), [("batch", "batch"), ("auto", None), ("librdkafka", None), (None, None)])
-def test_the_client_is_chosen_for_transactions_and_librdkafka_is_not_shown_it(given, chosen):
+def test_client_setting_applies_to_transactions_and_is_hidden_from_librdkafka(given, chosen):
     properties = {"bootstrap.servers": "a:1", "client": given}
     assert transactional_conf(properties, "id").conf.get(CLIENT) == chosen
     assert CLIENT not in producer_conf(properties).conf
 
 
-def test_the_batch_client_is_let_compress_in_the_ways_that_there_are():
+def test_batch_client_accepts_all_implemented_compressions():
     assert COMPRESSIONS == compress.NAMES
 
 
-def test_settings_that_the_chosen_client_lacks_are_refused_under_the_names_they_were_given():
+def test_settings_unknown_to_the_chosen_client_are_refused_by_given_name():
     properties = {"bootstrap.servers": "a:1", "client": "batch", "send.buffer.bytes": "4096"}
     with pytest.raises(SettingsError) as refused:
         transactional_conf(properties, "id")
@@ -395,7 +395,7 @@ def test_settings_that_the_chosen_client_lacks_are_refused_under_the_names_they_
         {},  # Kerberos is what is meant
     ],
 )
-def test_how_to_get_in_is_refused_by_name_where_the_batch_client_cannot(given, with_kerberos):
+def test_sasl_mechanism_unsupported_by_the_batch_client_is_refused_by_name(given, with_kerberos):
     properties = {"bootstrap.servers": "a:1", "client": "batch", "security.protocol": "SASL_SSL", **given}
     with pytest.raises(
         SettingsError, match=r"sasl\.mechanism: .*OAUTHBEARER: remove it, or use the client librdkafka"
@@ -404,7 +404,7 @@ def test_how_to_get_in_is_refused_by_name_where_the_batch_client_cannot(given, w
     assert "sasl.mechanism" in refused.value.by_key
 
 
-def test_the_settings_that_we_set_ourselves_are_the_batch_client_s_too():
+def test_own_transactional_settings_are_supported_by_the_batch_client():
     conf = transactional_conf({"bootstrap.servers": "a:1", "client": "batch"}, "id").conf
     assert lacking({key: value for key, value in conf.items() if key != CLIENT}) == {}
 
@@ -417,7 +417,7 @@ def with_kerberos(monkeypatch):
 
 @pytest.mark.parametrize("given", [{"sasl.mechanism": "GSSAPI"}, {"sasl.mechanism": "gssapi"}, {}])
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "sasl_plaintext"])
-def test_kerberos_is_refused_with_the_way_on_where_the_library_lacks_it(given, protocol):
+def test_kerberos_is_refused_with_alternatives_when_the_library_lacks_it(given, protocol):
     with pytest.raises(SettingsError) as refused:
         reader_conf({"security.protocol": protocol, **given})
     reason = refused.value.by_key["sasl.mechanism"]
@@ -425,7 +425,7 @@ def test_kerberos_is_refused_with_the_way_on_where_the_library_lacks_it(given, p
         assert text in reason
 
 
-def test_kerberos_login_module_is_refused_with_the_way_on():
+def test_kerberos_login_module_is_refused_with_a_link_to_the_guide():
     module = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/secret" principal="a@B";'
     with pytest.raises(SettingsError) as refused:
         reader_conf({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI", "sasl.jaas.config": module})
@@ -434,12 +434,12 @@ def test_kerberos_login_module_is_refused_with_the_way_on():
     assert "secret" not in str(refused.value)
 
 
-def test_kerberos_is_passed_on_where_the_library_has_it(with_kerberos):
+def test_kerberos_settings_are_passed_on_when_the_library_supports_kerberos(with_kerberos):
     given = {"security.protocol": "sasl_ssl", "sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"}
     assert reader_conf(given).conf.items() >= given.items()
 
 
-def test_kerberos_is_missing_exactly_where_a_client_is_refused_for_it():
+def test_kerberos_check_agrees_with_librdkafkas_own_refusal():
     try:
         Consumer({"group.id": "a", "security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}).close()
         refusal = ""

@@ -45,7 +45,7 @@ def listed(fetched: Fetched) -> list[Any]:
 
 
 @given(drawn=LOTS)
-def test_lots_of_columns_are_joined_as_lists_are(drawn: list[tuple[TopicPartition, int, bool]]) -> None:
+def test_columns_of_fetched_chunks_are_joined_like_lists(drawn: list[tuple[TopicPartition, int, bool]]) -> None:
     chunks, whole = lots_of(drawn)
     found = Fetched.joined(chunks)
     assert listed(found) == listed(whole)
@@ -61,7 +61,7 @@ def test_lots_of_columns_are_joined_as_lists_are(drawn: list[tuple[TopicPartitio
 
 
 @given(drawn=LOTS, gone=st.sets(st.sampled_from(PLACES)))
-def test_what_is_not_of_some_partitions_stays_in_columns(
+def test_records_stay_in_columns_when_some_partitions_are_removed(
     drawn: list[tuple[TopicPartition, int, bool]], gone: set[TopicPartition]
 ) -> None:
     chunks, whole = lots_of(drawn)
@@ -70,7 +70,7 @@ def test_what_is_not_of_some_partitions_stays_in_columns(
     assert isinstance(found.places, Repeated | Runs) or not len(found)
 
 
-def test_an_end_alone_is_kept_beside_records() -> None:
+def test_end_without_records_is_kept_when_joined_with_records() -> None:
     end = Fetched(ends={PLACES[1]: 7}, epochs={PLACES[1]: (7, 2)})
     chunks, _ = lots_of([(PLACES[0], 2, False)])
     found = Fetched.joined([*chunks, end])

@@ -36,7 +36,7 @@ def batches(*, is_closed: bool = True) -> WholeBatches:
     ])  # fmt: skip
 
 
-def test_positions_and_sizes_are_known_without_a_look_at_a_record() -> None:
+def test_positions_and_sizes_are_known_without_decoding_records() -> None:
     fetched = WholeFetched(batches())
     assert len(fetched) == 7
     assert list(fetched.offsets) == [4, 5, 6, 9, 11, 0, 1]
@@ -50,14 +50,14 @@ def test_positions_and_sizes_are_known_without_a_look_at_a_record() -> None:
     assert left.next_offsets() == {SECOND: 2}
 
 
-def test_who_looks_sees_records() -> None:
+def test_values_of_whole_batches_are_decoded_on_access() -> None:
     fetched = WholeFetched(batches(is_closed=False))
     assert list(fetched.values) == [b"4", b"5", b"6", b"9", b"11", b"0", b"1"]
     assert fetched.values[2:4] == [b"6", b"9"]
     assert fetched.timestamps[1] == 50
 
 
-def test_each_batch_is_told_of_its_own_records() -> None:
+def test_each_batch_gets_the_callbacks_of_its_own_records() -> None:
     calls = [lambda error, message: None for _ in range(3)]
     told = {4: calls[0], 5: calls[1], 6: calls[2]}
     placed = batches().placed(["a"] * 5 + ["b"] * 2, [0] * 5 + [3] * 2, told)

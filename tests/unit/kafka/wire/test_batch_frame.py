@@ -36,7 +36,7 @@ def plain(protocol: KafkaProtocol, request: object, version: int) -> bytes:
 
 @pytest.mark.parametrize("client_id", ["", "fencepost", "ü" * 100])
 @pytest.mark.parametrize("version", range(6))
-def test_every_frame_is_that_of_kafka_python(client_id: str, version: int) -> None:
+def test_request_frame_equals_that_of_kafka_python(client_id: str, version: int) -> None:
     frames, protocol = Frames(client_id), KafkaProtocol(client_id=client_id)
     for _ in range(3):
         assert frames.framed(end(version), version) == [plain(protocol, end(version), version)]
@@ -46,7 +46,7 @@ def test_every_frame_is_that_of_kafka_python(client_id: str, version: int) -> No
 
 @pytest.mark.parametrize("version", range(8, 13))
 @pytest.mark.parametrize("count", range(1, len(PLACES) + 1))
-def test_a_produce_request_around_its_batches_is_that_of_kafka_python(version: int, count: int) -> None:
+def test_produce_request_equals_that_of_kafka_python(version: int, count: int) -> None:
     frames, protocol = Frames("fencepost"), KafkaProtocol(client_id="fencepost")
     places = PLACES[:count]
     for turn in range(len(SIZES)):
@@ -59,7 +59,7 @@ def test_a_produce_request_around_its_batches_is_that_of_kafka_python(version: i
         assert b"".join(made) == plain(protocol, requests.produce("some", batches, 30_000), version)
 
 
-def test_only_large_parts_of_a_request_are_not_copied() -> None:
+def test_large_parts_of_a_request_are_not_copied() -> None:
     sizes = (1, 200_000, 5, 7, 131_072, 300_000, 131_071, 3)
     body = [bytes([at]) * size for at, size in enumerate(sizes)]
     pieces = Frames("fencepost").framed(EndTxnRequest, 1, body)
@@ -79,7 +79,7 @@ def told(version: int, epoch: int) -> EndTxnResponse:
     return EndTxnResponse(version=version, throttle_time_ms=3, error_code=47, producer_id=5, producer_epoch=epoch)
 
 
-def test_an_answer_is_read_when_two_threads_have_made_its_class_at_the_same_time() -> None:
+def test_answer_is_read_when_two_threads_created_its_class_at_once() -> None:
     """Each makes one, and one of the two is kept: not always the one that kafka-python has registered."""
     kept = OffsetFetchResponse[8]
     del OffsetFetchResponse._VERSIONS[8]
@@ -94,7 +94,7 @@ def test_an_answer_is_read_when_two_threads_have_made_its_class_at_the_same_time
 
 
 @pytest.mark.parametrize("part_bytes", [1_000, 70_000, 1_000_000])
-def test_a_large_answer_is_taken_into_its_room_and_those_around_it_are_not(part_bytes: int) -> None:
+def test_only_a_large_answer_is_received_into_its_own_buffer(part_bytes: int) -> None:
     frames, data, filled = Frames("fencepost"), b"", 0
     for number, size in enumerate((1, 300_000, 2, 131_072, 3), 1):
         frames.framed(SaslAuthenticateRequest(auth_bytes=b""), 1)
@@ -121,7 +121,7 @@ def test_a_large_answer_is_taken_into_its_room_and_those_around_it_are_not(part_
 
 
 @pytest.mark.parametrize("part_bytes", [1, 3, 7, 1000])
-def test_answers_are_taken_however_their_bytes_come(part_bytes: int) -> None:
+def test_answers_are_read_for_any_division_of_their_bytes(part_bytes: int) -> None:
     frames = Frames("fencepost")
     data = b""
     for number, version in enumerate((1, 5, 5, 2, 3), 1):
@@ -132,7 +132,7 @@ def test_answers_are_taken_however_their_bytes_come(part_bytes: int) -> None:
     assert [each.producer_epoch for each in found[1:3]] == [2, 3]
 
 
-def test_an_answer_may_have_something_unknown_in_its_header() -> None:
+def test_unknown_tagged_field_in_an_answer_header_is_ignored() -> None:
     frames = Frames("fencepost")
     frames.framed(end(5), 5)
     data = framed_answer(1, told(5, 9), 5)
@@ -141,32 +141,32 @@ def test_an_answer_may_have_something_unknown_in_its_header() -> None:
     assert answer.producer_epoch == 9
 
 
-def test_an_answer_in_the_oldest_way_is_read() -> None:
+def test_api_versions_answer_of_version_0_is_read() -> None:
     frames = Frames("fencepost")
     frames.framed(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
     data = framed_answer(1, ApiVersionsResponse(version=0, error_code=35, api_keys=[]), 0)
     assert frames.answers(data)[0].error_code == 35
 
 
-def test_the_answer_to_another_request_is_none() -> None:
+def test_answer_to_another_request_is_refused() -> None:
     frames = Frames("fencepost")
     frames.framed(end(5), 5)
     with pytest.raises(ValueError, match="answer 2 where 1 is expected"):
         frames.answers(framed_answer(2, told(5, 1), 5))
 
 
-def test_nobody_answers_what_was_not_asked() -> None:
+def test_answer_without_a_request_is_refused() -> None:
     with pytest.raises(ValueError, match="an answer without a request"):
         Frames("fencepost").answers(framed_answer(1, ProduceResponse(version=12, responses=[]), 12))
 
 
 @pytest.mark.parametrize("size", [-1, 3, 0x48545450])
-def test_who_does_not_speak_the_protocol_is_not_waited_for(size: int) -> None:
+def test_first_answer_with_an_implausible_size_is_refused(size: int) -> None:
     with pytest.raises(ValueError, match=f"claims to have {size} bytes"):
         Frames("fencepost").answers(struct.pack(">i", size))
 
 
-def test_who_has_answered_in_the_protocol_may_send_an_answer_of_any_size() -> None:
+def test_answer_of_any_size_is_accepted_after_a_valid_first_answer() -> None:
     """A batch that is larger than what was asked for comes all the same, and would be asked for again for ever."""
     frames = Frames("fencepost")
     for _ in range(2):

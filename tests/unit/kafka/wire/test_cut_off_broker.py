@@ -76,7 +76,7 @@ def test_end_of_leader_epochs_is_that_of_the_newest_leaders_log(
 
 
 @pytest.mark.parametrize(("leader", "away"), [(2, set()), (-1, {PLACE})])
-def test_partitions_without_a_leader_are_those_of_which_the_newest_metadata_say_so(
+def test_partition_counts_as_leaderless_only_by_the_newest_metadata(
     brokers: FakedBrokers, leader: int, away: set[TopicPartition]
 ) -> None:
     for node in (2, 3):
@@ -85,7 +85,7 @@ def test_partitions_without_a_leader_are_those_of_which_the_newest_metadata_say_
         assert admin.offsets.without_leader([PLACE]) == away
 
 
-def test_leader_epochs_of_brokers_that_do_not_support_the_question_are_left_out(
+def test_leader_epochs_are_left_out_when_brokers_lack_the_request(
     brokers: FakedBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def version(_: Any, request: Any, oldest: int, newest: int) -> int:
@@ -181,7 +181,7 @@ def test_running_reader_leaves_a_broker_that_hangs(brokers: FakedBrokers, monkey
     reader.close()
 
 
-def test_leaders_that_one_client_has_learned_are_known_to_all_of_the_process(brokers: FakedBrokers) -> None:
+def test_leaders_learned_by_one_client_are_known_to_all_of_the_process(brokers: FakedBrokers) -> None:
     first, second = (Cluster(Access.of({"bootstrap.servers": brokers.servers(*order)}), 300) for order in ORDERS[:2])
     for each in brokers.brokers.values():
         each.leader, each.epoch = 1, 5
@@ -226,7 +226,7 @@ def test_executor_believes_the_leaders_of_its_plan_before_a_cut_off_broker(
     assert led == [[2]] * 5
 
 
-def test_coordinator_is_asked_of_another_broker_the_next_time(brokers: FakedBrokers) -> None:
+def test_coordinator_lookup_uses_another_broker_the_next_time(brokers: FakedBrokers) -> None:
     found = set()
     for _ in range(3):
         made = Cluster(Access.of({"bootstrap.servers": brokers.servers()}), 300)
@@ -235,7 +235,7 @@ def test_coordinator_is_asked_of_another_broker_the_next_time(brokers: FakedBrok
     assert 2 in found
 
 
-def test_unavailable_coordinator_is_asked_for_over_few_connections(brokers: FakedBrokers) -> None:
+def test_lookup_of_an_unavailable_coordinator_opens_few_connections(brokers: FakedBrokers) -> None:
     for each in brokers.brokers.values():
         each.coordinator = -1
     made = Cluster(Access.of({"bootstrap.servers": brokers.servers()}), 300)
@@ -271,7 +271,7 @@ def test_coordinator_that_hangs_is_left_for_the_new_one(brokers: FakedBrokers) -
         patience.take(made, connection, deadline_s)
 
 
-def test_answer_is_waited_for_no_longer_than_the_time_out_of_the_socket(brokers: FakedBrokers) -> None:
+def test_answer_times_out_after_socket_timeout_ms(brokers: FakedBrokers) -> None:
     for broker in brokers.brokers.values():
         broker.coordinator = 1
     made = Cluster(Access.of({"bootstrap.servers": brokers.servers(), "socket.timeout.ms": 100}), 300)
@@ -284,7 +284,7 @@ def test_answer_is_waited_for_no_longer_than_the_time_out_of_the_socket(brokers:
     assert caught.value.is_late
 
 
-def test_broker_that_refuses_credentials_is_passed_over_once_another_took_them(
+def test_broker_that_refuses_credentials_is_skipped_once_another_accepts(
     brokers: FakedBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusing, asked = {1, 3}, []

@@ -72,6 +72,6 @@ def test_a_key_store_that_cannot_be_read_is_refused_by_name(tmp_path: Path):
     assert "wrong" not in str(refused.value)
 
 
-def test_kerberos_is_what_is_meant_where_no_mechanism_is_set():
+def test_kerberos_is_the_default_sasl_mechanism():
     found = kafka_python_conf({"bootstrap.servers": "a:1", "security.protocol": "sasl_plaintext"})
     assert (found["sasl_mechanism"], found["sasl_kerberos_service_name"]) == ("GSSAPI", "kafka")

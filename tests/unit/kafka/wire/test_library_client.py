@@ -33,7 +33,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> FakedBrokers:
     return made
 
 
-def test_client_begins_with_brokers_that_were_not_out_of_date(brokers: FakedBrokers) -> None:
+def test_client_bootstraps_from_brokers_with_current_metadata(brokers: FakedBrokers) -> None:
     conf = {"bootstrap.servers": brokers.servers()}
     assert library_conf(conf)["bootstrap.servers"] == brokers.servers()
     admin = Admin(conf, timeout_s=30)
@@ -45,7 +45,7 @@ def test_client_begins_with_brokers_that_were_not_out_of_date(brokers: FakedBrok
     admin.close()
 
 
-def test_client_does_not_begin_with_brokers_that_are_gone() -> None:
+def test_client_does_not_bootstrap_from_removed_brokers() -> None:
     given = {"bootstrap.servers": "replaced-brokers:1"}
     experience = experience_of(addresses_of(given["bootstrap.servers"]))
 
@@ -61,7 +61,7 @@ def test_client_does_not_begin_with_brokers_that_are_gone() -> None:
     assert library_conf(given)["bootstrap.servers"] == given["bootstrap.servers"]
 
 
-def test_settings_of_users_are_kept_and_fit_together() -> None:
+def test_user_settings_are_kept_and_the_socket_timeout_is_adjusted() -> None:
     conf = {"bootstrap.servers": "b:1", "topic.metadata.refresh.interval.ms": "7", "transaction.timeout.ms": "9000"}
     found = library_conf(conf)
     assert found["topic.metadata.refresh.interval.ms"] == "7"
@@ -69,7 +69,7 @@ def test_settings_of_users_are_kept_and_fit_together() -> None:
     assert library_conf({**conf, "socket.timeout.ms": "1"})["socket.timeout.ms"] == "1"
 
 
-def test_coordinator_is_that_on_which_two_brokers_agree(brokers: FakedBrokers) -> None:
+def test_coordinator_is_confirmed_by_two_brokers(brokers: FakedBrokers) -> None:
     found = [coordinator_node({"bootstrap.servers": brokers.servers()}, "g", 30) for _ in range(10)]
     assert set(found) == {2}
 

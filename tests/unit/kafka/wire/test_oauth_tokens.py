@@ -34,7 +34,7 @@ def now_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return clock
 
 
-def test_a_token_is_asked_for_once_by_all_clients_with_the_same_settings(server: TokenServer) -> None:
+def test_token_is_requested_once_for_all_clients_with_the_same_settings(server: TokenServer) -> None:
     given = {"bootstrap.servers": "a:1", "security.protocol": "SASL_SSL", **server.login("alice")}
     providers = [
         kafka_python_conf(translate(kind, given).conf)["sasl_oauth_token_provider"]
@@ -61,7 +61,7 @@ def test_a_token_is_kept_for_most_of_its_life(server: TokenServer, now_s: list[f
     assert server.asked == ["alice"] * 2
 
 
-def test_a_refusal_names_the_address_and_no_secret_and_is_no_refusal_for_ever(
+def test_token_refusal_names_the_address_without_secrets_and_expires(
     server: TokenServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before_s = time.monotonic()
@@ -82,7 +82,7 @@ def test_a_refusal_names_the_address_and_no_secret_and_is_no_refusal_for_ever(
     assert provider.token()
 
 
-def test_an_address_is_told_without_what_may_be_secret_in_it(server: TokenServer) -> None:
+def test_token_address_is_shown_without_credentials_and_query(server: TokenServer) -> None:
     url = server.url.replace("http://", "http://somebody:hush-4730@") + "?key=hush-4731"
     with pytest.raises(TokenRefusedError, match=r"http://127.0.0.1:\d+/token gives no token") as refused:
         TokenProvider(url, "alice", "hush-4732").token()
@@ -105,7 +105,7 @@ def test_an_address_is_told_without_what_may_be_secret_in_it(server: TokenServer
         b'{"access_token": "t", "expires_in": null}',
     ],
 )
-def test_an_answer_without_a_token_or_its_end_is_a_refusal(
+def test_answer_without_a_token_or_an_expiry_is_a_refusal(
     server: TokenServer, monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     def answered(url: str, **_: object) -> httpx.Response:
@@ -116,7 +116,7 @@ def test_an_answer_without_a_token_or_its_end_is_a_refusal(
         TokenProvider(server.url, "alice", SECRET).token()
 
 
-def test_a_token_that_no_broker_takes_is_not_kept(server: TokenServer) -> None:
+def test_token_refused_by_a_broker_is_not_kept(server: TokenServer) -> None:
     provider = TokenProvider(server.url, "alice", SECRET)
     refused = provider.token()
     provider.forget(refused)
@@ -127,7 +127,7 @@ def test_a_token_that_no_broker_takes_is_not_kept(server: TokenServer) -> None:
     assert server.asked == ["alice"] * 2, "a refusal that came late must not cost what another client has got since"
 
 
-def test_a_token_that_is_still_good_is_shown_while_there_is_no_other(
+def test_valid_token_is_used_while_no_newer_one_can_be_obtained(
     server: TokenServer, now_s: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(oauth_tokens.time, "monotonic", lambda: now_s[0])
@@ -150,7 +150,7 @@ def test_an_endpoint_that_cannot_be_reached_is_a_refusal(url: str) -> None:
     assert SECRET not in repr(TokenProvider(url, "alice", SECRET))
 
 
-def test_extensions_are_told_to_the_broker() -> None:
+def test_sasl_extensions_are_sent_to_the_broker() -> None:
     extensions = 'extension_logicalCluster="lkc-1" extension_pool="p=2"'
     jaas = f'{LOGIN_MODULE} required clientId="a" clientSecret="{SECRET}" {extensions};'
     given = {"sasl.jaas.config": jaas, "sasl.oauthbearer.token.endpoint.url": "http://localhost/token"}
@@ -169,7 +169,7 @@ def test_an_extension_with_a_comma_is_refused_by_name() -> None:
     assert SECRET not in str(refused.value)
 
 
-def test_a_member_that_cannot_be_removed_for_want_of_a_token_is_trouble_that_passes(
+def test_member_removal_without_a_token_is_a_retriable_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever asks goes on at the next opportunity; anything else would end the thread that asks."""

@@ -47,7 +47,7 @@ def hanging_up() -> Iterator[tuple[str, list[int]]]:
             thread.join()
 
 
-def test_a_server_that_closes_connections_is_called_again_and_less_and_less_often() -> None:
+def test_server_that_closes_connections_is_retried_with_back_off() -> None:
     """Nothing was sent but what precedes any request, so the request may still be sent."""
     with hanging_up() as (address, came), closing(RequestClient({"bootstrap.servers": address}, timeout_s=3)) as client:
         for _ in range(5):  # a process that stands still for these seconds calls once
@@ -59,7 +59,7 @@ def test_a_server_that_closes_connections_is_called_again_and_less_and_less_ofte
         assert 1 < len(came) < 20
 
 
-def test_a_certificate_that_is_missing_while_it_is_replaced_is_retried_and_one_that_never_was_there_is_refused(
+def test_missing_certificate_is_retried_only_if_it_was_present_before(
     tmp_path: Path,
 ) -> None:
     authority = tmp_path / "ca.pem"
@@ -76,7 +76,7 @@ def test_a_certificate_that_is_missing_while_it_is_replaced_is_retried_and_one_t
                 client.run("asking", client.brokers)
 
 
-def test_an_interrupted_request_leaves_no_older_answer_for_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_request_leaves_no_stale_answer_for_waiting_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """At one moment: a thread that came while another asked takes the result of that."""
     other, own = (Group(name, "Stable", ()) for name in ("other", "own"))
     answers: list[Group | BaseException] = [other, KeyboardInterrupt(), own]
@@ -96,7 +96,7 @@ def test_an_interrupted_request_leaves_no_older_answer_for_those_who_wait(monkey
     assert admin.describe("own") == own
 
 
-def test_after_refused_credentials_nobody_logs_in_at_once() -> None:
+def test_login_is_delayed_after_refused_credentials() -> None:
     """Callers that ask again every 50 ms, as `Admin` does, must not lock the account."""
     logins: list[float] = []
 
@@ -111,7 +111,7 @@ def test_after_refused_credentials_nobody_logs_in_at_once() -> None:
     assert logins[1] - logins[0] > 0.9
 
 
-def test_of_many_threads_connections_only_a_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_kept_connections_of_many_threads_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[Cluster] = []
     monkeypatch.setattr(Cluster, "close", lambda self: closed.append(self))
     client = RequestClient({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=10)
@@ -128,7 +128,7 @@ def test_of_many_threads_connections_only_a_few_are_kept(monkeypatch: pytest.Mon
     assert len(set(closed)) == 10
 
 
-def test_a_server_that_never_answers_does_not_keep_the_client_from_the_next_one() -> None:
+def test_client_moves_on_from_a_server_that_never_answers() -> None:
     """It has two seconds, and many requests have less: then the next request begins with another server."""
     with socket.create_server(("127.0.0.1", 0)) as silent, hanging_up() as (address, came):
         servers = f"127.0.0.1:{silent.getsockname()[1]},{address}"
@@ -141,7 +141,7 @@ def test_a_server_that_never_answers_does_not_keep_the_client_from_the_next_one(
         assert came
 
 
-def test_leaders_that_are_older_than_those_that_are_known_are_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaders_older_than_the_known_ones_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that was cut off still believes that it leads, and would report a wrong end of its log."""
 
     def metadata(epoch: int) -> MetadataResponse:
@@ -171,7 +171,7 @@ def test_leaders_that_are_older_than_those_that_are_known_are_not_believed(monke
     assert client.run("asking", leader) == 5
 
 
-def test_a_server_that_refuses_the_credentials_is_not_the_first_to_be_asked_again(
+def test_server_that_refused_the_credentials_is_not_asked_first_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It may be the only one: brokers learn of changed credentials one after another."""
@@ -190,6 +190,6 @@ def test_a_server_that_refuses_the_credentials_is_not_the_first_to_be_asked_agai
 
 
 @pytest.mark.parametrize(("id_", "text"), [(None, ""), (UUID(int=0), ""), (UUID(int=1), "AAAAAAAAAAAAAAAAAAAAAQ")])
-def test_topics_of_a_cluster_without_ids_have_none(id_: UUID | None, text: str) -> None:
+def test_topics_of_a_cluster_without_topic_ids_have_no_id(id_: UUID | None, text: str) -> None:
     """Else all topics would have the same, and one that was created again would not be known."""
     assert text_of_id(id_) == text
