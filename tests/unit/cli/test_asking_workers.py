@@ -29,7 +29,7 @@ def test_a_request_is_repeated_during_a_rebalance() -> None:
 
 
 def test_request_is_repeated_during_a_rebalance_reported_with_status_500() -> None:
-    """Kafka Connect does so where it is asked for a connector's config."""
+    """Kafka Connect answers so when a connector's config is requested."""
     text = "Request cannot be completed because a rebalance is expected"
     answers = [Answer({"error_code": 500, "message": text}, 500), Answer({"topic": "t"})]
     with HttpAnswers(lambda _: answers.pop(0)) as served:

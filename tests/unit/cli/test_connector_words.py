@@ -67,7 +67,7 @@ def test_get_filters_by_shown_words_and_by_rest_words() -> None:
     assert [row[0] for row in shown("get", "--type", "sink")[1:]] == ["broken", "lines", "query"]
 
 
-def test_status_shows_why_a_task_retries_and_why_connectors_are_not_exactly_once() -> None:
+def test_status_shows_reasons_for_retries_and_for_missing_exactly_once() -> None:
     with HttpAnswers(answer) as served:
         text = fencepost("status", "--url", served.url).out
     (row,) = [line for line in text.splitlines() if "RETRYING" in line]

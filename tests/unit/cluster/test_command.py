@@ -267,7 +267,7 @@ def test_without_exactly_once_no_task_count_is_written(topic: MemoryTopic) -> No
     assert "c" not in snapshot.task_count_records
 
 
-def test_offsets_may_be_moved_only_while_a_connector_is_stopped_and_has_no_tasks() -> None:
+def test_offsets_may_be_altered_only_if_the_connector_is_stopped_without_tasks() -> None:
     topic, ensure = MemoryTopic(), EnsureStopped("c")
     with pytest.raises(NotFoundError, match="Connector c not found"):
         ensure.decide(topic.snapshot)

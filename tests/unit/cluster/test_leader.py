@@ -214,7 +214,7 @@ def test_second_command_of_a_connector_sees_the_first_ones_records(leader: Leade
 
 
 def test_command_that_cannot_be_encoded_does_not_fail_other_commands(leader: Leader, topic: Topic) -> None:
-    """A file name that is not UTF-8 among task configs: they are published again and again."""
+    """Task configs may contain a file name that is not UTF-8, and they are published repeatedly."""
     first = held_back(leader, topic)
     waiting = [leader.submit(put("bad", file="\udcff")), leader.submit(put("good"))]
     topic.gate.set()
@@ -262,7 +262,7 @@ def test_unauthorized_write_names_the_missing_rights(leader: Leader, topic: Topi
 
 
 def test_new_leader_ends_open_transactions_before_it_reads_the_topic(lead: Lead) -> None:
-    """The read would wait for it, until its time-out."""
+    """The read would wait for an open transaction until it times out."""
     done: list[str] = []
 
     class Watched(Topic):
@@ -316,7 +316,7 @@ def test_tasks_of_a_lost_worker_are_fenced_before_they_move(lead: Lead, topic: T
 
 
 def test_lost_tasks_require_a_source_of_abandoned_tasks() -> None:
-    """What nobody is given afterwards, nobody else fences."""
+    """Abandoned tasks that are not assigned again are fenced by the leader only."""
     with pytest.raises(TypeError, match="abandoned_tasks"):
         LostTasks(Ended())  # type: ignore[call-arg]
 
@@ -403,7 +403,7 @@ class Lagging(Topic):
 def test_requested_reassignment_reads_the_topic_to_its_end_first(
     lead: Lead,
 ) -> None:
-    """The leader's own snapshot does for its housekeeping; a leave is said right before the leader is asked."""
+    """A worker writes that it leaves right before it asks the leader, so the leader's snapshot may be too old."""
     topic = Lagging()
     topic.put(records.worker_incarnation(OTHER, "j"))
     leader = lead(topic, [URL, OTHER])
@@ -477,7 +477,7 @@ def test_connector_is_deleted_even_if_the_assignment_is_refused(leader: Leader, 
 def test_too_large_assignment_is_reported_until_a_connector_is_deleted(
     lead: Lead, topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A worker of an older version reads one record; no other can take over what this connector has."""
+    """No other record can hold the tasks of this connector, so only its deletion helps."""
     leader = lead(topic, conf={"message.max.bytes": 30_000})
     leader.submit(put("large")).result(60)
     leader.submit(put("small")).result(60)
@@ -498,7 +498,7 @@ def test_too_large_assignment_is_reported_until_a_connector_is_deleted(
 
 
 def test_18000_tasks_of_a_lost_worker_move(lead: Lead, topic: Topic) -> None:
-    """One record with 9,000 connectors of two tasks has more bytes than Kafka takes by default."""
+    """One record with 9,000 connectors of two tasks exceeds Kafka's default record size."""
     name = "connector-with-a-usual-name-{:05}"
     for number in range(9000):
         connector = name.format(number)

@@ -94,7 +94,7 @@ def _ids(connector: str, count: int) -> list[str]:
 def test_connector_with_unusable_settings_does_not_block_other_fences(
     fences: Fences, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Kafka Connect may have stored it. The worker could not start, and the leader would move nobody's tasks."""
+    """Kafka Connect may have stored such settings. They must not keep the leader from moving other tasks."""
     fences.end(TaskId("java", 0), TaskId("near", 0), TaskId("gone", 1)).wait()
     assert sorted(fences.fenced) == sorted(["g-near-0", "g-near-0#1", "g-gone-1", "g-gone-1#1"])
     assert "task java-0 is not fenced: " in caplog.text

@@ -128,7 +128,7 @@ def test_fencing_round_can_be_repeated_after_a_temporary_error(scene: RoundsStag
 def test_permanent_error_of_a_fencing_round_is_reported_with_its_trace(
     scene: RoundsStage, step: str, error: Exception
 ) -> None:
-    """Whoever asked for the round fails with it; to ask again for ever would show nobody anything."""
+    """The caller fails with this error: an endless retry would never show it."""
     setattr(scene, step, raising(error))
     with pytest.raises(FencingRefusedError, match="Traceback") as refused:
         scene.end()
@@ -145,7 +145,7 @@ def test_fencing_round_overtaken_by_new_configs_or_leader_is_a_conflict(
 
 
 def test_only_source_connectors_are_fenced(scene: RoundsStage) -> None:
-    """A sink that Kafka Connect ran is in the topic too; a count recorded for it would mean nothing."""
+    """The topic also has sinks that Kafka Connect ran; a task count is meaningless for them."""
     scene.is_source = False
     with pytest.raises(BadRequestError, match="Connector c is not a source connector"):
         scene.end()

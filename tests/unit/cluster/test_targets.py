@@ -81,7 +81,7 @@ def test_fencing_round_targets_the_clusters_of_the_older_generation(
     servers: list[str | None],
     compacts: bool,
 ) -> None:
-    """One task before and after: on one cluster its id would fence itself."""
+    """With one task before and after, no fence is needed as long as the cluster stays the same."""
     topic.put(before)
     assert topic.snapshot.is_ready("c")
     topic.put(after, publishes=False)

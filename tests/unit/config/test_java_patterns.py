@@ -110,7 +110,7 @@ def test_retention_patterns_are_java_patterns(key: str) -> None:
 
 
 def test_no_setting_is_checked_as_a_python_pattern() -> None:
-    """What checks one is for authors of plug-ins."""
+    """`matches_regex` is only for authors of plug-ins."""
     package = Path(fencepost.__file__).parent
     found = [
         path.name

@@ -85,7 +85,7 @@ _DECIMAL = (
     ],
 )
 def test_json_decimal_with_a_billion_digits_is_refused(scale: bytes, decimal: bytes, integer: bytes) -> None:
-    """Else the converter computes for days, and holds up all tasks of its process."""
+    """Otherwise the converter computes for days and blocks all tasks of its process."""
     with pytest.raises(RecordError):
         JsonConverter({}).to_connect_data("t", _DECIMAL % (scale, decimal, integer))
 

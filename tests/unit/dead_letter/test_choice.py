@@ -51,7 +51,7 @@ def resend_of(log: Log, *skip: str, **fields: Any) -> Resend:
 
 @pytest.mark.parametrize("name", ["dead@0", "dead-0@x", "ded-0@4", "dead-0@", "@", "dead-0@4 "])
 def test_skip_refuses_a_name_that_is_no_dead_letter(name: str) -> None:
-    """With a name that meets nothing, it would be sent."""
+    """A name without a match would skip nothing, and the dead letter would be sent."""
     with pytest.raises(ConfigError, match="is no dead letter in dead: name it as dead-0@4"):
         Skipped.of("dead", [name])
 
@@ -65,7 +65,7 @@ def test_resend_sends_nothing_if_a_dead_letter_to_skip_does_not_exist(name: str)
 
 
 def test_dead_letter_that_was_skipped_before_may_be_skipped_again() -> None:
-    """As if a resend is asked for again after its worker has died."""
+    """A resend may be requested again after its worker has died."""
     survey = resend_of(Log(letter(0), letter(1), passed=1), "dead-0@00").survey()
     assert (survey.total, survey.skipped) == (1, 0)
 
@@ -79,7 +79,7 @@ def test_topic_with_dead_letters_skipped_before_may_be_skipped_again() -> None:
 
 
 def test_cancelled_resend_fences_no_producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that was away would fence its successor, which sends the same dead letters."""
+    """A worker that was frozen would fence its successor, which sends the same dead letters."""
 
     def opened(*_: object) -> None:
         raise AssertionError("the id would be taken")
@@ -89,14 +89,14 @@ def test_cancelled_resend_fences_no_producer(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_cancelled_resend_stays_cancelled() -> None:
-    """What was read in between is not all: it would end as done."""
+    """Reads were cut short while it was cancelled, so it would finish with dead letters left."""
     answers = iter([True, False, True, True])
     wanted = _Wanted(lambda _: next(answers), "c")
     assert [wanted() for _ in range(3)] == [True, False, False]
 
 
 def test_resend_refuses_a_topic_that_the_connector_does_not_read() -> None:
-    """What was counted may be less than what is sent, if somebody sets the group's offsets back."""
+    """If the group's offsets are set back after the survey, more dead letters are sent than it counted."""
     own: Any = resend_of(Log(letter(0, "others" * 100)), reads=lambda topic: topic == "orders")
     [waiting] = own._waiting({})
     with pytest.raises(ConfigError, match=r"^dead-0@0 came from topic (others){41}oth…, which c does not read"):
@@ -128,7 +128,7 @@ class Fenced:
 
 
 def test_fenced_resend_reports_an_error_and_not_success() -> None:
-    """The other one may be of a second Connect cluster, which has a connector of that name and other letters."""
+    """The other resend may belong to a second Connect cluster with a connector of the same name."""
     own, work = Resends(lambda _: True), Fenced()
     own.begin(work)  # type: ignore[arg-type]
     error = eventually(lambda: own.progress("c").error)
@@ -136,7 +136,7 @@ def test_fenced_resend_reports_an_error_and_not_success() -> None:
 
 
 def test_invalid_origin_topics_are_not_looked_up_and_are_shortened() -> None:
-    """Anybody who can write to the topic can put anything into headers."""
+    """Any producer that can write to the topic can put anything into headers."""
     names = ["x" * 5_000, "no topic!", "..", *(f"gone-{n}" for n in range(50))]
     survey = resend_of(Log(*(letter(n, name) for n, name in enumerate(names)))).survey()
     asked: list[str] = []

@@ -51,7 +51,7 @@ def test_unreadable_resend_progress_is_an_error(text: str) -> None:
     ],
 )
 def test_resend_mark_with_impossible_values_is_ignored(header: str, text: str) -> None:
-    """One blocks neither the page nor the resend; its own offset is 99."""
+    """Such a mark blocks neither the page nor the resend. The mark's own offset is 99."""
     mark = record_of(Mark.of("c", Handled(5, frozenset({7}))))
     others = [each for each in mark.headers if not each[0].endswith(header)]
     name = f"__fencepost.resent.{header}"

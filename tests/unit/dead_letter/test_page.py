@@ -100,7 +100,7 @@ def test_dead_letter_pages_show_each_letter_of_the_connector_once() -> None:
 
 
 def test_dead_letter_page_hides_other_connectors_and_counts_unnamed_letters() -> None:
-    """They may be of a connector that the caller may not view, or no dead letters at all."""
+    """Unnamed letters may belong to a connector that the caller may not view, or be no dead letters at all."""
     found = page(Log(letter(0), letter(1, "other"), letter(2, None)))
     assert (named(found), found.unnamed) == (["dead-0@0"], 1)
 
@@ -114,7 +114,7 @@ def test_dead_letter_page_ends_after_its_record_limit_of_foreign_letters() -> No
 
 @pytest.mark.parametrize(("partitions", "size"), [(8, 200_000), (1, 200_000), (3, 5_000_000), (100, 1_000_000)])
 def test_dead_letter_page_reads_at_most_64_mib_and_one_record(partitions: int, size: int) -> None:
-    """Or by a record; and it gets further, whatever the size of the records."""
+    """The page advances with records of any size."""
     value = b"x" * size
     log = Log(*(letter(n, value=value, partition=p) for p in range(partitions) for n in range(100)))
     found = page(log)
@@ -149,7 +149,7 @@ def test_dead_letter_page_marks_resent_and_skipped_letters() -> None:
 
 @pytest.mark.parametrize("in_group", [None, Handled(0)])
 def test_resend_mark_is_used_only_if_the_group_has_no_offset(in_group: Handled | None) -> None:
-    """A broker deletes the group after a week; offsets that somebody has set back are meant."""
+    """A broker deletes an idle group after a week; offsets that a user has set back are intended."""
     mark = Mark.of("c", Handled(2))
     log = Log(letter(0), letter(1), TopicRecord(0, 2, 1_002, mark.key, mark.value, tuple(mark.headers)), letter(3))
     found = page(log, {} if in_group is None else {0: in_group})
@@ -190,7 +190,7 @@ def test_too_deeply_nested_source_partition_is_shown_as_text(position: str) -> N
 
 
 def test_consecutive_secrets_are_never_shown_in_part() -> None:
-    """What is hidden is shorter, and so what is behind it moves into what is shown."""
+    """Hiding a secret shortens the text, so later text moves into the shown part."""
     secret = "".join(map(chr, range(ord("A"), ord("Z")))) * 100
     release = hold([secret])
     try:
@@ -216,7 +216,7 @@ def test_secret_in_a_binary_value_is_hidden(secret: str) -> None:
 
 
 def test_only_the_shown_part_of_a_dead_letter_is_searched_for_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of this took 4 s for one letter, while other threads waited."""
+    """A search of everything took 4 s for one letter and blocked other threads."""
     searched: list[int] = []
     monkeypatch.setattr("fencepost.dead_letter.shown.hide", lambda text: searched.append(len(text)) or text)
     big = "password = " * 6_000

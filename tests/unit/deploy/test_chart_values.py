@@ -35,7 +35,7 @@ def test_chart_links_the_prometheus_and_grafana_files() -> None:
 
 @pytest.mark.parametrize("page", ["operate", "secured-cluster"])
 def test_sample_worker_files_limit_the_client_overrides_of_connectors(page: str) -> None:
-    """As the chart does: whoever may edit a connector cannot name other brokers."""
+    """As in the chart, a user who may edit connectors cannot name other brokers."""
     chart = re.search(r'"connector\.client\.config\.override\.allowlist" "([^"]*)"', _helpers())
     assert chart is not None
     [sample] = [

@@ -30,7 +30,7 @@ def test_ivy_output_in_another_encoding_is_included_in_the_error(tmp_path: Path)
 def test_java_that_prints_its_options_in_another_encoding_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with JAVA_TOOL_OPTIONS, which each JVM prints."""
+    """Each JVM prints JAVA_TOOL_OPTIONS."""
     script = b"echo 'Picked up JAVA_TOOL_OPTIONS: -Da=" + _LATIN + b"' >&2; echo 'openjdk version \"17.0.15\"' >&2"
     launcher(tmp_path / "bin" / "java", script)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -38,7 +38,7 @@ def test_java_that_prints_its_options_in_another_encoding_is_found(
 
 
 def test_no_child_process_is_read_in_the_locale_encoding() -> None:
-    """Which is strict, too: one byte that is no text would be an error of the caller's."""
+    """The locale encoding is strict: one undecodable byte would raise in the caller."""
     assert len(_SOURCES) > 200
     found = re.compile(r"\b(text|universal_newlines)=True")
     assert [file.name for file in _SOURCES if found.search(file.read_text(encoding="utf-8"))] == []

@@ -85,7 +85,7 @@ def test_cached_kafka_jar_with_only_a_new_timestamp_is_accepted(registry: _Regis
 
 
 def test_valid_kafka_jars_in_an_unwritable_cache_are_used(registry: _Registry, tmp_path: Path) -> None:
-    """As on a read-only disk to which they were copied without their times. Root may write there: names are taken."""
+    """As on a read-only disk with copied jars. Root may write anywhere, so directories take the names of the files."""
     cached = ensure_home(_JAVA, tmp_path)
     for taken in (cached.directory / "manifest.json", cached.lock):
         taken.unlink()

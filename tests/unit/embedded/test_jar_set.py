@@ -68,7 +68,7 @@ def test_copied_jar_set_is_verified_and_kept(registry: Registry) -> None:
 
 
 def test_jar_set_with_timestamps_in_whole_seconds_is_not_verified_again(registry: Registry) -> None:
-    """Layers have whole seconds. There the directory is often one that nothing can be written to."""
+    """Image layers store timestamps in whole seconds, and their directories are often read-only."""
     jars = ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
     manifest = jars[0].with_name("manifest.json")
     for each in jars:
@@ -88,7 +88,7 @@ def test_unwritable_jar_cache_is_named_with_advice(registry: Registry, tmp_path:
 
 
 def test_valid_jar_set_in_an_unwritable_cache_is_used(registry: Registry, tmp_path: Path) -> None:
-    """As in an image whose jars were copied without their times. Root may write anywhere, so names are taken here."""
+    """As in an image with copied jars. Root may write anywhere, so directories take the names of the files."""
     jars = ensure_jars(_JAVA, "set", ["a", "b"], _EXPECTED)
     for taken in (jars[0].with_name("manifest.json"), default_cache() / "set.lock"):
         taken.unlink()

@@ -38,14 +38,14 @@ def test_a_reference_in_place_of_a_hidden_secret_is_a_difference() -> None:
 
 
 @pytest.mark.parametrize("stored", [HIDDEN, "as Kafka Connect shows it"])
-def test_fill_placeholder_keeps_the_stored_value(stored: str) -> None:
+def test_placeholder_for_a_stored_value_keeps_that_value(stored: str) -> None:
     for kept in ("${fill:db.password}", HIDDEN):
         found = planned([view(db_password=stored)], db_password=kept, topic="other").steps[0]
         assert (found.config["db.password"], [change.key for change in found.changes]) == (stored, ["topic"])
 
 
 @pytest.mark.parametrize("value", ["${fill:db.password}", HIDDEN, "********"])
-def test_fill_placeholder_without_a_stored_value_is_a_fault_that_names_the_key(value: str) -> None:
+def test_placeholder_without_a_stored_value_is_a_fault_that_names_the_key(value: str) -> None:
     for present in ([], [view()]):
         [fault] = planned(present, db_password=value).faults
         assert (fault.name, fault.key) == ("c", "db.password")
@@ -75,6 +75,6 @@ def test_apply_deletes_only_connectors_that_match_the_owned_names() -> None:
 
 
 def test_new_connector_is_validated_even_if_its_config_is_empty() -> None:
-    """Otherwise it is refused only when others are created already."""
+    """Without validation it is refused only after other connectors have been created."""
     new = plan([WantedConnector("f", "c", {"name": "c"})], [], Masking()).steps[0]
     assert (new.action, new.is_config_changed) == (Action.CREATE, True)

@@ -87,7 +87,7 @@ def test_connector_name_in_two_files_is_a_fault_that_names_both(tmp_path: Path) 
 
 
 def test_strimzi_spec_fields_override_its_config(tmp_path: Path) -> None:
-    """As the operator reads it."""
+    """Strimzi's operator gives the spec precedence, too."""
     spec = "spec:\n  class: A\n  version: '[1,2)'\n  config: {connector.class: B, tasks.max: 7, name: d, file: /f}\n"
     text = f"apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnector\nmetadata: {{name: c}}\n{spec}"
     (tmp_path / "c.yaml").write_text(text)

@@ -59,7 +59,7 @@ def test_dead_letter_of_a_resent_record_shows_its_first_origin() -> None:
 
 
 def test_partly_known_origin_is_not_completed_with_the_resend_topic() -> None:
-    """Earlier versions have kept the topic alone if a sink reported a record after its batch."""
+    """Earlier versions kept only the topic if a sink reported a record after its batch."""
     own = letter(own=(("__fencepost.resent.topic", b"o"),), **{**SINK, "topic": "again", "partition": "0"})
     assert own.origin is None
     assert (own.connector, to_json(own, is_sent_again=False)["origin"]["topic"]) == ("c", "o")
@@ -76,7 +76,7 @@ def test_dead_letter_of_a_dead_letter_keeps_headers_of_the_earlier_failure() -> 
 
 @pytest.mark.parametrize("digits", ["9" * 5_000, "9" * 19, "²", "٣", "-1", ""])
 def test_dead_letter_header_with_an_impossible_number_is_ignored(digits: str) -> None:
-    """Anybody may have written the headers, and no number in them may fail a page or a resend."""
+    """Any producer may have written the headers; no number in them may fail a page or a resend."""
     text = digits.encode()
     for name in ("resent.timestamp", "record.timestamp"):
         assert letter(own=((f"__fencepost.{name}", text),), **SINK).time_ms == 1_000

@@ -48,7 +48,7 @@ def test_every_kind_of_new_project_has_templates() -> None:
 
 @pytest.mark.parametrize("kind", [*KINDS, TRANSFORM])
 def test_new_projects_own_tests_pass(tmp_path: Path, kind: str) -> None:
-    """Those of DataFrame connectors need Spark: tests/integration/spark."""
+    """The tests of DataFrame connectors need Spark and run in tests/integration/spark."""
     [test] = [name for name in OWN_FILES[kind] if name in ("tests/test_connector.py", "tests/test_transform.py")]
     code, said = run_tests(written(tmp_path, kind), [test])
     assert code == 0, said

@@ -81,7 +81,7 @@ def test_unchanged_public_worker_file_names_the_next_step_for_rest(name: str, ke
 
 
 def test_worker_file_with_several_kinds_of_faults_reports_all_at_once() -> None:
-    """Wrong by itself, wrong with others, not there, not translated for Kafka's client: each was a round of its own."""
+    """Invalid values, conflicting values, missing keys and untranslatable client settings are reported together."""
     found = faults("docker-old", heartbeat_interval_ms="60000", key_converter="org.example.Gone", group_id="")
     keys = ("offset.flush.interval.ms", "heartbeat.interval.ms", _EXTENSION, UNPROTECTED, JKS, "key.converter")
     assert set(named(found, keys)) >= {*keys}

@@ -91,7 +91,7 @@ def test_joined_lines_are_split_at_the_column_size_limit(most_bytes: int) -> Non
 
 
 def test_file_sink_joins_untouched_columns_without_reading_values(tmp_path: Path) -> None:
-    """Also of a part of a column, in several pieces."""
+    """The column is sliced and has several chunks."""
     path = tmp_path / "out"
     piece = pa.array([b"left out", b"\xc3\xa4", b"", b"b"], pa.binary())
     task(path).put(passing(Untouched(pa.chunked_array([piece[1:], piece[2:3], piece[:0], piece[3:]]))))
@@ -120,7 +120,7 @@ def test_file_sink_writes_nothing_for_an_empty_batch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("in_columns", [False, True])
 def test_file_sink_does_not_mix_lines_of_two_tasks_with_large_batches(tmp_path: Path, in_columns: bool) -> None:
-    """Two tasks have the file open twice, be they threads of a slot or processes."""
+    """Two tasks open the file separately, in one process or in two."""
     path = tmp_path / "out"
     rounds, count = 60, 500
 

@@ -337,7 +337,7 @@ def test_file_source_fails_at_start_if_the_file_was_rotated_while_stopped(
 def test_file_source_fails_when_a_rotated_file_has_the_same_head(
     tmp_path: Path, rotate: Callable[[Path, bytes], None]
 ) -> None:
-    """While it runs and where it is stopped, what follows the head tells, too."""
+    """The bytes after the head differ, which a running task and a restarted one both notice."""
     file = tmp_path / "f"
     head = b"#Fields: date time\n" * 10
     file.write_bytes(head + OLD)
@@ -376,7 +376,7 @@ def test_file_source_resumes_when_the_rotated_file_is_put_back(tmp_path: Path) -
 
 
 def test_file_source_fingerprint_covers_only_bytes_before_the_offset(tmp_path: Path) -> None:
-    """So a task that stops behind any of them goes on, whatever becomes of what it has not committed."""
+    """So a task can resume after any line even if later, uncommitted bytes change."""
     file = tmp_path / "f"
     lines = [b"%d\n" % n for n in range(20)]
     file.write_bytes(b"".join(lines) + b"begun")
@@ -408,7 +408,7 @@ def test_file_source_fingerprint_of_a_long_file_covers_its_beginning(
 
 @pytest.mark.parametrize("fingerprint", [None, 7, "", "7", "x:y", "-1:00", "3:", "99999999999999999999:00"])
 def test_file_source_ignores_a_malformed_fingerprint(tmp_path: Path, fingerprint: object) -> None:
-    """What another program has written there must not stop a task."""
+    """Another program may have written the offset; that must not stop a task."""
     file = tmp_path / "f"
     file.write_bytes(b"a\nb\n")
     assert polled(started(file, {"position": 2, "fingerprint": fingerprint})) == [("b", 4)]

@@ -13,7 +13,7 @@ from fencepost.connector.file_stream.line_file import LineFile
 def test_line_file_rewrites_a_line_that_another_task_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The holder of the lock stood still in the middle of a batch until another one went ahead without the lock."""
+    """The holder of the lock was frozen within a batch until another task wrote without the lock."""
     path = tmp_path / "out"
     ours = LineFile(str(path))
     calls = 0
@@ -36,7 +36,7 @@ def test_line_file_rewrites_a_line_that_another_task_interrupted(
 def test_line_file_rewrites_lines_that_follow_a_half_line_of_another_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which was written after the holder of the lock had looked at how the file ends, by one that was killed."""
+    """A killed task wrote the half line after the holder of the lock had checked the end of the file."""
     path = tmp_path / "out"
     ours = LineFile(str(path))
     fstat = os.fstat

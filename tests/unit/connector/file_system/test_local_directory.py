@@ -89,7 +89,7 @@ def mount(tmp_path: Path) -> Iterator[Callable[[], Path]]:
 
 
 def test_file_does_not_count_as_gone_when_another_file_system_is_mounted(mount: Callable[[], Path]) -> None:
-    """A disk that took the place of another has its device number, and its first directory the same inode."""
+    """A disk mounted in place of another may have the same device number and the same inodes."""
     file = mount() / "a.csv"
     _write(file, b"abc")
     known, before = identity(str(file.parent)), os.stat(file.parent)

@@ -46,7 +46,7 @@ def test_file_name_of_a_long_topic_is_at_most_255_bytes(topic: str) -> None:
 
 @pytest.mark.parametrize("topic", ["t" * 161, "t" * 190, "_" * 161])
 def test_files_of_an_older_epoch_with_unshortened_names_are_published(topic: str) -> None:
-    """The list of an epoch that was decided by an earlier version has the whole topic."""
+    """Epochs decided by earlier versions list file names with the whole topic."""
     range_, whole = OffsetRange(topic, 1, 0, 5), f"+{topic}" if topic[0] == "_" else topic
     name = f"{whole}+1+{0:020d}-{4:020d}.snappy.parquet"
     assert len(name.encode()) <= 255
@@ -56,7 +56,7 @@ def test_files_of_an_older_epoch_with_unshortened_names_are_published(topic: str
 
 @pytest.mark.parametrize("name", ["x" * 201, "x" * 246, "\u540d" * 27])
 def test_staging_directory_keeps_the_name_of_earlier_versions(name: str) -> None:
-    """What is decided is found there."""
+    """Epochs that an earlier version decided are found there."""
     assert quote(name, safe="") in FilesSink({"name": name, "path": "/x"}).staging
 
 

@@ -97,7 +97,7 @@ def test_e17_repeated_publish_shows_each_file_once(sink: FilesSink) -> None:
 
 
 def test_start_deletes_only_staged_files_of_abandoned_epochs(sink: FilesSink) -> None:
-    """A start that was replaced may clean up late, while its successor writes."""
+    """A replaced start may clean up late, while its successor writes."""
     first, second, third = (sink.write(None, None, Epoch(number, EPOCH.ranges)) for number in (1, 1, 2))
     sink.started(None, 1, ())
     assert {path.name for path in aside(sink).iterdir()} == {first, second, third}
@@ -118,7 +118,7 @@ def test_e16_epoch_without_revoked_ranges_publishes_the_remaining_files(sink: Fi
 
 
 def test_files_of_another_open_epoch_with_the_same_number_are_kept(sink: FilesSink) -> None:
-    """Topics were exchanged twice, and two epochs are open."""
+    """Two epochs are open with one number after the topics were changed twice."""
     ranges = (OffsetRange("u", 0, 0, 5), OffsetRange("u", 1, 3, 4))
     epochs = [EPOCH, Epoch(1, ranges, "other")]
     tokens = [sink.write(None, None, epoch) for epoch in epochs]
@@ -131,7 +131,7 @@ def test_files_of_another_open_epoch_with_the_same_number_are_kept(sink: FilesSi
 
 
 def test_e17_zombie_deletes_no_files_of_its_successor_after_deleted_offsets(sink: FilesSink) -> None:
-    """It stands still before it cleans up behind its last epoch, and the offsets are deleted meanwhile."""
+    """The zombie freezes before it cleans up its last epoch, and the offsets are deleted meanwhile."""
     for number in (56, 57):
         token = sink.write(None, None, Epoch(number, (OffsetRange("t", 0, number, number + 1), EPOCH.ranges[1])))
         sink.published(None, Epoch(number, EPOCH.ranges), token)
@@ -184,7 +184,7 @@ def test_files_sink_refuses_a_file_name_that_spark_does_not_produce(
 def test_each_file_of_a_range_cut_by_spark_settings_has_its_own_name(
     sink: FilesSink, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
 ) -> None:
-    """`spark.sql.files.maxRecordsPerFile` cuts files, too, of which the sink's own settings know nothing."""
+    """`spark.sql.files.maxRecordsPerFile` cuts files independently of the sink's settings."""
 
     def save(self: FilesSink, frame: Any, place: str) -> None:
         os.makedirs(place)
@@ -212,7 +212,7 @@ def test_files_sink_refuses_two_files_that_would_get_the_same_name(
 
 
 def test_e17_missing_file_counts_as_published_only_with_proof(sink: FilesSink) -> None:
-    """The software before this one left no mark of a move: there the file under the shown name has to do."""
+    """Earlier versions left no mark of a move; there the file under its published name is the proof."""
     token = sink.write(None, None, EPOCH)
     lost, moved, *_ = sorted(aside(sink).rglob("part-*.json"))
     content = lost.read_text()

@@ -171,7 +171,7 @@ def test_avro_decimals_with_precision_64_are_read_as_a_column() -> None:
 
 
 def test_avro_bytes_defaults_are_decoded_from_their_characters() -> None:
-    """fastavro leaves them text."""
+    """fastavro leaves such defaults as text."""
     decimal = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
     new = [
         {"name": "b", "type": "bytes", "default": "\u00ff\u0001"},
