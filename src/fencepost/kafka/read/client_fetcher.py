@@ -111,6 +111,7 @@ class ClientFetcher(Fetcher):
             at = looked.known[place]
             if cut_at < at.read_to:
                 starts.known.forget([place])
+                starts.known.go_back({place: cut_at})
                 self._report_cut(place, at.offset, cut_at)
         return looked.starts
 

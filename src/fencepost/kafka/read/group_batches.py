@@ -156,7 +156,9 @@ class BatchFetcher(Fetcher):
     def _read(self, timeout_s: float, most: int) -> None:
         """Read once, unless `most` records already wait. Waits for records only if none wait."""
         if moved := self._resets.maybe_reset(self._next):
+            back = {p: at.offset for p, at in moved.items() if at.offset < self._next[p].offset}
             self._go_to(moved)
+            self._assignment.starts.known.go_back(back)
         if len(self._waiting) >= most or not self._reading():
             return
         began_s = time.monotonic()

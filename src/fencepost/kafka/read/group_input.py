@@ -96,7 +96,9 @@ class GroupInput:
         fetched = Fetched.joined(list(self._assignment.fetcher.chunks(timeout_s, most)))
         if self._assignment.revoked:
             fetched = self._without_revoked(fetched)
-        return fetched.without(due) if due else fetched
+        fetched = fetched.without(due) if due else fetched
+        self.starts.known.hand_out(fetched)
+        return fetched
 
     def _without_revoked(self, fetched: Fetched) -> Fetched:
         """Leave out records of partitions that were revoked in the meantime (E14).
@@ -117,8 +119,9 @@ class GroupInput:
                 self._in_client.release()
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Continue at these offsets, in partitions of the assignment."""
+        """Continue at these offsets, in partitions of the assignment, or before where their logs were just cut."""
         own = {place: offset for place, offset in offsets.items() if place in self._assignment.begins}
+        own = self.starts.known.within(own)
         self._assignment.begins.update(own)
         with self._in_client:
             if not self._client.is_closed:
@@ -132,16 +135,16 @@ class GroupInput:
     def commit(self, offsets: Mapping[TopicPartition, int] | Sequence[GroupOffset]) -> dict[TopicPartition, int]:
         """Commit, wait for it, and return what was committed: everything except partitions that no longer exist.
 
-        Plain offsets are committed with their topic ids and leader epochs, as far as these are known. Raises
-        FencedError if the membership is over, or a refusal as converted by `translate`.
+        Plain offsets are committed with their topic ids and leader epochs, as far as these are known. Those of logs
+        that were cut below them are left out until something was read from there: the next start has to see the cut.
+        Raises FencedError if the membership is over, or a refusal as converted by `translate`.
 
         A commit without a generation, which a group without members accepts from any client, is never sent (E10).
         """
         with self._in_client:
             self._assignment.ensure_member()
             if isinstance(offsets, Mapping):
-                known = self.starts.known
-                offsets = [known.to_commit(place, offset) for place, offset in offsets.items()]
+                offsets = self.starts.known.commits(offsets)
             return self._client.commit(offsets)
 
     def stored(self, places: Collection[TopicPartition] | None = None) -> dict[TopicPartition, int]:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from fencepost.kafka.group.contribution import inner_metadata
+from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_gap import NO_EPOCH, LogPosition
 from fencepost.record import TopicPartition
@@ -45,6 +46,7 @@ class KnownPositions:
     def __init__(self) -> None:
         self._ranges: dict[TopicPartition, tuple[int, LogPosition]] = {}  # the first offset, and the last position
         self._past: dict[TopicPartition, int] = {}  # the end of what readers do not see after the range
+        self._cut: dict[TopicPartition, int] = {}  # the ends of logs of which nothing was read since they were cut
         self.is_by_client = False
         """Whether librdkafka reads. Topic ids are then those of the assignment."""
 
@@ -77,16 +79,37 @@ class KnownPositions:
             elif offset < last.offset:
                 self._past.pop(place, None)
 
+    def go_back(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Record that reading continues before what was read: that is in no log any more, as these were cut there."""
+        self._cut.update(offsets)
+
+    def hand_out(self, fetched: Fetched) -> None:
+        """Record what the member returns."""
+        if self._cut:
+            self._cut.update((place, end) for place, end in fetched.ends.items() if place in self._cut)
+            for place in fetched.next_offsets():
+                self._cut.pop(place, None)
+
+    def within(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return from where to read in order to miss nothing after these offsets."""
+        return {place: min(offset, self._cut.get(place, offset)) for place, offset in offsets.items()}
+
     def forget(self, places: Collection[TopicPartition]) -> None:
         for place in places:
             self._ranges.pop(place, None)
             self._past.pop(place, None)
+            self._cut.pop(place, None)
 
     def at(self, place: TopicPartition, offset: int) -> LogPosition | None:
         """Return the position at an offset with its topic id and epoch; None unless both are known."""
         first, last = self._ranges.get(place, (0, LogPosition(NO_EPOCH)))
         is_known = first <= offset <= last.offset and bool(last.topic_id) and last.epoch != NO_EPOCH
         return replace(last, offset=offset) if is_known else None
+
+    def commits(self, offsets: Mapping[TopicPartition, int]) -> list[GroupOffset]:
+        """Return offsets as they are committed, without those of logs before these were cut."""
+        within = self.within(offsets)
+        return [self.to_commit(place, offset) for place, offset in offsets.items() if within[place] == offset]
 
     def to_commit(self, place: TopicPartition, offset: int) -> GroupOffset:
         """Return an offset as it is committed."""

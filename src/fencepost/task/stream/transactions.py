@@ -114,8 +114,7 @@ class StreamTransactions:
         if not self.current.delivery.is_open:
             self.current.ensure_ready()
         begun_s = time.monotonic()
-        known = self._input.starts.known
-        offsets = [known.to_commit(place, offset) for place, offset in due.items()]
+        offsets = self._input.starts.known.commits(due)
         self.current.delivery.commit_in_group(offsets, self._input.metadata)  # E19
         self.positions.hand_over(due)
         self._run.commit_begun(begun_s)

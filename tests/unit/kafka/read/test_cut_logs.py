@@ -298,3 +298,14 @@ def test_a_client_compares_what_a_reader_of_whole_batches_could_not(
     assert list(fetcher._by_client.chunks(0.0, 1)) == []
     assert assignment.calls[-1] == (("seek", {PLACE: 1010}) if is_answered else ("resume", 1))
     assert (("seek", {PLACE: 900}) in assignment.calls) != is_answered
+
+
+@pytest.mark.parametrize(("end", "commits"), [(900, []), (995, [GroupOffset(*PLACE, 1500)])])
+def test_an_offset_of_the_task_is_not_committed_before_a_cut_log_is_read(
+    monkeypatch: pytest.MonkeyPatch, end: int, commits: list[GroupOffset]
+) -> None:
+    """It would hide the cut from the next start, to which the task says the same offset."""
+    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(end))
+    assignment: Any = Assignment()
+    ClientFetcher(assignment).starts([PLACE], [committed(read_to=990)])
+    assert assignment.starts.known.commits({PLACE: 1500}) == commits
