@@ -68,11 +68,11 @@ PLANTS = {
         r"assert \d+ == 0|\d+ records expected, \d+ observed",  # a slow machine sends early, but too late to be seen
     ),
     "offset_before_flush": Plant(
-        f"{_SINK}::test_an_offset_is_not_committed_when_the_flush_fails_and_its_records_are_read_again",
+        f"{_SINK}::test_failed_flush_commits_no_offset_and_its_records_are_read_again",
         r"At index 1 diff: \('commit', .*\) != \('flush', ",
     ),
     "put_after_revocation": Plant(
-        f"{_SINK}::test_nothing_of_a_revoked_partition_is_put_though_it_was_refused_before",
+        f"{_SINK}::test_refused_records_of_a_revoked_partition_are_not_put_again",
         r"assert \[\('put', \(0, 0\), \(1, 0\)\)\] == \[\('put', \(1, 0\)\)\]",
     ),
     "fetched_before_revocation": Plant(
@@ -85,7 +85,7 @@ PLANTS = {
         r"Left contains \d+ more items",
     ),
     "dead_letter_not_awaited": Plant(
-        f"{_SINK}::test_no_offset_passes_a_dead_letter_that_is_not_safe",
+        f"{_SINK}::test_no_offset_passes_an_unsafe_dead_letter",
         r"At index 0 diff: \('commit', .*: 1\}\) != \('commit', .*: 2\}\)",
     ),
     "epoch_letter_not_awaited": Plant(
@@ -230,12 +230,12 @@ PLANTS = {
         r"DID NOT RAISE DirectoryError",
     ),
     "divided_batch_out_of_order": Plant(
-        f"{_COLUMNS}::test_records_that_a_predicate_tells_apart_stay_in_order",
+        f"{_COLUMNS}::test_records_divided_by_a_predicate_stay_in_order",
         r"""At index 0 diff: b'\{"line":"2","m":"x"\}' != b'\{"line":"1"\}'""",
     ),
     "records_skipped_while_away": Plant(
         "tests/unit/task/failure/test_tolerance.py::"
-        "test_what_stays_away_fails_the_task_after_the_timeout_and_drops_no_record",
+        "test_absent_service_fails_the_task_at_the_timeout_without_dropping_records",
         r"DID NOT RAISE FatalError",
     ),
     "filtered_rows_renumbered": Plant(

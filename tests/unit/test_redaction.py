@@ -30,7 +30,7 @@ from fencepost.telemetry.secret import Secrets, hide
         ("https.proxyPassword = pw", "https.proxyPassword = [hidden]"),
     ],
 )
-def test_a_password_is_hidden_whole_and_nothing_else(text: str, shown: str) -> None:
+def test_password_is_hidden_whole_and_other_text_is_kept(text: str, shown: str) -> None:
     assert redacted(text) == shown
     assert redacted(shown) == shown
     assert has_password(text)
@@ -44,7 +44,7 @@ def test_a_password_is_hidden_whole_and_nothing_else(text: str, shown: str) -> N
      "jdbc:x://h/db?password=&user=me", "password.encoder.secret", "jdbc:mysql://h/db?passwordCharacterEncoding=UTF-8",
      "jdbc:x://h/db?useSecretless=1"],
 )  # fmt: skip
-def test_what_only_resembles_an_address_with_a_password_is_none(value: str) -> None:
+def test_text_resembling_a_login_url_is_not_taken_for_a_login(value: str) -> None:
     assert not has_login(value)
 
 
@@ -53,7 +53,7 @@ def test_texts_without_a_password_stay(value: str) -> None:
     assert redacted(value) == value
 
 
-def test_a_long_text_takes_no_time() -> None:
+def test_long_text_is_redacted_quickly() -> None:
     began = time.process_time()
     for text in (
         "a:=" * 50_000, ";" * 200_000, "a" * 200_000 + "@", ":" * 200_000, ",a:b" * 50_000 + "@", "://a:x/" * 30_000,
@@ -99,5 +99,5 @@ def test_no_kind_of_setting_shows_a_password_that_it_refuses() -> None:
     assert "hunter22" not in str(raised.value)
 
 
-def test_a_password_in_an_error_that_nobody_knew_is_hidden() -> None:
+def test_unregistered_password_in_an_error_is_hidden() -> None:
     assert hide("OSError: no http://me:hunter22@proxy:3128") == "OSError: no http://me:[hidden]@proxy:3128"

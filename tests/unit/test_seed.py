@@ -5,7 +5,7 @@ import pytest
 from support.seed import GIVEN, new_seed
 
 
-def test_each_draw_is_another_one_and_is_printed(
+def test_every_new_seed_differs_and_is_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv(GIVEN, raising=False)
@@ -14,6 +14,6 @@ def test_each_draw_is_another_one_and_is_printed(
     assert capsys.readouterr().out.split() == [f"{GIVEN}={seed}" for seed in drawn]
 
 
-def test_a_seed_that_is_given_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_seed_is_used_repeatedly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(GIVEN, "17")
     assert [new_seed(), new_seed()] == [17, 17]

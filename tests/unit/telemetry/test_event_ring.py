@@ -32,7 +32,7 @@ def say(connector: str, *lines: str, level: int = logging.INFO, task: int | None
         log.log(level, line, extra=fields_of(connector, task))
 
 
-def test_events_are_kept_by_connector_and_those_of_the_worker_are_not(ring: EventRing) -> None:
+def test_events_are_kept_per_connector_and_worker_events_are_not(ring: EventRing) -> None:
     log.info("of the worker")
     with about("a", 3):
         log.warning("no. %d", 1)
@@ -44,7 +44,7 @@ def test_events_are_kept_by_connector_and_those_of_the_worker_are_not(ring: Even
     assert event.exception is None
 
 
-def test_reading_goes_on_where_the_last_answer_ended(ring: EventRing) -> None:
+def test_reading_continues_where_the_last_answer_ended(ring: EventRing) -> None:
     say("a", "1", "2", "3")
     first = ring.read("a", 0, limit=2)
     assert [e.message for _, e in first.events] == ["1", "2"]
@@ -54,7 +54,7 @@ def test_reading_goes_on_where_the_last_answer_ended(ring: EventRing) -> None:
     assert ring.read("a", second.next).events == []
 
 
-def test_without_a_number_the_newest_are_read(ring: EventRing) -> None:
+def test_newest_events_are_read_without_a_cursor(ring: EventRing) -> None:
     say("a", "1", "2", "3")
     found = ring.read("a", limit=2)
     assert ([e.message for _, e in found.events], found.next, found.dropped) == (["2", "3"], 3, 0)
@@ -71,7 +71,7 @@ def test_events_are_chosen_by_task_and_level(ring: EventRing) -> None:
     assert ring.read("a", 0, task=9).next == 4  # they are not looked at again
 
 
-def test_a_connector_that_logs_much_loses_its_oldest_and_it_is_said_how_many(ring: EventRing) -> None:
+def test_busy_connector_loses_its_oldest_events_and_they_are_counted(ring: EventRing) -> None:
     say("quiet", "only", level=logging.ERROR)
     say("loud", *(f"{n:02}" + "x" * 998 for n in range(50)))
     assert texts(ring, "loud") == [f"{n:02}" for n in range(40, 50)]
@@ -79,12 +79,12 @@ def test_a_connector_that_logs_much_loses_its_oldest_and_it_is_said_how_many(rin
     assert texts(ring, "quiet") == ["on"]
 
 
-def test_texts_count_as_the_memory_that_they_take(ring: EventRing) -> None:
+def test_event_texts_count_with_their_size_in_memory(ring: EventRing) -> None:
     say("a", *(f"{n:02}" + "🦊" * 998 for n in range(50)))
     assert texts(ring, "a") == ["47", "48", "49"]
 
 
-def test_all_together_have_a_limit_and_the_largest_yields(ring: EventRing) -> None:
+def test_total_limit_drops_events_of_the_largest_connector(ring: EventRing) -> None:
     say("quiet", "only")
     for n in range(4):
         say(f"loud-{n}", *("x" * 1000 for _ in range(10)))
@@ -94,7 +94,7 @@ def test_all_together_have_a_limit_and_the_largest_yields(ring: EventRing) -> No
     assert texts(ring, "quiet") == ["on"]
 
 
-def test_an_event_is_cut_so_that_one_does_not_displace_all_others(ring: EventRing) -> None:
+def test_long_event_is_cut_so_that_others_are_kept(ring: EventRing) -> None:
     say("a", "1", "y" * 1_000_000)
     assert [len(e.message) for _, e in ring.read("a").events] == []  # 32 kB are more than this ring has
     kept = EventRing()
@@ -102,7 +102,7 @@ def test_an_event_is_cut_so_that_one_does_not_displace_all_others(ring: EventRin
     assert [len(e.message) for _, e in kept.read("a").events] == [32 << 10]
 
 
-def test_traces_are_apart_from_messages_and_neither_shows_a_secret(ring: EventRing) -> None:
+def test_traces_and_messages_are_separate_and_show_no_secret(ring: EventRing) -> None:
     release = hold(["hunter22-hunter"])
     try:
         raise ValueError("with hunter22-hunter")
@@ -117,7 +117,7 @@ def test_traces_are_apart_from_messages_and_neither_shows_a_secret(ring: EventRi
     assert slots.exception == "Traceback (most recent call last):\n  [hidden]"
 
 
-def test_waiting_ends_with_the_first_event_of_the_connector(ring: EventRing) -> None:
+def test_wait_for_events_ends_with_the_first_one_of_the_connector(ring: EventRing) -> None:
     is_waiting, has_ended = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -147,7 +147,7 @@ def test_answers_of_secret_stores_are_not_kept(ring: EventRing) -> None:
     assert [event.message for _, event in ring.read("a").events] == ["asked"]
 
 
-def test_a_connector_that_is_gone_and_silent_is_forgotten(ring: EventRing) -> None:
+def test_deleted_connector_is_forgotten_once_silent(ring: EventRing) -> None:
     say("gone", "1", "2")
     say("here", "1")
     ring.forget_all_but({"here"})
@@ -157,7 +157,7 @@ def test_a_connector_that_is_gone_and_silent_is_forgotten(ring: EventRing) -> No
     assert texts(ring, "here") == ["1"]
 
 
-def test_a_cursor_from_before_finds_the_events_of_a_connector_that_gets_the_same_name(ring: EventRing) -> None:
+def test_old_cursor_finds_events_of_a_recreated_connector(ring: EventRing) -> None:
     say("a", "1", "2", "3")
     before = ring.read("a", 0)
     ring.forget_all_but((), kept_s=0)

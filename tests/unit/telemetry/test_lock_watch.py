@@ -36,7 +36,7 @@ def run(then: str, stderr: int) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=stderr, text=True, timeout=120).stdout
 
 
-def test_the_call_is_named_while_it_holds_the_lock_and_a_line_follows_once_it_has_returned(tmp_path: Path) -> None:
+def test_call_that_holds_the_lock_is_logged_during_and_after_it(tmp_path: Path) -> None:
     file = tmp_path / "stderr"
     is_named = f"for _ in $(seq 600); do grep -q 'in holds_the_lock' {file} && exit 0; sleep 0.1; done; exit 1"
     then = f'with watch_of_worker(sys.stderr, 0.3):\n    assert holds_the_lock("{is_named}")\n    said.wait(60)'
@@ -44,7 +44,7 @@ def test_the_call_is_named_while_it_holds_the_lock_and_a_line_follows_once_it_ha
         assert run(then, stderr.fileno()).startswith("LOG nothing in this process moved for ")
 
 
-def test_nothing_is_written_once_the_watch_is_closed(tmp_path: Path) -> None:
+def test_closed_lock_watch_writes_no_stacks(tmp_path: Path) -> None:
     file = tmp_path / "stacks"
     then = f"""
 from fencepost.telemetry.lock_watch import LockWatch
@@ -60,14 +60,14 @@ with open({str(file)!r}, "w") as stacks:
     assert run(then, sys.stderr.fileno()) == "0\n"
 
 
-def test_a_worker_runs_unwatched_if_nothing_can_pass_on_its_stacks() -> None:
+def test_worker_runs_without_a_lock_watch_if_stacks_cannot_be_passed_on() -> None:
     then = 'os.environ["PATH"] = "/nowhere"\nwith watch_of_worker(sys.stderr, 60):\n    print("runs")'
     said = run(then, sys.stderr.fileno())
     assert said.startswith("LOG calls that hold Python's interpreter lock will not be named: ")
     assert said.endswith("runs\n")
 
 
-def test_the_process_goes_on_after_such_a_call_if_nobody_reads_its_stderr() -> None:
+def test_process_continues_after_a_locking_call_if_its_stderr_is_not_read() -> None:
     """Putting off the fault handler waits, with the lock held, until it has written."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -84,7 +84,7 @@ def test_the_process_goes_on_after_such_a_call_if_nobody_reads_its_stderr() -> N
         os.close(writing)
 
 
-def test_the_process_that_passes_the_stacks_on_ends_with_a_worker_that_is_killed() -> None:
+def test_stack_forwarder_ends_with_a_killed_worker() -> None:
     """It has the worker's stderr, whose end somebody may wait for."""
     program = f"{PROGRAM}with watch_of_worker(sys.stderr, 60):\n    os.kill(os.getpid(), 9)"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)

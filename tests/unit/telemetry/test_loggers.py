@@ -29,7 +29,7 @@ class Follower:
         self.seen.append(self.loggers.chosen())
 
 
-def test_a_level_holds_for_the_loggers_below_until_they_get_their_own(name: str) -> None:
+def test_level_applies_to_child_loggers_until_they_get_their_own(name: str) -> None:
     loggers = Loggers()
     loggers.set_level(f"{name}.below", "ERROR", 1)
     assert loggers.chosen() == {f"{name}.below": "ERROR"}
@@ -39,7 +39,7 @@ def test_a_level_holds_for_the_loggers_below_until_they_get_their_own(name: str)
     assert loggers.chosen() == {name: "DEBUG", f"{name}.below": "INFO"}
 
 
-def test_followers_are_told_while_they_live(name: str) -> None:
+def test_followers_get_levels_while_they_are_alive(name: str) -> None:
     loggers = Loggers()
     follower, other = Follower(loggers), Follower(loggers)
     loggers.set_level(name, "DEBUG", 1)
@@ -51,7 +51,7 @@ def test_followers_are_told_while_they_live(name: str) -> None:
     assert seen == [{name: "DEBUG"}]
 
 
-def test_what_another_process_has_chosen_is_adopted_parents_first(name: str) -> None:
+def test_levels_of_another_process_are_adopted_parents_first(name: str) -> None:
     loggers = Loggers()
     follower = Follower(loggers)
     levels = {f"{name}.below": "ERROR", name: "DEBUG"}

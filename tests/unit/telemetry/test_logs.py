@@ -20,7 +20,7 @@ def record(name: str, text: str) -> logging.LogRecord:
     return logging.LogRecord(name, logging.ERROR, "", 0, text, (), None)
 
 
-def test_a_client_that_repeats_itself_is_heard_every_ten_seconds() -> None:
+def test_repeated_client_line_is_logged_every_ten_seconds() -> None:
     now = 100.0
     repeats = Repeats(lambda: now)
     told = []
@@ -30,7 +30,7 @@ def test_a_client_that_repeats_itself_is_heard_every_ten_seconds() -> None:
     assert [tick for tick, is_told in enumerate(told) if is_told] == [0, 100, 200]
 
 
-def test_other_lines_and_other_loggers_are_not_held_back() -> None:
+def test_different_lines_and_loggers_are_not_suppressed() -> None:
     repeats = Repeats(lambda: 1.0)
     lines = [
         record("fencepost.kafka.read.log.librdkafka", REFUSED.format(1)),
@@ -42,7 +42,7 @@ def test_other_lines_and_other_loggers_are_not_held_back() -> None:
     assert not repeats.filter(record("kafka.net.manager", "Connection failed: 111 (backoff 0.09 secs)"))
 
 
-def test_a_line_of_json_shows_no_password_that_nobody_knew_and_stays_json(
+def test_json_log_line_hides_unregistered_passwords_and_stays_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FENCEPOST_LOG_FORMAT", "json")
@@ -91,7 +91,7 @@ def logged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
     return line_of
 
 
-def test_a_request_has_fields_and_no_line_of_text_in_json(logged: Callable[[Callable[[], None]], Any]) -> None:
+def test_request_is_logged_as_fields_in_json(logged: Callable[[Callable[[], None]], Any]) -> None:
     scope = {"type": "http", "method": "PUT", "path": "/connectors/a b/config", "client": ("10.0.0.7", 1)}
     line = logged(lambda: log_change(scope, "an operator", 403))
     del line["timestamp"]
@@ -114,7 +114,7 @@ def test_a_trace_in_a_message_is_a_field_of_its_own_in_json(logged: Callable[[Ca
     assert line["exception"].endswith("OSError: gone")
 
 
-def test_where_a_worker_listens_is_json_where_the_log_is(
+def test_worker_address_is_announced_as_json_when_the_log_is_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("FENCEPOST_LOG_FORMAT", raising=False)

@@ -5,7 +5,7 @@ import pytest
 from fencepost.telemetry.rate import WindowedRates
 
 
-def test_a_rate_begins_as_if_all_windows_but_one_had_passed() -> None:
+def test_rate_begins_as_if_all_windows_but_the_last_had_passed() -> None:
     rates = WindowedRates(30, 2)
     rates.add({"seen": 60}, 100.0)
     assert rates.per_second(100.0) == {"seen": 2.0}
@@ -20,7 +20,7 @@ def test_only_the_last_windows_count() -> None:
     assert rates.per_second(1071.0)["seen"] == pytest.approx((700 - 300) / 40)
 
 
-def test_what_no_longer_grows_has_a_rate_of_nothing_in_the_end() -> None:
+def test_rate_of_an_unchanged_total_falls_to_zero() -> None:
     rates = WindowedRates(30, 2)
     rates.add({"seen": 10}, 0.0)
     assert rates.per_second(59.0)["seen"] > 0

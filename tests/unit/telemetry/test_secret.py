@@ -40,7 +40,7 @@ QUOTES: list[Quote] = [repr, json.dumps, in_json, in_utf8]
 @example('it\'s a "secret"\\', "", [repr, json.dumps])
 @example("p\u00e4ss w\u00f6rd/\U0001f600", "", [in_utf8, repr])
 @example("line\nbreak\\\n", "", [json.dumps, json.dumps])
-def test_a_secret_is_hidden_however_often_it_is_quoted(secret: str, before: str, quotes: list[Quote]) -> None:
+def test_secret_is_hidden_at_any_depth_of_quoting(secret: str, before: str, quotes: list[Quote]) -> None:
     secrets = Secrets()
     secrets.remember(secret)
     if len(secret.strip()) < 4 or secret.strip().lower() in ("true", "false", "null", "none"):
@@ -59,7 +59,7 @@ def test_a_value_that_is_no_utf8_is_hidden_too() -> None:
     assert secrets.hide("caf\udce9 noir or caf\\udce9 noir") == "[hidden] or [hidden]"
 
 
-def test_a_long_run_of_backslashes_takes_no_time() -> None:
+def test_long_run_of_backslashes_is_redacted_quickly() -> None:
     secrets = Secrets()
     secrets.remember("\\" * 40 + '"' + "\\" * 40 + "\n")
     began = time.process_time()
@@ -81,7 +81,7 @@ def test_a_secret_that_contains_another_is_hidden_as_a_whole() -> None:
     assert secrets.hide("hunter22 hunter2") == "[hidden] [hidden]"
 
 
-def test_the_lines_of_a_key_are_secrets_each() -> None:
+def test_each_line_of_a_key_is_hidden() -> None:
     secrets = Secrets()
     secrets.remember("-----BEGIN KEY-----\nMIIEvQIBADAN\nBgkqhkiG9w0B\n-----END KEY-----\n")
     shown = secrets.hide("bad key near BgkqhkiG9w0B, after -----BEGIN KEY-----")
@@ -101,7 +101,7 @@ def test_passwords_in_a_longer_secret_are_secrets_too(value: str) -> None:
     assert secrets.hide("hunter22 is wrong for shop") == "[hidden] is wrong for shop"
 
 
-def test_the_oldest_are_forgotten_when_there_are_too_many() -> None:
+def test_oldest_secrets_are_forgotten_above_the_limit() -> None:
     secrets = Secrets()
     for number in range(2_001):
         secrets.remember(f"secret{number:06}")
@@ -118,7 +118,7 @@ def test_a_secret_that_is_looked_up_again_is_not_among_the_oldest() -> None:
     assert secrets.hide("hunter22 secret000000 secret002999") == "[hidden] secret000000 [hidden]"
 
 
-def test_a_secret_that_is_held_is_hidden_whatever_comes_later() -> None:
+def test_held_secret_is_hidden_until_it_is_released() -> None:
     secrets = Secrets()
     releases = [secrets.hold(["hunter22"]), secrets.hold(["hunter22", "hunter33"])]
     for number in range(2_001):
@@ -133,7 +133,7 @@ def test_a_secret_that_is_held_is_hidden_whatever_comes_later() -> None:
     assert secrets.hide("hunter22 hunter33") == "hunter22 hunter33"
 
 
-def test_what_a_text_shows_anyway_is_not_held() -> None:
+def test_value_that_is_public_anyway_is_not_held_as_a_secret() -> None:
     secrets = Secrets()
     secrets.hold(
         ["postgres", 'x required username="shop" password="shopkeeper";'], unless_in="io.postgresql.Source shop"
@@ -175,5 +175,5 @@ def test_a_protected_handler_prints_neither_secrets_nor_answers_of_stores(level:
     assert ("something new" in out.getvalue()) is (level > logging.DEBUG)
 
 
-def test_nothing_is_hidden_where_nothing_is_known() -> None:
+def test_text_without_known_secrets_is_unchanged() -> None:
     assert hide("an ordinary text") == "an ordinary text"

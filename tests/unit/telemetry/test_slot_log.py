@@ -34,7 +34,7 @@ def raised() -> logging.LogRecord:
         return logging.LogRecord("fencepost.x", logging.ERROR, "", 0, "task %s failed", ("c-0",), sys.exc_info())
 
 
-def test_an_event_with_its_trace_is_one_line_and_one_record(caplog: pytest.LogCaptureFixture) -> None:
+def test_event_with_its_trace_is_a_single_line_and_record(caplog: pytest.LogCaptureFixture) -> None:
     line = line_of(raised())
     assert "\n" not in line
     with caplog.at_level(logging.INFO):
@@ -63,7 +63,7 @@ def test_other_lines_are_not_events(line: str, caplog: pytest.LogCaptureFixture)
     assert not caplog.records
 
 
-def test_lines_of_a_task_have_its_fields_and_others_have_none(written: Callable[[], list[str]]) -> None:
+def test_only_lines_of_a_task_have_its_fields(written: Callable[[], list[str]]) -> None:
     write_slot_log("INFO")
     log = logging.getLogger("fencepost.test")
     with about("orders", 3):
@@ -98,7 +98,7 @@ def test_a_slot_writes_no_secret(written: Callable[[], list[str]]) -> None:
     assert [json.loads(line)["event"] for line in written()] == ["it is [hidden]"]
 
 
-def test_a_level_of_the_worker_holds_for_what_its_slots_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_level_of_the_worker_applies_to_lines_of_its_slots(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, logger="fencepost.x"):
         assert log_again(line_of(raised()).replace("ERROR", "WARNING"))
     assert not caplog.records

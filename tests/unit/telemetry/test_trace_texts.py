@@ -40,11 +40,11 @@ def raised(error: Exception, cause: Exception | None = None) -> str:
         (None, ""),
     ],
 )
-def test_reason_is_the_sentence_that_says_what_is_wrong(trace: str | None, reason: str) -> None:
+def test_reason_of_a_trace_is_the_sentence_with_its_cause(trace: str | None, reason: str) -> None:
     assert reason_in(trace) == reason
 
 
-def test_reason_is_short() -> None:
+def test_reason_of_a_trace_is_cut_to_300_characters() -> None:
     assert len(reason_in("x" * 1000)) == 300
 
 

@@ -37,7 +37,7 @@ def test_files_are_handed_out_from_both_ends_and_each_once() -> None:
     assert all(node.shutting_down for node in nodes)
 
 
-def test_who_is_through_takes_what_is_left() -> None:
+def test_finished_process_takes_the_remaining_files() -> None:
     tests = [f"{file}.py::test_{number}" for file in "abcd" for number in range(3)]
     nodes = [_Node("gw0"), _Node("gw1")]
     scheduler = _scheduler(nodes, tests)
@@ -56,7 +56,7 @@ def test_a_third_process_begins_with_the_first_files_too_and_goes_on_to_the_end(
     assert all(node.shutting_down for node in nodes)
 
 
-def test_a_directory_whose_tests_share_something_is_one_process_s() -> None:
+def test_directory_with_shared_fixtures_stays_with_one_process() -> None:
     tests = [f"tests/integration/{file}.py::test_{n}" for file in ("a/1", "a/2", "b/3", "b/4", "c/5") for n in range(3)]
     nodes = [_Node("gw0"), _Node("gw1"), _Node("gw2")]
     scheduler = _scheduler(nodes, tests)
@@ -66,7 +66,7 @@ def test_a_directory_whose_tests_share_something_is_one_process_s() -> None:
     assert [_files(node, tests) for node in nodes] == ["5", "12", "34"]
 
 
-def test_others_help_with_the_fullest_directory_when_nothing_else_is_left() -> None:
+def test_idle_process_takes_files_of_the_fullest_directory() -> None:
     left = [f"tests/integration/{file}" for file in ("a/test_1.py", "b/test_2.py", "b/test_3.py")]
     rooms = ["tests/integration/a", "tests/integration/b"]
     assert next_file(left, "tests/docs/test_4.py", rooms, "gw3") == left[2]

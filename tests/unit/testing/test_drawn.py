@@ -55,7 +55,7 @@ def _run(
     return items, summary(config)
 
 
-def test_each_run_leaves_out_as_many_and_every_test_has_its_turn() -> None:
+def test_each_run_leaves_out_equally_many_tests_and_none_always() -> None:
     tests = [*_tests("a/test_a.py", 4, 3), *_tests("a/test_b.py", 5, 3)]
     left_out = [left_out_by(run, tests) for run in _RUNS]
     assert {len(each) for each in left_out} == {6}
@@ -68,12 +68,12 @@ def test_tests_far_from_each_other_are_drawn_independently() -> None:
     assert len(runs) == 8  # one of two, three times
 
 
-def test_a_number_repeats_what_it_has_chosen() -> None:
+def test_draw_with_the_same_number_leaves_out_the_same_tests() -> None:
     tests = _tests("a/test_a.py", 20, 2)
     assert left_out_by("7", tests) == left_out_by("7", tests)
 
 
-def test_rest_of_a_draw_is_all_that_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rest_of_a_draw_is_the_tests_that_were_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     tests = [*_tests("/r/a/test_a.py", 5, 2), *_tests("/r/a/test_b.py", 2, None)]
     run = {number: _run(monkeypatch, number, tests)[0] for number in ("7", "rest of 7", "all")}
     assert run["all"] == tests
@@ -91,7 +91,7 @@ def test_summary_prints_files_left_out_and_the_command_that_runs_them(monkeypatc
     assert _run(monkeypatch, "all", _tests("/r/a/test_a.py", 4, 2))[1] == []
 
 
-def test_process_that_prints_is_given_the_note_of_one_that_collects(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_summary_reaches_the_printing_process_from_a_collecting_one(monkeypatch: pytest.MonkeyPatch) -> None:
     collecting, printing = _config(), _config()
     collecting.workeroutput = {}
     lines = _run(monkeypatch, "7", _tests("/r/a/test_a.py", 4, 2), collecting)[1]

@@ -13,7 +13,7 @@ from support.feed import Feed
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_feed_that_fails_is_an_error_of_whoever_asks_or_stops_it() -> None:
+def test_failed_feed_raises_in_the_next_call_or_stop() -> None:
     failed = threading.Event()
 
     def write(numbers: Sequence[int]) -> bool:
@@ -30,7 +30,7 @@ def test_a_feed_that_fails_is_an_error_of_whoever_asks_or_stops_it() -> None:
         _ = feed.sent
 
 
-def test_a_feeder_of_loads_that_fails_ends_the_run_loudly() -> None:
+def test_failed_load_feeder_fails_the_run() -> None:
     class FullLoad:
         is_asked = False
 
@@ -43,7 +43,7 @@ def test_a_feeder_of_loads_that_fails_ends_the_run_loudly() -> None:
         eventually(lambda: load.is_asked)
 
 
-def test_a_feed_writes_again_what_is_not_there() -> None:
+def test_feed_writes_missing_records_again() -> None:
     asked: list[int] = []
 
     def write(numbers: Sequence[int]) -> bool:

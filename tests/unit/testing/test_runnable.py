@@ -52,12 +52,12 @@ class PollsConnector(SourceConnector):
         (SinkRun, FilesSink, "has no task, as Spark does its work: .*DataFrameSinkConformance does so for sinks"),
     ],
 )
-def test_a_class_that_cannot_run_there_is_refused(run: Any, connector: Any, said: str) -> None:
+def test_unrunnable_connector_class_is_refused(run: Any, connector: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         run(connector, {"name": "c"})
 
 
-def test_a_conformance_class_says_the_same() -> None:
+def test_conformance_class_refuses_a_connector_of_another_kind() -> None:
     class Wrong(SourceConformance):
         connector: Any = SinkConnector
 
@@ -75,7 +75,7 @@ def test_a_conformance_class_says_the_same() -> None:
         ([SourceRecord("a", {"n": 1}, "t")], r"the source_partition of a record is 'a', which is no mapping"),  # type: ignore[arg-type]
     ],
 )
-def test_what_poll_must_not_return_is_said_in_the_words_of_authors(polled: Any, said: str) -> None:
+def test_malformed_poll_result_is_refused_in_terms_of_the_api(polled: Any, said: str) -> None:
     class Returns(Polls):
         pass
 
@@ -88,7 +88,7 @@ def test_what_poll_must_not_return_is_said_in_the_words_of_authors(polled: Any, 
         poll_once(ReturnsConnector)
 
 
-def test_a_source_partition_that_is_no_mapping_is_refused_where_its_offset_is_asked_for() -> None:
+def test_offset_lookup_refuses_a_source_partition_that_is_not_a_mapping() -> None:
     class AsksTask(Polls):
         def start(self) -> None:
             self.context.offset("a")  # type: ignore[arg-type]

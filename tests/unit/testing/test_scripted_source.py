@@ -72,7 +72,7 @@ def source(*scripts) -> TestingSource:
     return TestingSource(*scripts, topic="t", bootstrap="nowhere:1")
 
 
-def test_records_up_to_a_command_come_at_once_and_the_rest_after_it():
+def test_records_before_a_command_come_at_once_and_later_ones_after_it():
     task = started(source(["a", "b", RETRY(), "c"]), Memory())
     assert len(given(task)) == 2
     with pytest.raises(RetriableError):
@@ -82,7 +82,7 @@ def test_records_up_to_a_command_come_at_once_and_the_rest_after_it():
     assert given(task) == []
 
 
-def test_a_command_is_carried_out_as_often_as_it_says_over_all_incarnations():
+def test_command_runs_its_number_of_times_over_all_incarnations():
     script, memory = source(["a", RAISE("boom", times=2), "b"]), Memory()
     for _ in range(2):
         with pytest.raises(ScriptedError, match="boom"):
@@ -95,7 +95,7 @@ def test_a_command_is_carried_out_as_often_as_it_says_over_all_incarnations():
 @pytest.mark.parametrize(
     ("at", "method"), [(UPDATE_OFFSETS, lambda t: t.update_offsets({})), (COMMIT, lambda t: t.commit())]
 )
-def test_a_command_in_another_method_waits_for_it_and_lets_nothing_pass(at, method):
+def test_command_for_another_method_holds_records_back_until_its_call(at, method):
     memory = Memory()
     task = started(source(["a", RAISE(at=at), "b"]), memory)
     assert len(given(task)) == 1
@@ -108,13 +108,13 @@ def test_a_command_in_another_method_waits_for_it_and_lets_nothing_pass(at, meth
     assert len(given(again)) == 1
 
 
-def test_a_hanging_task_returns_when_it_is_told_to_stop():
+def test_hanging_task_returns_when_it_is_stopped():
     task = started(source([HANG(), "a"]), Memory())
     assert task.poll() is None
     assert task.context.is_stopping
 
 
-def test_what_every_script_gives_is_what_the_verdict_expects():
+def test_scripted_source_gives_the_records_that_the_verdict_expects():
     script = source(["a", CRASH(), ScriptedRecord("b", key="k")], [ScriptedRecord("c", topic="other")])
     memory = Memory()
     memory.set("0/1")

@@ -306,7 +306,7 @@ def test_a_task_that_expects_records_fails_with_its_own_error() -> None:
         Faulty().test_takes_empty_batches()
 
 
-def test_a_task_that_does_not_return_from_put_is_found_where_it_is() -> None:
+def test_task_that_hangs_in_put_is_reported_with_its_stack() -> None:
     class Faulty(ImpatientLines):
         connector = _with(HangsInPut)
 

@@ -144,7 +144,7 @@ def test_a_source_that_defines_its_transactions_passes() -> None:
     assert set(verdicts(Defining).values()) == {"passed"}
 
 
-def test_the_check_of_boundaries_is_skipped_for_a_source_that_defines_none() -> None:
+def test_boundary_check_is_skipped_for_a_source_without_own_transactions() -> None:
     assert {name for name, said in verdicts(TestLines).items() if said == "skipped"} == {BOUNDARIES}
 
 
@@ -286,7 +286,7 @@ def test_each_check_fails_for_its_fault_alone(made: type[LinesConnector], check:
     ensure_only(check, said, ImpatientLines if check == STOPS else Lines, made)
 
 
-def test_a_source_of_too_few_records_proves_nothing() -> None:
+def test_source_with_too_few_records_fails_the_checks() -> None:
     class Empty(Lines):
         connector = LinesConnector
 
@@ -298,7 +298,7 @@ def test_a_source_of_too_few_records_proves_nothing() -> None:
     assert "must make at least 2" in said
 
 
-def test_a_source_partition_that_differs_each_time_fails_the_checks_that_rely_on_it() -> None:
+def test_unstable_source_partition_fails_the_checks_that_rely_on_it() -> None:
     class Lost(LinesTask):
         def partition(self, file: Path) -> dict[str, Any]:
             return {"file": file.name, "start": uuid.uuid4().hex}
@@ -309,7 +309,7 @@ def test_a_source_partition_that_differs_each_time_fails_the_checks_that_rely_on
     assert {RESUMES, JSON} <= set(failed(Faulty))
 
 
-def test_a_task_hears_what_was_committed_record_by_record(tmp_path: Path) -> None:
+def test_commit_record_is_called_for_each_committed_record(tmp_path: Path) -> None:
     heard: list[tuple[Any, RecordMetadata | None]] = []
 
     class Hears(LinesTask):

@@ -106,7 +106,7 @@ def test_each_check_fails_for_its_fault_alone(made: type[EvenConnector], check: 
     ensure_only(check, said, ImpatientEven if check == STOPS else Even, made)
 
 
-def test_output_that_differs_each_time_fails_all_checks_that_compare_it() -> None:
+def test_unstable_output_fails_all_checks_that_compare_it() -> None:
     class Random(EvenTask):
         def process(self, batch: SinkBatch) -> Any:
             return batch.to(self.config.target, values=[uuid.uuid4().hex for _ in batch])

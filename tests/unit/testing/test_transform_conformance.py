@@ -166,14 +166,14 @@ def test_each_check_fails_for_its_fault_alone(made: type[Transform], check: str,
     assert re.search(said, found[check], re.DOTALL), found[check]
 
 
-def test_a_transform_that_knows_only_records_has_a_check_less() -> None:
+def test_column_check_is_skipped_for_a_transform_of_records_only() -> None:
     class One(Names):
         transform = Counts
 
     assert verdicts(One)[COLUMNS] == "skipped"
 
 
-def test_records_are_needed() -> None:
+def test_transform_conformance_without_records_fails() -> None:
     class Nothing(Names):
         values = ()
 

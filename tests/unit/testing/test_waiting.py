@@ -29,13 +29,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def test_what_does_not_come_is_told_with_what_was_seen_last(clock: Clock) -> None:
+def test_time_out_shows_the_last_value(clock: Clock) -> None:
     with pytest.raises(AssertionError, match="not within 10 s; last seen: 0"):
         eventually(lambda: 0, within_s=10)
     assert 10 < clock.now_s < 11
 
 
-def test_there_is_a_look_when_the_time_is_over(clock: Clock) -> None:
+def test_predicate_is_checked_once_more_when_the_time_is_over(clock: Clock) -> None:
     looks: list[int] = []
 
     def look() -> bool:
@@ -46,7 +46,7 @@ def test_there_is_a_look_when_the_time_is_over(clock: Clock) -> None:
     assert eventually(look, within_s=10)
 
 
-def test_time_in_which_the_process_stood_still_does_not_count(clock: Clock) -> None:
+def test_time_in_which_the_process_was_frozen_does_not_count(clock: Clock) -> None:
     clock.sleeps_s = [1_000.0]
     assert eventually(lambda: clock.now_s > 1_005, within_s=10)
 

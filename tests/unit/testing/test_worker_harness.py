@@ -56,9 +56,7 @@ def test_a_worker_that_the_test_ends_did_not_crash(sleeper: Sleeper) -> None:
         ("WARNING slot a1 ended: the slot ended with -9", False),
     ],
 )
-def test_a_slot_that_crashed_is_noticed_and_one_that_was_killed_is_not(
-    sleeper: Sleeper, line: str, is_crash: bool
-) -> None:
+def test_only_a_crashed_slot_is_noticed_not_a_killed_one(sleeper: Sleeper, line: str, is_crash: bool) -> None:
     sleeper.log.write_text(f"before\n{line}\nafter\n")
     try:
         if is_crash:

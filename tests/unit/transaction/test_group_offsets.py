@@ -10,7 +10,7 @@ from fencepost.transaction import ProduceError, TransactionalWriter
 from fencepost.transaction.state import WriterState
 
 
-def test_where_the_machine_gives_no_more_threads_the_transaction_is_tried_again(
+def test_transaction_is_retriable_when_no_thread_can_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refused(thread: threading.Thread) -> None:

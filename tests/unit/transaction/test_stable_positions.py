@@ -36,7 +36,7 @@ def positions(monkeypatch: pytest.MonkeyPatch, code: int, refused: str) -> Stabl
 
 
 @pytest.mark.parametrize("refused", ["clear", "clear_holders"])
-def test_e20_without_permission_to_read_the_log_a_task_relies_on_metadata(
+def test_e20_task_without_permission_to_read_the_log_relies_on_metadata(
     monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
     assert positions(monkeypatch, KafkaError.TOPIC_AUTHORIZATION_FAILED, refused).read(PLACES) == {}

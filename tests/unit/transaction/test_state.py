@@ -10,7 +10,7 @@ S = WriterState
 
 
 @pytest.mark.parametrize(("current", "target"), list(itertools.product(S, S)))
-def test_a_move_is_made_if_the_table_has_it_and_raises_otherwise(current, target):
+def test_only_moves_in_the_table_are_made(current, target):
     if target in LEGAL_MOVES[current]:
         assert move(current, target) is target
     else:
@@ -18,7 +18,7 @@ def test_a_move_is_made_if_the_table_has_it_and_raises_otherwise(current, target
             move(current, target)
 
 
-def test_every_state_has_a_row():
+def test_every_state_has_a_row_in_the_table_of_moves():
     assert set(LEGAL_MOVES) == set(S)
 
 

@@ -74,7 +74,7 @@ def transactions(writers: type[StrikingWriter]) -> GroupTransactions:
 
 
 @pytest.mark.parametrize("end", ["commit", "abort"])
-def test_end_succeeds_though_the_next_producer_cannot_be_opened(
+def test_transaction_ends_even_if_the_next_producer_cannot_be_opened(
     writers: type[StrikingWriter], transactions: GroupTransactions, end: str
 ) -> None:
     transactions.send("t", b"x")

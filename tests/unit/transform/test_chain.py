@@ -54,7 +54,7 @@ def test_transforms_apply_in_order() -> None:
     assert [link.alias for link in made.links] == ["route", "mark"]
 
 
-def test_topics_alone_are_changed_column_wise() -> None:
+def test_transforms_of_topics_work_on_columns() -> None:
     twice = chain(
         **ROUTE
         | {
@@ -72,7 +72,7 @@ def test_topics_alone_are_changed_column_wise() -> None:
 
 
 @pytest.mark.parametrize(("negate", "kept"), [(None, "value"), ("false", "value"), ("TRUE", "tombstone")])
-def test_predicates_choose_and_can_be_negated(negate: str | None, kept: str) -> None:
+def test_predicates_select_records_and_can_be_negated(negate: str | None, kept: str) -> None:
     properties = {"transforms": "drop", "transforms.drop.type": "Filter", "transforms.drop.predicate": "gone"}
     if negate is not None:
         properties["transforms.drop.negate"] = negate
@@ -81,7 +81,7 @@ def test_predicates_choose_and_can_be_negated(negate: str | None, kept: str) -> 
     assert (made.apply(record(None)) is not None) == (kept == "tombstone")
 
 
-def test_every_fault_is_told_with_its_full_key() -> None:
+def test_every_fault_of_a_chain_is_named_with_its_full_key() -> None:
     with pytest.raises(ConfigError) as caught:
         chain(
             transforms="a,b,c,d,e",
@@ -117,6 +117,6 @@ def test_faults_across_settings_name_the_transform() -> None:
         chain(transforms="m", **{"transforms.m.type": "InsertField$Key"})
 
 
-def test_an_alias_twice_is_refused() -> None:
+def test_duplicate_alias_of_a_transform_is_refused() -> None:
     with pytest.raises(ConfigError, match="transforms"):
         chain(**ROUTE | {"transforms": "route,route"})

@@ -46,18 +46,18 @@ def test_a_year_of_two_digits_is_near_the_present_as_in_java(pattern: str) -> No
 
 
 @given(st.datetimes(dt.datetime(1583, 1, 1), dt.datetime(9999, 12, 31)))
-def test_since_1583_javas_calendar_is_pythons(value: dt.datetime) -> None:
+def test_calendar_agrees_with_python_since_1583(value: dt.datetime) -> None:
     ms = milliseconds(value)
     assert SimpleDateFormat("yyyy-MM-dd HH:mm:ss").format(ms) == value.strftime("%Y-%m-%d %H:%M:%S")
     assert moment(ms) == value.replace(microsecond=value.microsecond // 1000 * 1000, tzinfo=dt.UTC)
 
 
-def test_a_moment_that_python_has_no_datetime_for_is_an_error() -> None:
+def test_moment_outside_of_pythons_datetime_range_is_refused() -> None:
     with pytest.raises(ValueError, match="not between the years 1 and 9999"):
         moment(LAST_MS + 1)
 
 
-def test_the_text_of_a_date_or_time_is_as_short_as_its_value_allows() -> None:
+def test_text_of_a_date_or_time_omits_unused_parts() -> None:
     assert iso_text(dt.date(2026, 1, 2)) == "2026-01-02"
     assert iso_text(dt.time(3, 4, 5)) == "03:04:05.000Z"
     assert iso_text(dt.datetime(2026, 1, 2, 3, 4, 5, 678_999)) == "2026-01-02T03:04:05.678Z"
@@ -82,7 +82,7 @@ def test_zones_are_read_and_written_as_java_does() -> None:
     assert wrong == []
 
 
-def test_a_zone_of_a_year_in_which_it_was_another_one_is_refused() -> None:
+def test_zone_is_refused_for_a_year_with_another_offset() -> None:
     """Moscow was ahead of UTC by other times before: a guess would be wrong."""
     read = SimpleDateFormat("yyyy-MM-dd HH:mm z").parse
     assert read("2020-07-15 12:00 MSK") == 1_594_803_600_000

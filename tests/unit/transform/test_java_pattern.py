@@ -28,7 +28,7 @@ def test_a_pattern_that_never_ends_is_refused_by_validation(pattern: str, patien
         RegexRouter({"regex": pattern, "replacement": "x"})
 
 
-def test_a_topic_that_takes_a_pattern_too_long_is_a_record_error(patience: None) -> None:
+def test_topic_that_takes_too_long_to_match_is_a_record_error(patience: None) -> None:
     pattern = JavaPattern("(?:ab|a|b|ba)*c")
     with pytest.raises(RecordError, match="takes more than"):
         pattern.fullmatch("ab" * 120 + "\nc")
@@ -36,7 +36,7 @@ def test_a_topic_that_takes_a_pattern_too_long_is_a_record_error(patience: None)
 
 
 @pytest.mark.parametrize("pattern", NESTED)
-def test_a_repetition_of_repetitions_is_decided(pattern: str) -> None:
+def test_nested_repetitions_are_matched_without_backtracking_for_ever(pattern: str) -> None:
     assert TopicNameMatches({"pattern": pattern}).test(SourceRecord({}, None, "a" * 249 + "b1!")) is False
 
 
@@ -83,7 +83,7 @@ def test_syntax_of_java_is_understood(pattern: str, text: str, is_match: bool) -
         "a{" + "9" * 5000 + "}",
     ],
 )
-def test_a_wrong_pattern_is_an_error_of_the_pattern(pattern: str) -> None:
+def test_invalid_pattern_raises_a_pattern_error(pattern: str) -> None:
     with pytest.raises(re.error):
         compiled(pattern)
 
@@ -94,7 +94,7 @@ def test_a_brace_that_is_no_repetition_is_refused_as_in_java(pattern: str) -> No
         compiled(pattern)
 
 
-def test_braces_that_java_knows_are_taken() -> None:
+def test_braces_that_are_valid_in_java_are_accepted() -> None:
     for pattern, text in (
         (r"\{", "{"),
         ("[{]", "{"),

@@ -14,6 +14,6 @@ def test_an_integer_of_more_than_64_bits_is_refused(number: int) -> None:
 @pytest.mark.parametrize(
     "text", ["1.2345678901234567890123", "12345678901234567890.5", "1e30", '"12345678901234567890"']
 )
-def test_other_long_values_are_expanded(text: str) -> None:
+def test_long_texts_and_decimals_are_expanded(text: str) -> None:
     _, value = JsonExpansion(keeps_nulls=False).expanded(f'{{"a": {text}}}', "payload")
     assert value == {"a": text.strip('"') if '"' in text else float(text)}

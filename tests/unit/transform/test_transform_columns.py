@@ -315,7 +315,7 @@ class Shifted(Transform):
         return batch.replace(topics=["t"])
 
 
-def test_classes_that_know_only_records_get_records() -> None:
+def test_transforms_without_column_methods_get_records() -> None:
     own = Link("d", Doubled({}))
     derived = Link("c", Counting({"static.field": "s", "static.value": "v"}))
     hiding = Link("h", Hiding({"fields": "a"}))
@@ -337,7 +337,7 @@ def test_columns_of_different_lengths_are_refused() -> None:
     st.lists(st.integers(-(1 << 45), 1 << 45) | st.integers(0, 200_000), max_size=6),
     st.sampled_from((*_PATTERNS, "s", "yy", "S")),
 )
-def test_many_moments_are_formatted_as_one_by_one(moments: list[int], pattern: str) -> None:
+def test_moments_are_formatted_alike_in_bulk_and_one_by_one(moments: list[int], pattern: str) -> None:
     own = SimpleDateFormat(pattern)
     assert own.format_all(moments) == [own.format(ms) for ms in moments]
 
@@ -350,7 +350,7 @@ _PARSED = (*_PATTERNS, "yyyy-MM-dd HH:mm:ss.SSS", "yyyyMMddHHmmss", "yy/M/d H:m:
     st.sampled_from(_PARSED),
     st.data(),
 )
-def test_many_texts_are_parsed_as_one_by_one(moments: list[int], pattern: str, data: st.DataObject) -> None:
+def test_texts_are_parsed_alike_in_bulk_and_one_by_one(moments: list[int], pattern: str, data: st.DataObject) -> None:
     own = SimpleDateFormat(pattern)
     texts = [own.format(ms) for ms in moments]
     for index, text in enumerate(texts):
@@ -387,7 +387,7 @@ class Matched(Predicate):
         return self.results
 
 
-def test_what_a_predicate_returns_counts_as_true_or_false() -> None:
+def test_result_of_a_predicate_counts_by_its_truth_value() -> None:
     topics = ["t", "drop-1", "t"]
     one, predicate = batch(ROWS[:3], topics=topics), Matched({})
     predicate.results = [re.match("drop", topic) for topic in topics]
@@ -396,7 +396,7 @@ def test_what_a_predicate_returns_counts_as_true_or_false() -> None:
     assert same(chain, one)
 
 
-def test_a_predicate_with_fewer_results_than_records_loses_none() -> None:
+def test_predicate_with_fewer_results_than_records_is_refused() -> None:
     predicate = Matched({})
     predicate.results = [False, True]
     mark = link("InsertField$Value", {"static.field": "s", "static.value": "v"}, predicate=predicate)
@@ -424,7 +424,7 @@ def test_records_in_another_order_or_more_than_once_are_refused(indexes: Sequenc
         Chain([Link("p", own)]).apply_batch(batch(ROWS[:3]))
 
 
-def test_a_batch_of_which_all_is_filtered_passes_the_transforms_after_it() -> None:
+def test_fully_filtered_batch_skips_later_transforms() -> None:
     tombstones = batch(Repeated(None, 3))
     drop = Link("f", find("transform", "Filter")({}), find("predicate", "RecordIsTombstone")({}))
     assert same(Chain([drop, link("MaskField$Value", {"fields": "a"})]), tombstones)

@@ -78,12 +78,12 @@ def test_a_record_without_a_value_passes_untouched() -> None:
 
 
 @pytest.mark.parametrize(("value", "schema"), [("text", None), ("text", STRING), ([1], None)])
-def test_only_fields_can_be_changed(value: Any, schema: Schema | None) -> None:
+def test_insert_field_refuses_values_without_fields(value: Any, schema: Schema | None) -> None:
     with pytest.raises(RecordError, match=r"Only (Map|Struct) objects supported"):
         InsertFieldValue({"topic.field": "t"}).apply(record(value, schema))
 
 
-def test_offsets_are_for_sinks() -> None:
+def test_insert_field_of_offsets_is_refused_for_sources() -> None:
     with pytest.raises(RecordError, match="sink"):
         InsertFieldValue({"offset.field": "o"}).apply(record({}))
 
@@ -118,12 +118,12 @@ def test_old_names_of_settings_work_with_a_warning(caplog: pytest.LogCaptureFixt
     assert "blacklist of ReplaceField is deprecated: use exclude" in caplog.text
 
 
-def test_a_wrong_rename_is_named() -> None:
+def test_invalid_rename_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="configuration renames: Invalid rename mapping: a"):
         ReplaceFieldValue({"renames": "a"})
 
 
-def test_a_default_that_cannot_be_hashed_does_no_harm() -> None:
+def test_replace_field_accepts_an_unhashable_default() -> None:
     schema = Schema.struct({"l": replace(STRING, default=["x"])})
     assert applied(ReplaceFieldValue({"exclude": "z"}), record({}, schema)).value == {"l": ["x"]}
 
@@ -160,17 +160,17 @@ def test_wrong_patterns_and_replacements_are_named(regex: str, replacement: str)
 
 
 @given(st.text(alphabet="ab$\\{}", max_size=8), st.text(alphabet="ab", max_size=5))
-def test_a_quoted_replacement_stands_for_itself(text: str, topic: str) -> None:
+def test_quoted_replacement_is_literal(text: str, topic: str) -> None:
     quoted = re.sub(r"([\\$])", r"\\\1", text)
     pattern = compiled(".*")
     assert pattern.sub(replacer(pattern, quoted), topic, count=1) == text
 
 
-def test_filter_drops_everything() -> None:
+def test_filter_drops_every_record() -> None:
     assert Filter().apply(record({"a": 1})) is None
 
 
-def test_predicates() -> None:
+def test_predicates_test_headers_tombstones_and_topic_names() -> None:
     with_header = record(1, headers=(Header("h", 1),))
     assert HasHeaderKey({"name": "h"}).test(with_header)
     assert not HasHeaderKey({"name": "other"}).test(with_header)

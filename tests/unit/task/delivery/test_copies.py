@@ -147,9 +147,7 @@ def test_offsets_of_an_aborted_transaction_are_not_copied(
     eventually(lambda: worker.topic == {B: b"2"}, within_s=60)
 
 
-def test_commit_that_has_to_wait_is_copied_once_it_is_made(
-    worker: Worker, inner: Inner, delivery: CopyingDelivery
-) -> None:
+def test_delayed_commit_is_copied_once_made(worker: Worker, inner: Inner, delivery: CopyingDelivery) -> None:
     inner.accepts = False
     assert not delivery.commit([(A, b"1")])
     inner.accepts = True
@@ -159,7 +157,7 @@ def test_commit_that_has_to_wait_is_copied_once_it_is_made(
     eventually(lambda: worker.topic == {A: b"1"}, within_s=60)
 
 
-def test_copies_that_fail_hold_up_nothing_and_the_last_ones_get_a_chance(worker: Worker) -> None:
+def test_failed_copies_block_no_later_copies_not_even_at_the_close(worker: Worker) -> None:
     copier = OffsetCopier(worker.copy, "c-0")
     worker.error = ChannelError("gone")
     copier.put([OffsetCopy(A, b"1", 1)])
@@ -169,6 +167,6 @@ def test_copies_that_fail_hold_up_nothing_and_the_last_ones_get_a_chance(worker:
     assert worker.topic[B] == b"2"
 
 
-def test_copies_survive_the_way_to_the_worker() -> None:
+def test_offset_copies_survive_json() -> None:
     copies = [OffsetCopy(A, b'{"n":1}', 5), OffsetCopy(B, None, 6)]
     assert [OffsetCopy.from_json(one.to_json()) for one in copies] == copies

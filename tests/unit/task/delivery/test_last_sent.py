@@ -49,7 +49,7 @@ class Log:
         del self._undelivered[:count]
 
 
-def test_the_first_record_of_a_partition_is_given_before_its_last_one() -> None:
+def test_first_record_of_a_partition_is_given_before_its_last_record() -> None:
     log = Log()
     log.send(10)
     log.send(10)
@@ -62,7 +62,7 @@ def test_the_first_record_of_a_partition_is_given_before_its_last_one() -> None:
     assert log.task.given == [[0, 19], [24]]
 
 
-def test_records_that_are_in_the_log_are_given_once_while_others_are_on_their_way() -> None:
+def test_delivered_records_are_given_once_while_later_ones_are_in_flight() -> None:
     log = Log()
     log.send(10)
     log.last_sent.delivered()
@@ -75,7 +75,7 @@ def test_records_that_are_in_the_log_are_given_once_while_others_are_on_their_wa
     assert log.task.given == [[0, 9], [19]]
 
 
-def test_first_record_is_given_though_it_was_sent_alone() -> None:
+def test_first_record_is_given_even_if_it_was_sent_alone() -> None:
     log = Log()
     log.send(1)
     log.send(10)
@@ -84,7 +84,7 @@ def test_first_record_is_given_though_it_was_sent_alone() -> None:
     assert log.task.given == [[0, 10]]
 
 
-def test_record_that_is_the_first_and_the_last_one_is_given_once() -> None:
+def test_only_record_of_a_partition_is_given_once() -> None:
     log = Log()
     log.send(1)
     log.deliver()

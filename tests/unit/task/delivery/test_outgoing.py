@@ -13,7 +13,7 @@ VALUES = st.lists(st.binary(max_size=5), max_size=9)
 
 
 @given(values=VALUES, skipped=st.integers(0, 3), data=st.data(), room=st.integers(0, 30), has_headers=st.booleans())
-def test_as_many_fit_as_have_less_than_the_room(
+def test_records_fit_up_to_the_first_that_exceeds_the_room(
     values: list[bytes], skipped: int, data: st.DataObject, room: int, has_headers: bool
 ) -> None:
     column = BinaryColumn(pa.array(values, pa.binary()))[skipped:]

@@ -73,7 +73,7 @@ def written(records: int, partitions: range) -> TransactionalWriter:
 
 
 @pytest.mark.parametrize(("conf", "most_bytes"), [({}, MOST_BYTES), ({"message.max.bytes": 20_000}, 20_000)])
-def test_entries_of_many_partitions_are_records_that_a_producer_sends(conf: dict[str, Any], most_bytes: int) -> None:
+def test_entries_of_many_partitions_fit_into_records_of_the_producer(conf: dict[str, Any], most_bytes: int) -> None:
     many = range(6_000)
     taken = ledger(**conf).take(written(1, many))
     assert taken is not None
@@ -98,7 +98,7 @@ def test_an_entry_is_due_before_a_run_is_larger_than_a_record(conf: dict[str, An
     assert most_bytes / 3 < taken.sizes(1)[0] < most_bytes
 
 
-def test_a_record_of_what_was_carried_does_not_name_the_topics_of_what_is_new() -> None:
+def test_record_of_carried_entries_does_not_name_the_topics_of_new_ones() -> None:
     many = [f"{number:039}" for number in range(16_000)]
     each, writer, made = ledger(), written(0, range(0)), client(topics=("t", *many))
     committed(each, writer)
@@ -115,7 +115,7 @@ def test_a_record_of_what_was_carried_does_not_name_the_topics_of_what_is_new() 
     assert places(taken)[-1] == ("offsets", 3, True)
 
 
-def test_numbers_of_all_entries_of_a_transaction_are_used_again_when_it_is_aborted() -> None:
+def test_entry_numbers_of_an_aborted_transaction_are_used_again() -> None:
     each, writer = ledger(**{"message.max.bytes": 1_000}), written(1, range(3))
     first = each.take(writer)
     assert first is not None
@@ -135,7 +135,7 @@ def entry_after(each: TaskLedger, writer: TransactionalWriter, made: Any) -> int
     return entries_of(each.take(writer))[0].runs[0].after
 
 
-def test_a_run_comes_after_what_any_of_the_producers_had_written_and_its_marker() -> None:
+def test_run_begins_after_the_offsets_and_markers_of_all_producers() -> None:
     each, first, second = ledger(), written(0, range(0)), written(0, range(0))
     place = TopicPartition("t", 0)
     assert entry_after(each, first, client()) == -1
@@ -144,7 +144,7 @@ def test_a_run_comes_after_what_any_of_the_producers_had_written_and_its_marker(
     assert entry_after(each, second, client(offsets={place: 50})) == 51
 
 
-def test_offsets_of_a_deleted_topic_bound_no_run_of_its_successor() -> None:
+def test_offsets_of_a_deleted_topic_do_not_limit_runs_of_its_successor() -> None:
     each, writer = ledger(), written(0, range(0))
     place = TopicPartition("t", 0)
     assert entry_after(each, writer, client(1, {place: 41})) == 42
@@ -178,7 +178,7 @@ def committed(each: TaskLedger, writer: TransactionalWriter, offsets: int | None
     return taken
 
 
-def test_what_is_carried_fits_into_a_small_record_of_the_producer() -> None:
+def test_carried_entries_fit_into_a_small_record_of_the_producer() -> None:
     each, writer = ledger(**{"message.max.bytes": 1_000}), written(1, range(1))
     for _ in range(16):
         taken = committed(each, writer)
@@ -195,7 +195,7 @@ def places(taken: OutgoingColumns) -> list[tuple[str, int | None, bool]]:
     return [(*each, v is None) for *each, v in zip(taken.topics, partitions, taken.values, strict=True)]
 
 
-def test_an_entry_is_carried_with_all_before_it_where_its_offsets_are() -> None:
+def test_entry_is_carried_with_earlier_ones_in_the_partition_of_its_offsets() -> None:
     each, writer = ledger(), written(0, range(0))
     assert places(committed(each, writer)) == [("ledger", None, False)]
     committed(each, writer)
@@ -205,7 +205,7 @@ def test_an_entry_is_carried_with_all_before_it_where_its_offsets_are() -> None:
     assert numbers(third) == [1, 2]
 
 
-def test_what_is_carried_goes_to_the_ledger_and_leaves_tombstones() -> None:
+def test_carried_entries_move_to_the_ledger_and_leave_tombstones() -> None:
     clock = Clock()
     each, writer = ledger(clock=clock), written(0, range(0))
     for partition in (3, 3, 5):
@@ -218,7 +218,7 @@ def test_what_is_carried_goes_to_the_ledger_and_leaves_tombstones() -> None:
 
 
 @pytest.mark.parametrize("limits", [CarryLimits(entries=2), CarryLimits(size_bytes=500), CarryLimits(time_s=0)])
-def test_no_more_is_carried_than_allowed(limits: CarryLimits) -> None:
+def test_carried_entries_respect_the_limits(limits: CarryLimits) -> None:
     each, writer = ledger(limits), written(0, range(0))
     taken = [committed(each, writer) for _ in range(9)]
     carried = [one for one in taken if one.topics[0] == "offsets"]
@@ -229,13 +229,13 @@ def test_no_more_is_carried_than_allowed(limits: CarryLimits) -> None:
     assert len(in_ledger) >= 7
 
 
-def test_a_transaction_without_offsets_carries_nothing() -> None:
+def test_transaction_without_offsets_carries_no_entries() -> None:
     each, writer = ledger(), written(0, range(0))
     for _ in range(3):
         assert places(committed(each, writer, None)) == [("ledger", None, False)]
 
 
-def test_what_an_aborted_transaction_carried_is_not_carried_on() -> None:
+def test_entries_carried_by_an_aborted_transaction_are_dropped() -> None:
     clock = Clock()
     each, writer = ledger(clock=clock), written(0, range(0))
     committed(each, writer)
@@ -251,7 +251,7 @@ def test_what_an_aborted_transaction_carried_is_not_carried_on() -> None:
         assert places(last)[1:] == [("offsets", 3, True)]
 
 
-def test_the_first_transaction_that_a_start_commits_names_the_offsets_topic_in_the_ledger() -> None:
+def test_first_committed_transaction_of_a_start_writes_to_the_ledger() -> None:
     each, writer = ledger(), written(0, range(0))
     for _ in range(2):
         transaction(each, writer)
@@ -267,7 +267,7 @@ def test_two_producers_carry_the_entries_of_both() -> None:
     assert numbers(committed(each, second)) == [1, 0]
 
 
-def test_the_next_start_writes_to_the_ledger_what_the_last_one_carried() -> None:
+def test_next_start_writes_carried_entries_to_the_ledger() -> None:
     before, after, writer = ledger(), ledger(), written(0, range(0))
     committed(before, writer)
     carried = [(partition, committed(before, writer, partition).values[0] or b"") for partition in (4, 5)]
@@ -278,7 +278,7 @@ def test_the_next_start_writes_to_the_ledger_what_the_last_one_carried() -> None
     assert numbers(committed(after, writer)) == [0]
 
 
-def test_the_next_start_takes_all_entries_of_values_of_which_one_is_old() -> None:
+def test_next_start_takes_all_carried_entries_even_from_an_old_value() -> None:
     """Its reader has missed the tombstone of partition 4."""
     clock = Clock()
     before, after, writer = ledger(clock=clock), ledger(), written(0, range(0))
@@ -292,7 +292,7 @@ def test_the_next_start_takes_all_entries_of_values_of_which_one_is_old() -> Non
     assert places(taken)[1:] == [("offsets", 4, True), ("offsets", 5, True)]
 
 
-def test_a_carried_record_that_cannot_be_read_keeps_no_task_from_starting(caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_carried_record_does_not_keep_a_task_from_starting(caplog: pytest.LogCaptureFixture) -> None:
     each = ledger()
     each.inherit([(2, b'{"version":9}')])
     assert "carried" in caplog.text

@@ -24,20 +24,20 @@ def through(rate: float, *, poll_bytes: int, times: int) -> tuple[TransactionSiz
     return made, went
 
 
-def test_quick_transactions_grow_to_what_a_broker_answers_at_most() -> None:
+def test_quick_transactions_grow_to_the_largest_poll() -> None:
     made, went = through(100 * MIB, poll_bytes=50 * MIB, times=5)
     assert all(went)
     assert made.limit_bytes >= 50 * MIB
 
 
-def test_no_link_is_so_slow_that_transactions_fail_for_ever() -> None:
+def test_transactions_shrink_until_they_succeed_on_a_slow_link() -> None:
     for rate in (5_000.0, 20_000.0, 100_000.0, 500_000.0, 2e6):
         made, went = through(rate, poll_bytes=50 * MIB, times=30)
         assert all(went[6:]), rate
         assert made.limit_bytes <= rate * TIMEOUT_S
 
 
-def test_small_transactions_say_nothing_of_how_fast_a_link_is() -> None:
+def test_small_transactions_do_not_change_the_size_limit() -> None:
     made = sizes()
     before = made.limit_bytes
     for _ in range(10):
@@ -45,13 +45,13 @@ def test_small_transactions_say_nothing_of_how_fast_a_link_is() -> None:
     assert made.limit_bytes == before
 
 
-def test_one_that_failed_early_is_no_larger_than_it_may_be() -> None:
+def test_early_failure_of_a_transaction_is_not_blamed_on_its_size() -> None:
     made = sizes()
     assert not made.failed(MIB, 1.0)
     assert not made.is_at_end
 
 
-def test_what_cannot_be_smaller_is_known() -> None:
+def test_transaction_that_cannot_shrink_further_is_recognised() -> None:
     made = sizes()
     assert made.failed(4 * made.limit_bytes, TIMEOUT_S)  # nobody has heeded the limit: one record, or one poll
     assert made.is_at_end
@@ -65,7 +65,7 @@ def test_what_cannot_be_smaller_is_known() -> None:
     assert not made.is_at_end
 
 
-def test_what_is_as_small_as_it_becomes_is_not_made_smaller_for_ever() -> None:
+def test_transaction_at_its_smallest_size_is_not_shrunk_for_ever() -> None:
     """A transaction is full with the batch that reaches the limit, so it is a little larger."""
     made = sizes()
     for _ in range(10):

@@ -30,7 +30,7 @@ def test_an_unusual_record_is_processed_alone(count: int) -> None:
         assert singly(divided(count, {bad})) == [bad]
 
 
-def test_the_records_of_a_part_with_one_that_is_unusual_are_processed_about_twice_more() -> None:
+def test_part_with_one_unusual_record_is_processed_about_twice_more() -> None:
     tried = []
 
     def columns(start: int, stop: int) -> Span | None:
@@ -47,18 +47,18 @@ def test_unusual_records_of_several_parts_are_processed_alone() -> None:
     assert singly(divided(100 * PART, bad)) == sorted(bad)
 
 
-def test_a_part_with_many_unusual_records_is_not_halved_to_its_end() -> None:
+def test_part_with_many_unusual_records_is_not_halved_completely() -> None:
     found = divided(3 * PART, set(range(PART, 2 * PART)))
     assert singly(found) == list(range(PART, 2 * PART))
     assert len([span for span in found if span[0] == "records"]) <= 4 * MISSES
 
 
-def test_parts_are_not_tried_any_longer_when_some_in_a_row_were_unusual() -> None:
+def test_parts_are_no_longer_tried_as_columns_after_several_misses_in_a_row() -> None:
     found = divided(100 * PART, set(range(100 * PART)))
     assert found[-1] == ("records", MISSES * PART, 100 * PART)
 
 
-def test_parts_are_halved_again_after_one_that_was_not_unusual() -> None:
+def test_halving_of_parts_resumes_after_a_part_without_unusual_records() -> None:
     assert singly(divided(4 * PART, {*range(PART), 3 * PART + 5})) == [*range(PART), 3 * PART + 5]
 
 
@@ -69,7 +69,7 @@ def test_a_batch_that_cannot_be_columns_in_parts_is_not_divided() -> None:
 
 
 @given(st.integers(0, 12 * PART), st.sets(st.integers(0, 12 * PART), max_size=8))
-def test_parts_are_the_whole_batch_in_order(count: int, unusual: set[int]) -> None:
+def test_parts_cover_the_whole_batch_in_order(count: int, unusual: set[int]) -> None:
     ends = [0]
     for way, start, stop in divided(count, unusual):
         assert start == ends[-1] < stop
@@ -78,7 +78,7 @@ def test_parts_are_the_whole_batch_in_order(count: int, unusual: set[int]) -> No
     assert ends[-1] == count
 
 
-def test_what_is_away_is_waited_for_with_one_record_and_no_columns_are_tried_before() -> None:
+def test_absent_service_is_awaited_with_one_record_before_columns_are_retried() -> None:
     ways: list[str] = []
     is_away = [True]
 
@@ -106,7 +106,7 @@ def test_what_is_away_is_waited_for_with_one_record_and_no_columns_are_tried_bef
     assert (found[0], found[-1][2]) == (("records", 0, 1), 3 * PART)
 
 
-def test_a_half_of_which_something_is_away_is_waited_for_with_one_record() -> None:
+def test_half_that_needs_an_absent_service_waits_with_one_record() -> None:
     ways: list[tuple[str, int, int]] = []
     away = [True]
 
@@ -132,7 +132,7 @@ def test_a_half_of_which_something_is_away_is_waited_for_with_one_record() -> No
 
 
 @pytest.mark.parametrize("last", [1, 100, PART - 1, PART, 3 * PART])
-def test_what_is_away_for_a_later_record_is_tried_a_few_times_before_that_record_waits(last: int) -> None:
+def test_service_absent_for_a_later_record_is_tried_only_a_few_times_first(last: int) -> None:
     """The schemas of the others are known. Each try may take a minute, in which the task cannot be stopped."""
     tries, waited = [0], [0]
 

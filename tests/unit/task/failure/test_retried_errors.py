@@ -29,7 +29,7 @@ def test_newest_failing_step_is_shown_until_all_have_succeeded() -> None:
     assert (retried.text or "").startswith("first")
 
 
-def test_retries_are_said_at_growing_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_are_logged_at_growing_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a task that tries again each second, an hour long."""
     clock, retried, said = [100.0], RetriedErrors(), []
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
@@ -42,7 +42,7 @@ def test_retries_are_said_at_growing_intervals(monkeypatch: pytest.MonkeyPatch) 
     assert (retried.text or "").startswith(f"try {said[-1]}\n")
 
 
-def test_failure_of_another_kind_is_said_at_once() -> None:
+def test_failure_of_another_kind_is_logged_at_once() -> None:
     retried = RetriedErrors()
     assert retried.met("put", OSError("refused"))
     assert not retried.met("put", OSError("refused again"))

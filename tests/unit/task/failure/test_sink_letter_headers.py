@@ -24,7 +24,7 @@ class Noted(DeadLetters):
 
 
 @pytest.mark.parametrize("topic", ["in", "again"])
-def test_only_a_resent_record_says_where_it_was(topic: str) -> None:
+def test_origin_headers_are_kept_only_from_resent_records(topic: str) -> None:
     """Whoever writes to an input could otherwise choose where it is resent to, or say that all were resent."""
     spec = TaskSpec("c", 0, 1, "i", {}, {}, OutputSpec({}, ""), dead_letters=DeadLetterSpec("dead", headers=False),
                     input=InputSpec(resend_topic="again"))  # fmt: skip
@@ -40,7 +40,7 @@ def test_only_a_resent_record_says_where_it_was(topic: str) -> None:
 
 
 @pytest.mark.parametrize("has_context", [False, True])
-def test_headers_about_a_failure_are_never_those_that_the_record_brought(has_context: bool) -> None:
+def test_failure_headers_of_a_record_are_stripped_from_its_dead_letter(has_context: bool) -> None:
     """A record can be so large that its dead letter has few others, and these would be believed."""
     spec = TaskSpec(
         "c", 0, 1, "i", {}, {}, OutputSpec({}, ""), dead_letters=DeadLetterSpec("dead", headers=has_context)

@@ -41,7 +41,7 @@ def failing(times: int, error: Exception) -> Callable[[], str]:
     return operation
 
 
-def test_what_works_is_passed_on() -> None:
+def test_successful_result_is_passed_on() -> None:
     assert tolerance().run("TRANSFORMATION", lambda: 5, RECORD) == (True, 5)
 
 
@@ -75,7 +75,7 @@ def test_a_retriable_error_is_retried_until_it_works() -> None:
     assert own.counters.errors == 0
 
 
-def test_a_step_is_retried_without_those_before_it() -> None:
+def test_step_is_retried_without_earlier_steps() -> None:
     own, first, second = tolerance(retry_timeout_ms=-1), [0], failing(3, RetriableError("later"))
 
     def count() -> None:
@@ -88,7 +88,7 @@ def test_a_step_is_retried_without_those_before_it() -> None:
     assert (first[0], own.counters.retries, own.counters.failures) == (1, 3, 3)
 
 
-def test_retries_end_with_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_end_when_their_timeout_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = itertools.count(100.0, 0.006)
     clock = SimpleNamespace(monotonic=lambda: next(now_s), time=lambda: 0.0)
     monkeypatch.setattr("fencepost.task.failure.tolerance.time", clock)
@@ -99,7 +99,7 @@ def test_retries_end_with_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("tolerates_all", [True, False])
-def test_a_stop_ends_retries_and_drops_nothing(tolerates_all: bool) -> None:
+def test_stop_ends_retries_and_drops_no_record(tolerates_all: bool) -> None:
     control = Control(is_paused=False)
     own = tolerance(
         retry_timeout_ms=-1, retry_delay_max_ms=60_000, control=control, tolerates_all=tolerates_all, logs=True
@@ -110,7 +110,7 @@ def test_a_stop_ends_retries_and_drops_nothing(tolerates_all: bool) -> None:
     assert (own.counters.errors, own.counters.skipped, own.counters.logged) == (0, 0, 0)
 
 
-def test_what_is_no_more_to_be_tried_again_is_tolerated_also_while_the_task_stops() -> None:
+def test_error_without_retries_is_tolerated_even_while_the_task_stops() -> None:
     control = Control(is_paused=False)
     control.stop()
     own = tolerance(tolerates_all=True, control=control)
@@ -126,7 +126,7 @@ def test_retries_do_not_spin_while_paused() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("does not fit"), RetriableError("does not fit")])
-def test_the_error_that_fails_a_task_names_stage_topic_source_partition_and_source_offset(error: Exception) -> None:
+def test_failing_error_names_stage_topic_source_partition_and_offset(error: Exception) -> None:
     with pytest.raises(FatalError) as failed:
         tolerance().run("VALUE_CONVERTER", failing(1, error), RECORD)
     text = str(failed.value)
@@ -137,7 +137,7 @@ def test_the_error_that_fails_a_task_names_stage_topic_source_partition_and_sour
 
 
 @pytest.mark.parametrize(("with_message", "shown"), [(True, True), (False, False)])
-def test_logs_name_stage_and_record_where_asked(
+def test_logs_name_stage_and_record_if_configured(
     caplog: pytest.LogCaptureFixture, with_message: bool, shown: bool
 ) -> None:
     own = tolerance(tolerates_all=True, logs=True, logs_messages=with_message)
@@ -150,26 +150,26 @@ def test_logs_name_stage_and_record_where_asked(
     assert own.counters.logged == 1
 
 
-def test_nothing_is_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:
+def test_tolerated_errors_are_not_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:
     tolerance(tolerates_all=True).run("VALUE_CONVERTER", failing(1, ValueError("no")), RECORD)
     assert not caplog.records
 
 
 @pytest.mark.parametrize("tolerates_all", [False, True])
-def test_what_is_away_is_waited_for_though_no_retries_are_set(tolerates_all: bool) -> None:
+def test_absent_service_is_awaited_even_without_configured_retries(tolerates_all: bool) -> None:
     own = tolerance(tolerates_all=tolerates_all)
     assert own.run("VALUE_CONVERTER", failing(3, UnavailableError("away")), RECORD) == (True, "done")
     assert (own.counters.retries, own.counters.skipped) == (3, 0)
 
 
-def test_what_stays_away_fails_the_task_after_the_timeout_and_drops_no_record() -> None:
+def test_absent_service_fails_the_task_at_the_timeout_without_dropping_records() -> None:
     own = tolerance(tolerates_all=True, retry_timeout_ms=1)
     with pytest.raises(FatalError, match="away"):
         own.run("VALUE_CONVERTER", failing(1000, UnavailableError("away")), RECORD)
     assert (own.counters.errors, own.counters.skipped) == (1, 0)
 
 
-def test_a_fatal_error_of_a_plug_in_fails_the_task_whatever_is_tolerated() -> None:
+def test_fatal_error_of_a_plug_in_fails_the_task_despite_tolerance() -> None:
     told: list[str] = []
     own = tolerance(tolerates_all=True, tell=lambda stage, error, record: told.append(stage))
     with pytest.raises(FatalError, match="refuses our credentials"):
@@ -177,7 +177,7 @@ def test_a_fatal_error_of_a_plug_in_fails_the_task_whatever_is_tolerated() -> No
     assert (own.counters.skipped, told) == (0, [])
 
 
-def test_waiting_for_what_is_away_ends_when_the_task_stops() -> None:
+def test_wait_for_an_absent_service_ends_when_the_task_stops() -> None:
     control = Control(is_paused=False)
     own = tolerance(control=control)
     threading.Timer(0.05, control.stop).start()

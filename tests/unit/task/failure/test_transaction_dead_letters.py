@@ -35,16 +35,16 @@ class Wordless:
     ],
     ids=["a map", "a text", "a large number", "a decimal", "half a character", "what nobody can print"],
 )
-def test_what_is_not_bytes_is_told_in_json(value: Any, wanted: Any) -> None:
+def test_dead_letter_value_other_than_bytes_is_json(value: Any, wanted: Any) -> None:
     assert json.loads(to_bytes_for_dlq(value) or b"") == wanted
 
 
-def test_bytes_and_nothing_stay_what_they_are() -> None:
+def test_dead_letter_value_of_bytes_or_none_is_unchanged() -> None:
     assert to_bytes_for_dlq(b"\x00\xff") == b"\x00\xff"
     assert to_bytes_for_dlq(None) is None
 
 
-def test_a_circle_is_told_somehow() -> None:
+def test_dead_letter_value_that_contains_itself_is_serialised() -> None:
     circle: list[Any] = []
     circle.append(circle)
     assert to_bytes_for_dlq(circle)
@@ -63,7 +63,7 @@ def letters_of(own: TaskSpec, **changes: Any) -> Any:
     return letters.take()
 
 
-def test_a_letter_has_its_own_time_and_keeps_that_of_its_record_in_a_header() -> None:
+def test_dead_letter_keeps_the_time_of_its_record_in_a_header_only() -> None:
     """Retention counts from the letter's time: with the record's it would go at once."""
     for context in (True, False):
         found = letters_of(spec(headers=context), timestamp=5)
@@ -71,12 +71,12 @@ def test_a_letter_has_its_own_time_and_keeps_that_of_its_record_in_a_header() ->
         assert dict(found.headers[0])["__fencepost.record.timestamp"] == b"5"
 
 
-def test_a_letter_has_the_name_of_a_header_as_java_writes_it() -> None:
+def test_dead_letter_replaces_lone_surrogates_in_header_names() -> None:
     found = letters_of(spec(), headers=(Header("\ud800x", b"y"),))
     assert found.headers[0] == [("?x", b"y")]
 
 
-def test_headers_about_a_failure_are_never_those_that_the_record_brought() -> None:
+def test_failure_headers_of_a_record_are_stripped_from_its_dead_letter() -> None:
     """A record can be so large that its dead letter has no others, and these would be believed."""
     brought = (Header("__connect.errors.connector.name", b"other"),)
     assert list(letters_of(spec(), headers=brought).headers[0]) == []
@@ -89,7 +89,7 @@ FORGED = ("topic", "partition", "offset", "timestamp", "passed", "ahead", "more"
 
 
 @pytest.mark.parametrize("place", [None, TopicPartition("in", 0), TopicPartition("again", 0)])
-def test_a_letter_keeps_what_says_where_a_record_was_only_if_fencepost_has_written_it(
+def test_dead_letter_keeps_origin_headers_only_if_fencepost_wrote_them(
     place: TopicPartition | None,
 ) -> None:
     """Whoever writes to an input could otherwise say where a letter came from, and how far letters were resent."""
@@ -121,24 +121,24 @@ def test_a_record_without_an_offset_leaves_the_header_empty() -> None:
 
 
 @pytest.mark.parametrize("length", [900_000, 990_000])
-def test_the_context_is_left_out_where_it_makes_a_letter_too_large(length: int) -> None:
+def test_context_headers_are_omitted_if_they_make_a_dead_letter_too_large(length: int) -> None:
     found = letters_of(spec(headers=True), value=b"v" * length, topic="t" * 20_000)
     assert any("connect" in name for name, _ in found.headers[0]) is (length == 900_000)
 
 
 @pytest.mark.parametrize("timestamp", [-1, None, "yesterday"])
-def test_a_time_that_no_record_can_have_is_left_out(timestamp: Any) -> None:
+def test_impossible_record_time_is_omitted_from_a_dead_letter(timestamp: Any) -> None:
     assert "__fencepost.record.timestamp" not in dict(letters_of(spec(), timestamp=timestamp).headers[0])
 
 
 @pytest.mark.parametrize(("length", "is_kept"), [(998_950, True), (998_960, False)])
-def test_the_records_time_is_left_out_where_it_makes_a_letter_too_large(length: int, is_kept: bool) -> None:
+def test_record_time_is_omitted_if_it_makes_a_dead_letter_too_large(length: int, is_kept: bool) -> None:
     found = letters_of(spec(headers=True), value=b"v" * length, timestamp=1_700_000_000_000)
     assert ("__fencepost.record.timestamp" in dict(found.headers[0])) is is_kept
     assert "h" in dict(found.headers[0])
 
 
-def test_what_is_taken_is_gone() -> None:
+def test_cleared_dead_letters_are_not_taken() -> None:
     letters = TransactionDeadLetters(spec(), lambda stage, error: "")
     assert letters.take() is None
     letters.tell("TRANSFORMATION", ValueError(), SourceRecord({}, {}, "t", "v"))

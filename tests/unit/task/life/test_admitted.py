@@ -15,12 +15,12 @@ def test_an_admission_is_passed_on_with_its_offsets() -> None:
     assert admitted(admission) is admission
 
 
-def test_a_start_that_is_not_the_one_to_run_hears_why() -> None:
+def test_refused_start_gets_the_reason() -> None:
     with pytest.raises(NotAdmittedError, match=r"^it was replaced$"):
         admitted(Admission(False, "it was replaced"))
 
 
-def test_what_no_start_would_be_admitted_for_fails_the_task() -> None:
+def test_lasting_admission_failure_fails_the_task() -> None:
     with pytest.raises(FatalError, match=r"^not authorised$"):
         admitted(Admission(False, failure="not authorised"))
 

@@ -63,14 +63,14 @@ def test_each_topic_has_its_converter() -> None:
     assert topic_groups(TOPICS, Plain(), Labelling()) == [[0, 2], [1], [3]]
 
 
-def test_one_topic_is_converted_at_once() -> None:
+def test_column_of_one_topic_is_converted_in_one_call() -> None:
     assert column_to_bytes(Labelling(), Repeated("a", 2), STRING, ["1", "2"]) == [b"a:1", b"a:2"]
     read = column_to_connect(Labelling(), Runs(["a"], [2]), [b"a:1", b"a:2"])
     assert read is not None
     assert (read[0], list(read[1])) == (STRING, ["1", "2"])
 
 
-def test_a_converter_that_knows_no_topics_is_asked_once_for_all() -> None:
+def test_converter_that_ignores_topics_is_called_once_for_all() -> None:
     assert topic_groups(TOPICS, Plain()) == [range(4)]
     assert column_to_bytes(Plain(), TOPICS, STRING, ["1", "2", "3", "4"]) == [
         b"None:1",
@@ -80,7 +80,7 @@ def test_a_converter_that_knows_no_topics_is_asked_once_for_all() -> None:
     ]
 
 
-def test_a_column_that_one_converter_refuses_is_refused() -> None:
+def test_column_is_refused_when_the_converter_of_one_topic_refuses() -> None:
     assert column_to_bytes(Labelling(), TOPICS, STRING, ["1", "bad", "3", "4"]) is None
     assert column_to_connect(Labelling(), Repeated("a", 2), [b"a:1", b"x:2"]) is None
 
@@ -116,7 +116,7 @@ class Opened(ByteArrayConverter):
         return None, "opened"
 
 
-def test_a_class_that_overrides_a_method_for_values_does_not_get_columns_in_that_direction() -> None:
+def test_class_that_overrides_a_value_method_gets_no_columns_that_way() -> None:
     nothing, column, headers = BytesColumn(), [b"a", b"b"], [[("h", b"a")]]
     assert column_to_bytes(Sealed(), ["t", "t"], None, column) is None
     assert values_to_bytes(Sealed(), None, nothing) is None

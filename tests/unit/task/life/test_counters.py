@@ -10,7 +10,7 @@ def sent(counters: Counters, count: int = 1) -> float:
     return counters.open_since_s
 
 
-def test_nothing_is_open_before_the_first_record() -> None:
+def test_no_transaction_is_open_before_the_first_record() -> None:
     counters = Counters()
     assert sent(counters, 0) == 0.0
     assert counters.started_s <= time.time()
@@ -27,7 +27,7 @@ def test_the_first_record_of_a_transaction_opens_it_and_its_commit_closes_it() -
     assert counters.open_since_s == 0.0
 
 
-def test_what_is_sent_during_a_commit_is_open_after_it() -> None:
+def test_records_sent_during_a_commit_stay_open_after_it() -> None:
     counters = Counters()
     first_s = sent(counters)
     counters.commit_begun(time.monotonic())
@@ -45,7 +45,7 @@ def test_a_dead_letter_opens_a_transaction_too() -> None:
     assert counters.open_since_s > 0.0
 
 
-def test_nothing_is_open_after_an_abort_or_the_loss_of_the_producer() -> None:
+def test_no_transaction_is_open_after_an_abort_or_a_lost_producer() -> None:
     for end in (Counters.aborted, Counters.dropped):
         counters = Counters()
         sent(counters)
@@ -55,7 +55,7 @@ def test_nothing_is_open_after_an_abort_or_the_loss_of_the_producer() -> None:
         assert counters.open_since_s == 0.0
 
 
-def test_transactions_of_spark_have_sizes_as_those_of_a_loop_do() -> None:
+def test_sizes_of_spark_transactions_are_counted() -> None:
     counters = Counters()
     counters.moved(30)
     counters.moved(10, 20)

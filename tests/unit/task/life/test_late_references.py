@@ -77,7 +77,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> Waiting:
     return life, thread, reports
 
 
-def test_an_instance_runs_with_the_values() -> None:
+def test_task_runs_with_the_looked_up_values() -> None:
     reports: list[TaskReport] = []
     life = Life(reports.append)
     life.run()
@@ -87,7 +87,7 @@ def test_an_instance_runs_with_the_values() -> None:
     assert [report.state for report in reports] == [RunState.STOPPED]
 
 
-def test_a_start_asks_again_until_the_store_answers(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_retries_until_the_secret_store_answers(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
     life, thread, reports = waiting
     eventually(lambda: Own.asked >= 2, within_s=60)
     assert life.ran_with is None
@@ -107,7 +107,7 @@ def test_a_start_that_waits_for_a_store_can_be_stopped(waiting: Waiting) -> None
     assert [report.state for report in reports] == [RunState.STOPPED]
 
 
-def test_a_start_fails_without_the_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_fails_when_values_cannot_be_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Own, "error", KeyError("nothing there"))
     reports: list[TaskReport] = []
     Life(reports.append).run()
@@ -115,7 +115,7 @@ def test_a_start_fails_without_the_values(monkeypatch: pytest.MonkeyPatch) -> No
     assert "a: ${own:x} cannot be looked up: KeyError" in (reports[0].trace or "")
 
 
-def test_values_are_hidden_as_long_as_the_task_runs() -> None:
+def test_looked_up_values_are_hidden_while_the_task_runs() -> None:
     reports: list[TaskReport] = []
     life = Life(reports.append)
 
@@ -131,7 +131,7 @@ def test_values_are_hidden_as_long_as_the_task_runs() -> None:
     assert hide("value of x") == "value of x"
 
 
-def test_secrets_that_the_config_has_itself_are_hidden_as_well() -> None:
+def test_literal_secrets_of_a_config_are_hidden() -> None:
     reports: list[TaskReport] = []
     life = Life(reports.append)
     output = OutputSpec({"sasl.username": "worker", "sasl.password": "staple battery"})
@@ -158,7 +158,7 @@ class Locked(SourceConnector):
 """
 
 
-def test_secrets_that_a_class_in_the_plugin_path_declares_are_hidden_from_the_start(
+def test_secrets_declared_by_a_plugin_class_are_hidden_from_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No other task of the process has looked for plug-ins yet."""
@@ -180,7 +180,7 @@ def test_secrets_that_a_class_in_the_plugin_path_declares_are_hidden_from_the_st
     assert "cannot open with [hidden]" in (reports[-1].trace or "")
 
 
-def test_a_task_whose_secrets_cannot_be_told_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_fails_when_its_secrets_cannot_be_determined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_life, "hold_given_secrets", lambda config: 1 // 0)
     reports: list[TaskReport] = []
     Life(reports.append).run()

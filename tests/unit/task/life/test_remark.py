@@ -61,7 +61,7 @@ def said(host: Host, control: Control) -> Callable[[], tuple[str, bool, bool]]:
     return of
 
 
-def test_a_task_that_moves_stands_still_while_its_call_in_another_process_does_not_return(
+def test_task_is_stuck_while_its_call_in_another_process_does_not_return(
     said: Callable[[], tuple[str, bool, bool]], host: Host, control: Control
 ) -> None:
     assert said() == ("", False, False)
@@ -78,13 +78,13 @@ def test_a_task_that_moves_stands_still_while_its_call_in_another_process_does_n
     assert said() == ("", False, False)
 
 
-def test_a_task_whose_thread_waits_for_another_process_is_said_to_be_in_both(
+def test_trace_of_a_task_waiting_for_another_process_shows_both_stacks(
     said: Callable[[], tuple[str, bool, bool]], host: Host, control: Control
 ) -> None:
     control.moved_at -= 61
     host.answers.set()
     trace = eventually(lambda: "session-1" in (text := said()[0]) and text)
-    assert f"in {test_a_task_whose_thread_waits_for_another_process_is_said_to_be_in_both.__name__}" in trace
+    assert f"in {test_trace_of_a_task_waiting_for_another_process_shows_both_stacks.__name__}" in trace
 
 
 @pytest.mark.parametrize(("caller", "called", "hangs"), [
@@ -92,7 +92,7 @@ def test_a_task_whose_thread_waits_for_another_process_is_said_to_be_in_both(
     ("plugin", "fencepost.transaction.writer", False),
     ("fencepost.task.source.loop", "plugin", True),
 ])  # fmt: skip
-def test_a_task_waits_for_kafka_if_the_innermost_of_our_calls_is_one_of_its_clients(
+def test_task_waits_for_kafka_if_its_innermost_own_call_is_a_client(
     control: Control, caller: str, called: str, hangs: bool
 ) -> None:
     """A client may have called the connector, and the connector a client."""
@@ -137,7 +137,7 @@ def test_a_task_that_waits_for_kafka_in_another_process_does_not_hang(
     assert said()[1:] == (True, False)
 
 
-def test_start_that_takes_long_says_in_which_call_it_is(control: Control) -> None:
+def test_slow_start_names_the_call_it_is_stuck_in(control: Control) -> None:
     over, inside = threading.Event(), threading.Event()
     ours: dict[str, object] = {"__name__": "fencepost.task.life.task_life"}
     exec("def run(start):\n    start()", ours)

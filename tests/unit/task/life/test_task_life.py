@@ -37,7 +37,7 @@ class Waiting(TaskLife):
     def _close(self) -> None: ...
 
 
-def test_what_is_told_of_a_task_holds_until_it_reports_anew() -> None:
+def test_remark_about_a_task_holds_until_its_next_report() -> None:
     """A slot that left it out made the worker take it out of the task's status, a moment after it was there."""
     reports: list[TaskReport | LostTask] = []
     task = Waiting(reports)
@@ -46,7 +46,7 @@ def test_what_is_told_of_a_task_holds_until_it_reports_anew() -> None:
     assert [report.state for report in reports if isinstance(report, TaskReport)] == ["RUNNING", "RUNNING", "FAILED"]
 
 
-def test_a_task_that_is_over_reports_that_itself() -> None:
+def test_snapshot_of_an_ended_task_is_not_reported_by_the_slot() -> None:
     """What it fails of is in that report: a slot that was faster would say that it failed of nothing."""
     task = Waiting([])
     task.run()
@@ -103,7 +103,7 @@ def raises(error: BaseException) -> Callable[[], str]:
 
 
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
-def test_what_is_no_exception_fails_the_task_with_its_trace(error: BaseException) -> None:
+def test_base_exception_fails_the_task_with_its_trace(error: BaseException) -> None:
     task = Scripted()
     task.at_work = raises(error)
     task.run()
@@ -112,7 +112,7 @@ def test_what_is_no_exception_fails_the_task_with_its_trace(error: BaseException
 
 
 @pytest.mark.parametrize("error", [OSError("the group cannot be left"), *no_exceptions()], ids=repr)
-def test_a_task_makes_its_last_report_whatever_goes_wrong_at_its_end(error: BaseException) -> None:
+def test_task_makes_its_last_report_even_when_its_end_fails(error: BaseException) -> None:
     task = Scripted()
     task.at_end = raises(error)
     task.run()
@@ -120,7 +120,7 @@ def test_a_task_makes_its_last_report_whatever_goes_wrong_at_its_end(error: Base
     assert type(error).__name__ in (task.last.trace or "")
 
 
-def test_what_a_task_fails_of_is_not_hidden_by_what_goes_wrong_after_that() -> None:
+def test_later_error_does_not_hide_the_cause_of_a_failure() -> None:
     task = Scripted()
     task.at_work, task.at_end = raises(ValueError("the cause")), raises(OSError("later"))
     task.run()
@@ -129,7 +129,7 @@ def test_what_a_task_fails_of_is_not_hidden_by_what_goes_wrong_after_that() -> N
 
 
 @pytest.mark.parametrize("error", [RuntimeError("dictionary changed size"), PanicException("a panic")], ids=repr)
-def test_a_task_whose_figures_fail_now_and_then_goes_on_without_them(error: BaseException) -> None:
+def test_task_continues_without_figures_that_fail_occasionally(error: BaseException) -> None:
     task, seen = Scripted(), []
 
     def at_work() -> None:
@@ -144,7 +144,7 @@ def test_a_task_whose_figures_fail_now_and_then_goes_on_without_them(error: Base
 
 
 @pytest.mark.parametrize("error", [ValueError("no such topic"), *no_exceptions()], ids=repr)
-def test_a_task_whose_figures_always_fail_ends_well_and_is_failed(error: BaseException) -> None:
+def test_task_with_permanently_failing_figures_stops_cleanly_as_failed(error: BaseException) -> None:
     task, done = Scripted(), []
 
     def at_work() -> None:
@@ -160,7 +160,7 @@ def test_a_task_whose_figures_always_fail_ends_well_and_is_failed(error: BaseExc
 
 
 @pytest.mark.parametrize("is_crash", [True, False])
-def test_a_task_whose_process_is_gone_is_lost_and_not_failed(is_crash: bool) -> None:
+def test_task_is_lost_and_not_failed_when_its_process_ended(is_crash: bool) -> None:
     task = Scripted()
 
     def lose() -> None:
@@ -175,7 +175,7 @@ def test_a_task_whose_process_is_gone_is_lost_and_not_failed(is_crash: bool) -> 
     assert ReportFilter().changed([task.snapshot()]) == []  # it reports nothing more
 
 
-def test_task_that_starts_again_is_retrying_until_it_commits_or_runs_for_a_while(
+def test_restarted_task_is_retrying_until_it_commits_or_runs_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, task = [100.0], Scripted()

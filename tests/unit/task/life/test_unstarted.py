@@ -82,7 +82,7 @@ def reported(
         (SinkRunner, sink, "DeadLetters"),
     ],
 )
-def test_transforms_are_closed_where_dead_letters_are_refused_before_the_task_starts(
+def test_transforms_are_closed_when_dead_letters_are_refused_at_the_start(
     monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any], module: Any, what: str
 ) -> None:
     closed, trace = run(monkeypatch, kind, module, **{what: refuse})

@@ -70,7 +70,7 @@ def content(record: SinkRecord) -> tuple[Any, ...]:
     ],
     ids=["hoist", "extract", "route", "text", "bytes"],
 )
-def test_a_record_reported_after_its_batch_is_the_one_that_was_read(config: Any, converter: Any, headers: Any) -> None:
+def test_dead_letter_of_an_earlier_batch_has_the_bytes_read(config: Any, converter: Any, headers: Any) -> None:
     own = processor(config, converter)
     batch = own.process(fetched(b'{"a": 1.50, "b": "\\u00e9"}', headers))
     first, changed = batch.record(1), batch.record(1).replace(value="of the task").to("elsewhere")
@@ -86,7 +86,7 @@ def test_a_record_reported_after_its_batch_is_the_one_that_was_read(config: Any,
         assert again == first
 
 
-def test_a_record_of_an_earlier_batch_without_bytes_of_its_own_is_converted() -> None:
+def test_record_of_an_earlier_batch_without_raw_bytes_is_converted() -> None:
     own = processor({}, StringConverter)
     own.process(fetched(b"a"))
     made = SinkRecord("t", 0, 1, "v", key="k", headers=(Header("h", "x"),), at=P0)
@@ -105,7 +105,7 @@ class Letters:
 
 
 @pytest.mark.parametrize("config", [{}, ROUTE], ids=["plain", "route"])
-def test_a_resent_record_reported_after_its_batch_is_known_by_its_first_origin(config: dict[str, str]) -> None:
+def test_late_report_of_a_resent_record_names_its_first_origin(config: dict[str, str]) -> None:
     own = processor(config, StringConverter, resend_topic="again")
     letters = Letters()
     reporter = Reporter(own, letters)

@@ -28,13 +28,13 @@ def offsets_of(**offsets: int) -> dict[TopicPartition, EpochOffset]:
     return {places[name]: EpochOffset(offset) for name, offset in offsets.items()}
 
 
-def test_an_epoch_goes_from_where_the_group_stands_to_the_ends() -> None:
+def test_epoch_covers_the_committed_offsets_up_to_the_ends() -> None:
     plan = planned(offsets_of(a0=5, a1=7, b0=0), {A0: 9, A1: 7, B0: 2}, 100)
     assert plan is not None
     assert plan == OpenEpoch(Epoch(1, (OffsetRange("a", 0, 5, 9), OffsetRange("b", 0, 0, 2)), plan.epoch.id))
 
 
-def test_numbers_go_on_behind_those_that_the_store_knows() -> None:
+def test_epoch_numbers_continue_after_those_known_to_the_store() -> None:
     plan = planned(offsets_of(a0=5), {A0: 9}, 100, 57)
     assert plan is not None
     assert plan.epoch.number == 58
@@ -46,14 +46,14 @@ def test_there_is_no_epoch_without_new_records() -> None:
     assert planned(offsets_of(a0=5), {}, 100) is None
 
 
-def test_of_too_many_records_each_partition_gives_its_share() -> None:
+def test_limited_epoch_takes_a_share_of_each_partition() -> None:
     plan = planned(offsets_of(a0=0, a1=0, b0=0), {A0: 9_000, A1: 1_000, B0: 1}, 1_000)
     assert plan is not None
     assert [each.end - each.start for each in plan.epoch.ranges] == [899, 99, 1]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whoever_takes_over_finds_the_epoch_that_was_begun(seed: int) -> None:
+def test_open_epoch_is_found_after_a_takeover(seed: int) -> None:
     drawn = random.Random(seed)
     held = {TopicPartition(t, n): EpochOffset(drawn.randrange(50), EpochMetadata(3)) for t in "ab" for n in range(3)}
     plan = planned(
@@ -79,12 +79,12 @@ def test_whoever_takes_over_finds_the_epoch_that_was_begun(seed: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "1", '"x"', "{}", '{"number":"a"}', "somebody's own", '{"end":4}'])
-def test_what_others_keep_with_an_offset_says_nothing(text: str) -> None:
+def test_foreign_offset_metadata_is_ignored(text: str) -> None:
     assert EpochMetadata.of_text(text) == EpochMetadata()
 
 
 @pytest.mark.parametrize("token", [None, "x"])
-def test_e16_an_epoch_is_finished_as_it_was_decided_for_the_partitions_that_are_left(token: str | None) -> None:
+def test_e16_open_epoch_is_finished_as_planned_for_its_remaining_partitions(token: str | None) -> None:
     plan = planned(offsets_of(a0=5, a1=7), {A0: 9, A1: 8}, 100)
     assert plan is not None
     durable = (plan if token is None else plan.with_token(token)).offsets()
@@ -94,7 +94,7 @@ def test_e16_an_epoch_is_finished_as_it_was_decided_for_the_partitions_that_are_
     assert begun(durable) == OpenEpoch(Epoch(1, (OffsetRange("a", 0, 5, 9),), plan.epoch.id), token)
 
 
-def test_epochs_of_one_number_are_told_apart() -> None:
+def test_epochs_with_the_same_number_are_distinguished() -> None:
     """A topic was taken out of the config and another put in, and both are there again."""
     first, second = (planned(offsets_of(**{name: 0}), {A0: 5, B0: 5}, 100) for name in ("a0", "b0"))
     assert first is not None
@@ -107,13 +107,13 @@ def test_epochs_of_one_number_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("offset", [4, 6, 9, 12])
-def test_a_note_whose_offset_was_moved_says_nothing(offset: int) -> None:
+def test_epoch_note_of_a_moved_offset_is_ignored(offset: int) -> None:
     plan = planned(offsets_of(a0=5), {A0: 9}, 100)
     assert plan is not None
     assert begun({A0: EpochOffset(offset, plan.offsets()[A0].metadata)}) is None
 
 
-def test_an_epoch_has_no_more_partitions_than_the_notes_of_one_commit() -> None:
+def test_notes_of_an_epoch_fit_into_one_offset_commit() -> None:
     """A broker refuses a commit whose metadata is more than a batch of its log: 5,000 partitions are."""
     held = {TopicPartition("t" * 50, n): EpochOffset(0) for n in range(5_000)}
     seen, rounds = set(), 0
@@ -129,7 +129,7 @@ def test_an_epoch_has_no_more_partitions_than_the_notes_of_one_commit() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "7-" + "f" * 32, "x" * 64, "x" * 65, "é" * 10, "é" * 11, '"' * 32, '"' * 33])
-def test_a_note_has_room_for_the_tokens_with_which_it_is_no_longer_than_that_of_the_plan(token: str) -> None:
+def test_token_fits_if_it_does_not_lengthen_the_notes_of_the_plan(token: str) -> None:
     plan = planned(offsets_of(a0=5, b0=1), {A0: 9, B0: 2}, 100)
     assert plan is not None
     before, after = plan.offsets(), plan.with_token(token).offsets()
@@ -138,7 +138,7 @@ def test_a_note_has_room_for_the_tokens_with_which_it_is_no_longer_than_that_of_
     assert all(EpochMetadata.of_text(s.metadata.to_text()) == s.metadata for s in before.values())
 
 
-def test_what_is_not_decided_is_halved_where_its_notes_are_too_many() -> None:
+def test_undecided_epoch_is_halved_when_its_notes_are_too_large() -> None:
     plan = planned(offsets_of(a0=5, a1=7, b0=1), {A0: 9, A1: 8, B0: 2}, 100)
     assert plan is not None
     durable = {**plan.offsets(), **halved(plan)}

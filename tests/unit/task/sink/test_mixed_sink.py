@@ -39,11 +39,11 @@ def fetched(*values: bytes | None, headers: Any = None) -> Fetched:
     return Fetched([P0] * count, range(count), [7] * count, [b"k"] * count, list(values), headers)
 
 
-def test_a_config_without_foreign_parts_is_processed_as_ever() -> None:
+def test_config_without_foreign_parts_uses_the_plain_processor() -> None:
     assert not isinstance(processor(FarSide(), {}), MixedSinkProcessor)
 
 
-def test_a_batch_crosses_once_for_a_converter_and_the_transforms_after_it() -> None:
+def test_batch_crosses_once_for_a_converter_and_its_following_transforms() -> None:
     side = FarSide()
     found = processor(side, UPPER | FAR_VALUE).process(fetched(b"a", b"drop", b"c"))
     assert [roles for roles, _ in side.crossed] == [["value", "transform"]]
@@ -51,7 +51,7 @@ def test_a_batch_crosses_once_for_a_converter_and_the_transforms_after_it() -> N
     assert list(found.places) == [P0, P0]
 
 
-def test_headers_that_are_converted_here_divide_the_way_there() -> None:
+def test_local_header_converter_splits_the_calls_to_the_other_process() -> None:
     side = FarSide()
     found = processor(side, UPPER | FAR_VALUE).process(fetched(b"a", b"b", headers=[[], [("h", b"x")]]))
     assert [roles for roles, _ in side.crossed] == [["value"], ["transform"]]
@@ -60,7 +60,7 @@ def test_headers_that_are_converted_here_divide_the_way_there() -> None:
     assert [[(each.key, each.value) for each in one] for one in found.headers] == [[], [("h", "x")]]
 
 
-def test_a_foreign_header_converter_goes_with_the_others() -> None:
+def test_foreign_header_converter_shares_the_call_of_other_converters() -> None:
     side = FarSide()
     config = FAR_VALUE | {"header.converter": "FarHeaderConverter", "key.converter": "FarConverter"}
     found = processor(side, config | UPPER).process(fetched(b"a", headers=[[("h", b"x")]]))
@@ -69,7 +69,7 @@ def test_a_foreign_header_converter_goes_with_the_others() -> None:
     assert (found.keys[0], found.values[0], found.headers[0][0].value) == ("k", "A", "x")
 
 
-def test_an_error_is_known_by_its_step_although_records_without_headers_leave_out_their_converter() -> None:
+def test_error_names_its_step_for_records_without_headers() -> None:
     side = FarSide()
     config = FAR_VALUE | {"header.converter": "FarHeaderConverter", "key.converter": "FarConverter"}
     config |= {"transforms": "u,v", "transforms.u.type": "FarUpper", "transforms.v.type": "FarUpper"}
@@ -84,7 +84,7 @@ def test_an_error_is_known_by_its_step_although_records_without_headers_leave_ou
         processor(side, config).process(fetched(b"b"))
 
 
-def test_an_error_costs_its_own_record() -> None:
+def test_tolerated_error_drops_only_its_own_record() -> None:
     side = FarSide()
     made = processor(side, UPPER, tolerates_all=True)
     side.errors["b"] = [RecordError("bad")]
@@ -98,7 +98,7 @@ def test_an_error_costs_its_own_record() -> None:
         made.process(fetched(b"a"))
 
 
-def test_a_record_is_known_as_it_was_read_even_after_its_batch() -> None:
+def test_raw_record_is_available_after_its_batch() -> None:
     side = FarSide()
     made = processor(side, UPPER | FAR_VALUE)
     made.keeps.read = True
@@ -109,7 +109,7 @@ def test_a_record_is_known_as_it_was_read_even_after_its_batch() -> None:
     assert [(each.key, each.value) for each in found.headers] == [("h", b"007")]
 
 
-def test_a_record_that_the_task_has_made_itself_goes_through_the_converters() -> None:
+def test_raw_bytes_of_a_record_made_by_the_task_come_from_the_converters() -> None:
     side = FarSide()
     made = processor(side, UPPER | FAR_VALUE)
     [record] = made.process(fetched(b"a", headers=[[("h", b"x")]]))

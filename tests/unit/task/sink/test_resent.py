@@ -30,13 +30,13 @@ def fetched(place: TopicPartition, *headers: list[tuple[str, bytes | None]]) -> 
     return Fetched([place] * count, range(count), [5] * count, [None] * count, [b"v"] * count, headers)
 
 
-def test_a_record_that_was_sent_again_is_one_of_the_topic_that_it_came_from() -> None:
+def test_resent_record_belongs_to_its_original_topic() -> None:
     [record] = processor().process(fetched(AGAIN, RESENT))
     assert (record.topic, record.at, [header.key for header in record.headers]) == ("orders", AGAIN, ["own"])
     assert record.timestamp == 2  # and not 5, when it was sent again
 
 
-def test_its_dead_letter_keeps_what_tells_where_it_came_from() -> None:
+def test_dead_letter_of_a_resent_record_keeps_its_origin_headers() -> None:
     own = processor()
     own.keeps.read = True
     [record] = own.process(fetched(AGAIN, RESENT))
@@ -45,7 +45,7 @@ def test_its_dead_letter_keeps_what_tells_where_it_came_from() -> None:
     assert [(h.key, h.value) for h in own.raw_of(record).headers] == RESENT
 
 
-def test_one_that_the_task_has_made_itself_keeps_the_topic() -> None:
+def test_copy_of_a_resent_record_keeps_the_original_topic() -> None:
     own = processor()
     [record] = own.process(fetched(AGAIN, RESENT))
     own.process(fetched(AGAIN))
@@ -54,17 +54,17 @@ def test_one_that_the_task_has_made_itself_keeps_the_topic() -> None:
     assert [(h.key, h.value) for h in own.raw_of(made).headers] == kept
 
 
-def test_what_else_is_in_that_topic_is_its_own() -> None:
+def test_other_records_of_the_resend_topic_keep_their_topic() -> None:
     [record] = processor().process(fetched(AGAIN, []))
     assert (record.topic, record.timestamp) == ("again", 5)
 
 
-def test_the_headers_mean_nothing_in_any_other_topic() -> None:
+def test_origin_headers_are_ignored_outside_the_resend_topic() -> None:
     [record] = processor().process(fetched(TopicPartition("t", 0), RESENT))
     assert (record.topic, len(record.headers), record.timestamp) == ("t", 5, 5)
 
 
-def test_headers_that_nobody_can_have_meant_do_not_fail_the_task() -> None:
+def test_malformed_origin_headers_do_not_fail_the_task() -> None:
     for digits in (b"9" * 5_000, b"9" * 19, "²".encode(), b"\xff"):
         strange: list[tuple[str, bytes | None]] = [(RESENT[1][0], b"\xff"), (RESENT[4][0], digits)]
         [record] = processor().process(fetched(AGAIN, strange))

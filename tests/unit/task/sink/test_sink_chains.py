@@ -75,7 +75,7 @@ def test_records_reach_put_as_rows_that_may_be_changed() -> None:
     assert isinstance(batch.value_schemas, Repeated)
 
 
-def test_filtered_records_are_not_put_and_the_others_keep_their_places() -> None:
+def test_filtered_records_are_not_put_and_later_offsets_do_not_shift() -> None:
     chain = Watched([link("Filter", {}, "u")])
     batch = processor(chain).process(fetched(b"a", b"b", b"c", b"d", others=2))
     assert [(r.value, r.at, r.kafka_offset) for r in batch] == [("a", ONE, 5), ("b", ONE, 6)]
@@ -83,7 +83,7 @@ def test_filtered_records_are_not_put_and_the_others_keep_their_places() -> None
     assert len(nothing) == 0
 
 
-def test_one_bad_record_costs_itself_alone() -> None:
+def test_bad_record_drops_only_itself() -> None:
     count, bad = 8 * PART, 3 * PART + 1
     values = [b"%d" % n for n in range(count)]
     chain = Watched([link(*HOIST), link(*MARK)])
@@ -100,7 +100,9 @@ _values = st.lists(
 
 
 @given(_values, st.integers(0, 5), st.booleans(), st.sampled_from((2, PART)))
-def test_both_ways_put_the_same(values: list[bytes | None], others: int, drops: bool, part: int) -> None:
+def test_columns_and_single_records_put_the_same(
+    values: list[bytes | None], others: int, drops: bool, part: int
+) -> None:
     links = [link(*HOIST, topic="u"), link("RegexRouter", {"regex": "t", "replacement": "v"})]
     links += [link("Filter", {}, "u")] if drops else [link("InsertHeader", {"header": "h", "value.literal": "1"})]
     batch = fetched(*values, others=min(others, len(values)))

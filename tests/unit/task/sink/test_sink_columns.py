@@ -42,7 +42,7 @@ def processed(found: Fetched, converter: type[Converter] = StringConverter) -> S
     return SinkProcessor(Chain(), key, value, SimpleHeaderConverter({}), tolerance).process(found)
 
 
-def test_text_of_several_partitions_stays_columns_and_nobody_looks_at_a_record() -> None:
+def test_text_of_several_partitions_stays_columns_without_making_records() -> None:
     values = Untouched(column(*(text.encode() for text in TEXTS)).array)
     batch = processed(fetched(Untouched(pa.nulls(4, pa.binary())), values))
     assert isinstance(batch.values, Utf8Column)
@@ -52,7 +52,7 @@ def test_text_of_several_partitions_stays_columns_and_nobody_looks_at_a_record()
     assert isinstance(batch.offsets, list)
 
 
-def test_an_author_gets_lists_of_numbers_however_many_records_come() -> None:
+def test_offsets_and_timestamps_of_a_batch_are_lists() -> None:
     """An array is no JSON, equals no list, and cannot be joined with one."""
     found = fetched(column(*[None] * 4), column(*[b"a"] * 4))
     found.offsets, found.timestamps = array("q", [5, 6, 8, 0]), array("q", [1, 2, 3, 4])
@@ -61,7 +61,7 @@ def test_an_author_gets_lists_of_numbers_however_many_records_come() -> None:
 
 
 @pytest.mark.parametrize("is_listed", [False, True])
-def test_whoever_looks_sees_the_same_as_in_lists(is_listed: bool) -> None:
+def test_records_of_columns_equal_records_of_lists(is_listed: bool) -> None:
     raw: list[bytes | None] = [text.encode() for text in TEXTS]
     keys: list[bytes | None] = [b"k", None, b"l", None]
     found = fetched(keys, raw) if is_listed else fetched(column(*keys), column(*raw))
@@ -80,12 +80,12 @@ def test_whoever_looks_sees_the_same_as_in_lists(is_listed: bool) -> None:
     assert list(batch.values[1:3]) == ["ä", ""]
 
 
-def test_a_tombstone_among_texts_is_none() -> None:
+def test_tombstone_in_a_text_column_is_none() -> None:
     batch = processed(fetched(Repeated(None, 4), column(b"a", None, b"c", b"d")))
     assert list(batch.values) == ["a", None, "c", "d"]
 
 
-def test_bytes_pass_as_they_are() -> None:
+def test_bytes_pass_unchanged() -> None:
     batch = processed(fetched(Repeated(None, 4), column(b"a", None, b"\xff", b"d")), ByteArrayConverter)
     assert isinstance(batch.values, BinaryColumn)
     assert [record.value for record in batch] == [b"a", None, b"\xff", b"d"]
@@ -111,7 +111,7 @@ class OfSilentRegistry(StringConverter):
             raise UnavailableError("no answer")
 
 
-def test_a_silent_registry_is_waited_for_with_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_registry_is_awaited_with_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OfSilentRegistry, "tries", [])
     batch = processed(fetched(column(*[b"k"] * 4), column(*(text.encode() for text in TEXTS))), OfSilentRegistry)
     assert [record.value for record in batch] == TEXTS

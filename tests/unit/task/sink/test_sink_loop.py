@@ -146,7 +146,7 @@ def it(monkeypatch: pytest.MonkeyPatch) -> Stage:
     return Stage()
 
 
-def test_what_was_put_is_flushed_closed_and_then_committed_before_its_partition_is_given_up(it: Stage) -> None:
+def test_revoked_partition_is_flushed_closed_and_then_committed(it: Stage) -> None:
     it.then(it.assigned(a=5), it.records((A, 5), (A, 6)), it.revoked(A))
     assert it.run() == [
         ("open", A),
@@ -158,7 +158,7 @@ def test_what_was_put_is_flushed_closed_and_then_committed_before_its_partition_
     ]
 
 
-def test_nothing_is_committed_of_what_put_has_not_taken(it: Stage) -> None:
+def test_offsets_of_records_that_put_refused_are_not_committed(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)), it.records((A, 1)))
     it.task.fails["put"] = []
     puts = iter([None, FatalError("full")])
@@ -174,7 +174,7 @@ def test_nothing_is_committed_of_what_put_has_not_taken(it: Stage) -> None:
     assert [entry for entry in it.log if entry[0] in ("commit", "flush")] == [("flush", {A: 1}), ("commit", {A: 1})]
 
 
-def test_an_offset_is_not_committed_when_the_flush_fails_and_its_records_are_read_again(it: Stage) -> None:
+def test_failed_flush_commits_no_offset_and_its_records_are_read_again(it: Stage) -> None:
     it.then(it.assigned(a=3), it.records((A, 3)), it.commits(), it.nothing, it.records((A, 3)))
     it.task.fails["flush"] = [OSError("disk full")]
     assert it.run()[2:] == [
@@ -189,7 +189,7 @@ def test_an_offset_is_not_committed_when_the_flush_fails_and_its_records_are_rea
     assert it.counters.commit_failures == 1
 
 
-def test_records_of_a_log_that_was_cut_are_read_again_when_the_flush_fails(it: Stage) -> None:
+def test_records_of_a_truncated_log_are_read_again_when_the_flush_fails(it: Stage) -> None:
     """They are below what is safe of the other log, and of one whose topic was created again."""
     it.group.positions = {A: 9}
     it.then(it.assigned(a=9), it.records((A, 3), (A, 4)), it.commits())
@@ -197,20 +197,20 @@ def test_records_of_a_log_that_was_cut_are_read_again_when_the_flush_fails(it: S
     assert ("seek", {A: 3}) in it.run()
 
 
-def test_flush_that_fails_moves_no_partition_of_which_nothing_was_taken(it: Stage) -> None:
+def test_failed_flush_does_not_rewind_partitions_without_taken_records(it: Stage) -> None:
     """The log of `a` was cut: it is read from before the group's offset, though no record has come from there yet."""
     it.then(it.assigned(a=9, b=0), it.records((B, 0)), it.commits())
     it.task.fails["flush"] = [OSError("disk full")]
     assert [entry for entry in it.run() if entry[0] == "seek"] == [("seek", {B: 0})]
 
 
-def test_an_offset_is_committed_that_another_log_had_too(it: Stage) -> None:
+def test_offset_is_committed_even_if_equal_to_one_of_the_old_topic(it: Stage) -> None:
     """As of a topic that was created again, and has as many records as before."""
     it.then(it.assigned(a=2), it.records((A, 0), (A, 1)), it.commits(), it.commits())
     assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {A: 2})]
 
 
-def test_what_a_task_has_committed_by_itself_is_not_read_again_when_a_flush_fails(it: Stage) -> None:
+def test_failed_flush_does_not_rewind_past_offsets_committed_by_the_task(it: Stage) -> None:
     """As a task with transactions of its own does."""
 
     def commits_by_itself() -> Fetched:
@@ -222,7 +222,7 @@ def test_what_a_task_has_committed_by_itself_is_not_read_again_when_a_flush_fail
     assert ("seek", {A: 5, B: 0}) in it.run()
 
 
-def test_a_flush_that_fails_leads_to_the_safe_offsets_if_those_of_the_group_cannot_be_read(
+def test_failed_flush_rewinds_to_safe_offsets_if_the_groups_are_unreadable(
     it: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(_: Any) -> Any:
@@ -234,13 +234,13 @@ def test_a_flush_that_fails_leads_to_the_safe_offsets_if_those_of_the_group_cann
     assert ("seek", {A: 3}) in it.run()
 
 
-def test_a_flush_that_fails_at_the_end_commits_nothing(it: Stage) -> None:
+def test_failed_flush_at_the_end_commits_no_offsets(it: Stage) -> None:
     it.then(it.assigned(a=3), it.records((A, 3)))
     it.task.fails["flush"] = [OSError("disk full")]
     assert it.run()[-2:] == [("flush", {A: 4}), ("close", A)]
 
 
-def test_a_batch_that_is_refused_for_now_is_put_again_whole_and_nothing_is_fetched_meanwhile(it: Stage) -> None:
+def test_refused_batch_is_put_again_whole_while_fetching_is_paused(it: Stage) -> None:
     it.then(it.assigned(a=0, b=0), it.records((A, 0), (B, 0)), it.commits(), it.nothing, it.records((A, 1)))
     it.task.fails["put"] = [RetriableError("away"), RetriableError("away")]
     paused: list[set[TopicPartition]] = []
@@ -276,7 +276,7 @@ def test_flush_that_fails_is_shown_until_one_succeeds(it: Stage) -> None:
     assert [(text or "").partition("\n")[0] for text in seen] == ["disk full", ""]
 
 
-def test_nothing_of_a_revoked_partition_is_put_though_it_was_refused_before(it: Stage) -> None:
+def test_refused_records_of_a_revoked_partition_are_not_put_again(it: Stage) -> None:
     it.then(it.assigned(a=0, b=0), it.records((A, 0), (B, 0)), it.revoked(A), it.nothing)
     it.task.fails["put"] = [RetriableError("away")] * 2
     log = it.run()
@@ -287,33 +287,33 @@ def test_nothing_of_a_revoked_partition_is_put_though_it_was_refused_before(it: 
     assert it.group.paused == set()
 
 
-def test_nothing_is_committed_of_partitions_whose_close_fails_for_now_and_the_others_go_on(it: Stage) -> None:
+def test_partition_is_not_committed_when_its_close_fails_and_others_continue(it: Stage) -> None:
     it.then(it.assigned(a=0, b=0), it.records((A, 0), (B, 0)), it.revoked(A), it.records((B, 1)))
     it.task.fails["close"] = [RetriableError("a report was refused")]
     assert [entry for entry in it.run() if entry[0] in ("put", "commit")][1:] == [("put", (1, 1)), ("commit", {B: 2})]
     assert it.counters.commit_failures == 1
 
 
-def test_a_close_of_what_is_lost_that_fails_for_now_does_not_end_the_task(it: Stage) -> None:
+def test_failed_close_of_lost_partitions_does_not_end_the_task(it: Stage) -> None:
     it.then(it.assigned(a=0, b=0), it.records((A, 0)), it.lost(A), it.records((B, 0)))
     it.task.fails["close"] = [RetriableError("a report was refused")]
     assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {B: 1})]
 
 
-def test_a_close_that_fails_for_now_does_not_hide_why_the_task_fails(it: Stage) -> None:
+def test_failed_close_does_not_hide_why_the_task_fails(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)))
     it.task.fails = {"put": [FatalError("full")], "close": [RetriableError("a report was refused")]}
     with pytest.raises(FatalError, match="full"):
         it.run()
 
 
-def test_no_offset_passes_a_dead_letter_of_a_close_that_is_not_safe(it: Stage) -> None:
+def test_no_offset_passes_an_unsafe_dead_letter_of_a_close(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)))
     it.letters.answers = [True, False]  # before the flush, and after the close
     assert it.run()[-2:] == [("flush", {A: 1}), ("close", A)]
 
 
-def test_what_is_lost_is_closed_without_a_flush_or_a_commit(it: Stage) -> None:
+def test_lost_partitions_are_closed_without_a_flush_or_a_commit(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)), it.lost(A))
     assert it.run()[-2:] == [("put", (0, 0)), ("close", A)]
 
@@ -333,7 +333,7 @@ def test_pre_commit_may_hold_back_and_may_not_go_ahead(it: Stage, caplog: pytest
     assert sum("ignoring" in message for message in caplog.messages) == 2
 
 
-def test_a_task_that_knows_where_it_is_begins_there(it: Stage) -> None:
+def test_task_that_seeks_in_open_begins_at_its_offset(it: Stage) -> None:
     def open_(partitions: Any) -> None:
         it.context.seek({A: 40})
 
@@ -348,7 +348,7 @@ def test_a_task_that_knows_where_it_is_begins_there(it: Stage) -> None:
     ]
 
 
-def test_a_rewind_in_put_is_read_again_and_is_what_counts(it: Stage) -> None:
+def test_rewind_in_put_is_read_again_and_committed(it: Stage) -> None:
     it.then(it.assigned(a=5), it.records((A, 5), (A, 6)), it.nothing)
     it.task.on_put = lambda: it.context.offset({A: 2})
     assert it.run()[2:] == [
@@ -360,7 +360,7 @@ def test_a_rewind_in_put_is_read_again_and_is_what_counts(it: Stage) -> None:
     ]
 
 
-def test_the_lag_is_that_of_the_partition_most_behind(it: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lag_is_the_largest_lag_of_any_partition(it: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     clock_s = itertools.count(1.0)
     monkeypatch.setattr("time.monotonic", lambda: next(clock_s))
     seen: list[tuple[int, int]] = []
@@ -370,7 +370,7 @@ def test_the_lag_is_that_of_the_partition_most_behind(it: Stage, monkeypatch: py
     assert seen == [(2, 60), (2, 58)]
 
 
-def test_a_rewind_in_pre_commit_is_what_is_committed(it: Stage) -> None:
+def test_rewind_in_pre_commit_is_committed(it: Stage) -> None:
     """The default returns all that it was given, also where the flush has asked for records again."""
     it.then(it.assigned(a=5), it.records((A, 5), (A, 6)), it.commits(), it.nothing, it.records((A, 5)), it.commits())
     rewinds = [{A: 5}]
@@ -389,7 +389,7 @@ def test_a_rewind_in_pre_commit_is_what_is_committed(it: Stage) -> None:
     ]
 
 
-def test_a_rewind_that_comes_with_the_last_commit_is_not_for_the_next_assignment(it: Stage) -> None:
+def test_rewind_in_the_last_commit_does_not_affect_the_next_assignment(it: Stage) -> None:
     it.then(it.assigned(a=50), it.records((A, 50)), it.revoked(A), it.assigned(a=50), it.records((A, 50)))
     asked = [{A: 40}]
 
@@ -403,7 +403,7 @@ def test_a_rewind_that_comes_with_the_last_commit_is_not_for_the_next_assignment
     assert [entry for entry in log if entry[0] == "commit"] == [("commit", {A: 40}), ("commit", {A: 51})]
 
 
-def test_a_rewind_of_a_partition_that_stays_outlives_the_assignment_of_another(it: Stage) -> None:
+def test_rewind_of_a_kept_partition_survives_another_assignment(it: Stage) -> None:
     def ask() -> Fetched:
         it.context.offset({A: 3})
         return it.assigned(b=0)()
@@ -412,7 +412,7 @@ def test_a_rewind_of_a_partition_that_stays_outlives_the_assignment_of_another(i
     assert ("seek", {A: 3}) in it.run()
 
 
-def test_records_that_come_with_a_rewind_in_close_are_not_put_before_those_it_goes_back_to(it: Stage) -> None:
+def test_rewind_in_close_takes_effect_before_fetched_records_are_put(it: Stage) -> None:
     def close(partitions: Any) -> None:
         it.context.offset({A: 3})
 
@@ -427,7 +427,7 @@ def test_records_that_come_with_a_rewind_in_close_are_not_put_before_those_it_go
     assert [entry for entry in log if entry[0] == "commit"] == [("commit", {A: 4})]
 
 
-def test_nothing_is_committed_when_neither_the_flush_nor_the_way_back_succeeds(it: Stage) -> None:
+def test_no_offset_is_committed_when_both_flush_and_seek_fail(it: Stage) -> None:
     it.then(it.assigned(a=3), it.records((A, 3)), it.commits(), it.nothing)
     it.task.fails["flush"] = [OSError("disk full")]
     it.group.cannot_seek = [KafkaRequestError("the topic is gone", 3)]
@@ -436,7 +436,7 @@ def test_nothing_is_committed_when_neither_the_flush_nor_the_way_back_succeeds(i
     assert [entry for entry in it.log if entry[0] == "commit"] == []
 
 
-def test_records_that_come_while_others_are_held_are_read_again_later(it: Stage) -> None:
+def test_records_fetched_while_a_batch_is_refused_are_read_again_later(it: Stage) -> None:
     """A partition that is assigned within a poll is not paused yet."""
     it.then(it.assigned(a=0), it.records((A, 0), (A, 1)), it.assigned(it.records((B, 7), (B, 8)), b=7), it.nothing)
     it.task.fails["put"] = [RetriableError("away")] * 2
@@ -446,7 +446,7 @@ def test_records_that_come_while_others_are_held_are_read_again_later(it: Stage)
     assert [entry for entry in log if entry[0] == "commit"] == [("commit", {A: 2})]
 
 
-def test_a_paused_task_puts_nothing_of_what_is_assigned_to_it_meanwhile(it: Stage) -> None:
+def test_paused_task_puts_no_records_of_newly_assigned_partitions(it: Stage) -> None:
     def pause() -> Fetched:
         it.control.pause()
         return Fetched()
@@ -457,13 +457,13 @@ def test_a_paused_task_puts_nothing_of_what_is_assigned_to_it_meanwhile(it: Stag
     assert ("seek", {B: 7}) in log
 
 
-def test_where_a_new_group_begins_is_committed_though_nothing_comes(it: Stage) -> None:
+def test_start_offset_of_a_new_group_is_committed_without_records(it: Stage) -> None:
     """With `auto.offset.reset=latest` the next member would begin behind what came meanwhile."""
     it.then(it.assigned(a=10, b=4, fresh=[A]))
     assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {A: 10})]
 
 
-def test_the_end_of_a_log_at_which_a_new_group_begins_is_committed_before_anything_is_put() -> None:
+def test_latest_start_offset_of_a_new_group_is_committed_before_any_put() -> None:
     """Also where the task itself lets nothing be committed: the end is not what it has written."""
     it = Stage("latest")
     it.task.answers = lambda offsets: {}
@@ -477,7 +477,7 @@ def test_the_end_of_a_log_at_which_a_new_group_begins_is_committed_before_anythi
     assert log == [("commit", {A: 10}), ("put", (0, 10)), ("put", (0, 11))]
 
 
-def test_a_task_that_starts_paused_commits_the_end_at_which_it_begins() -> None:
+def test_task_that_starts_paused_commits_its_latest_start_offset() -> None:
     it = Stage("latest")
     it.control.pause()
     seen: list[bool] = []
@@ -491,7 +491,7 @@ def test_a_task_that_starts_paused_commits_the_end_at_which_it_begins() -> None:
     assert seen == [True]
 
 
-def test_nothing_is_put_until_the_end_at_which_a_group_begins_is_committed() -> None:
+def test_records_are_not_put_until_the_latest_start_offset_is_committed() -> None:
     it = Stage("latest")
     it.group.refuses = [KafkaUnavailableError("no coordinator")]
 
@@ -504,7 +504,7 @@ def test_nothing_is_put_until_the_end_at_which_a_group_begins_is_committed() -> 
     assert log[:4] == [("commit", {A: 10}), ("seek", {A: 10}), ("commit", {A: 10}), ("put", (0, 10))]
 
 
-def test_a_partition_that_is_gone_keeps_no_other_from_being_committed(it: Stage) -> None:
+def test_deleted_partition_does_not_block_commits_of_other_partitions(it: Stage) -> None:
     it.then(it.assigned(a=0, b=0), it.records((A, 0), (B, 0)), it.commits(), it.nothing, it.commits(), it.nothing)
     it.group.gone = {B}
     log = it.run()
@@ -513,7 +513,7 @@ def test_a_partition_that_is_gone_keeps_no_other_from_being_committed(it: Stage)
     assert it.counters.commit_failures == 0
 
 
-def test_a_pause_keeps_the_membership_and_fetches_nothing(it: Stage) -> None:
+def test_pause_keeps_the_membership_and_fetches_no_records(it: Stage) -> None:
     def pause() -> Fetched:
         it.control.pause()
         return Fetched()
@@ -554,7 +554,7 @@ def test_the_end_of_a_log_is_not_reached_while_its_records_are_refused(it: Stage
     assert [entry for entry in it.run() if entry[0] == "commit"] == []
 
 
-def test_a_record_that_cannot_be_read_is_passed_where_that_is_tolerated(it: Stage) -> None:
+def test_unreadable_record_is_passed_if_tolerated(it: Stage) -> None:
     class Refusing(StringConverter):
         def to_column(self, column: Any) -> Any:
             return None
@@ -570,13 +570,13 @@ def test_a_record_that_cannot_be_read_is_passed_where_that_is_tolerated(it: Stag
     assert it.counters.errors.skipped == 1
 
 
-def test_no_offset_passes_a_dead_letter_that_is_not_safe(it: Stage) -> None:
+def test_no_offset_passes_an_unsafe_dead_letter(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)), it.commits(), it.nothing, it.records((A, 1)))
     it.letters.answers = [False]
     assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {A: 2})]
 
 
-def test_a_dead_letter_that_is_refused_starts_the_task_over_and_nothing_is_committed(it: Stage) -> None:
+def test_refused_dead_letter_restarts_the_task_without_a_commit(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)), it.commits(), it.nothing, it.records((A, 1)))
     it.letters.answers = [RetriableError("refused")] * 3
     with pytest.raises(RetriableError):
@@ -584,7 +584,7 @@ def test_a_dead_letter_that_is_refused_starts_the_task_over_and_nothing_is_commi
     assert [entry for entry in it.log if entry[0] in ("commit", "close")] == [("close", A)]
 
 
-def test_a_dead_letter_that_is_refused_for_good_in_a_revocation_fails_the_task_and_is_not_passed(it: Stage) -> None:
+def test_fatal_refusal_of_a_dead_letter_in_a_revocation_fails_the_task(it: Stage) -> None:
     """Of the partitions that stay, too: the letter may be of one of their records."""
     it.letters.answers = [FatalError("too large")] * 9
     it.then(it.assigned(a=0, b=0), it.records((A, 0), (B, 0)), it.revoked(A), it.records((B, 1)))
@@ -598,9 +598,7 @@ def test_a_dead_letter_that_is_refused_for_good_in_a_revocation_fails_the_task_a
 
 
 @pytest.mark.parametrize("fails", [[], [ValueError("its own")]], ids=["stopped", "failed"])
-def test_a_dead_letter_that_the_end_finds_refused_for_good_fails_the_task_unless_it_has_failed_before(
-    it: Stage, fails: list[Exception]
-) -> None:
+def test_fatal_refusal_of_a_dead_letter_at_the_end_fails_a_healthy_task(it: Stage, fails: list[Exception]) -> None:
     it.letters.answers = [FatalError("too large")] * 9
     it.task.fails["put"] = list(fails)
     it.then(it.assigned(a=0), it.records((A, 0)))
@@ -609,20 +607,20 @@ def test_a_dead_letter_that_the_end_finds_refused_for_good_fails_the_task_unless
     assert [entry for entry in it.log if entry[0] in ("commit", "close")] == [("close", A)]
 
 
-def test_a_dead_letter_that_is_refused_for_now_in_a_revocation_fails_nothing_and_is_not_passed(it: Stage) -> None:
+def test_retriable_refusal_of_a_dead_letter_in_a_revocation_only_holds_offsets(it: Stage) -> None:
     it.letters.answers = [RetriableError("no leader")]
     it.then(it.assigned(a=0, b=0), it.records((A, 0), (B, 0)), it.revoked(A), it.records((B, 1)))
     assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {B: 2})]
 
 
-def test_dead_letters_are_safe_before_a_store_with_offsets_of_its_own_passes_them(it: Stage) -> None:
+def test_flush_waits_for_safe_dead_letters_when_the_store_keeps_offsets(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)), it.commits(), it.nothing)
     it.task.answers = lambda offsets: {}
     it.letters.answers = [False, False]
     assert [entry for entry in it.run() if entry[0] == "flush"] == []
 
 
-def test_the_dead_letter_of_the_record_that_fails_the_task_is_waited_for(it: Stage) -> None:
+def test_dead_letter_of_the_failing_record_is_awaited(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)))
     it.task.fails["put"] = [FatalError("not tolerated")]
     with pytest.raises(FatalError):
@@ -630,7 +628,7 @@ def test_the_dead_letter_of_the_record_that_fails_the_task_is_waited_for(it: Sta
     assert it.letters.settled
 
 
-def test_a_rewind_of_a_partition_of_somebody_else_is_not_kept(it: Stage) -> None:
+def test_rewind_of_an_unassigned_partition_is_dropped(it: Stage) -> None:
     def open_(partitions: Any) -> None:
         it.context.offset({B: 7} if list(partitions) == [A] else {})
 
@@ -639,7 +637,7 @@ def test_a_rewind_of_a_partition_of_somebody_else_is_not_kept(it: Stage) -> None
     assert [entry for entry in it.run() if entry[0] == "begins"] == [("begins", {})] * 2
 
 
-def test_a_record_is_reported_as_it_was_read(it: Stage) -> None:
+def test_reported_record_has_the_bytes_that_were_read(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)))
     raw: list[Any] = []
     put = it.task.put
@@ -648,13 +646,13 @@ def test_a_record_is_reported_as_it_was_read(it: Stage) -> None:
     assert [(r.value, r.kafka_offset, r.at) for r in raw] == [(b"v", 0, A)]
 
 
-def test_an_abandoned_task_flushes_and_commits_nothing_more(it: Stage) -> None:
+def test_abandoned_task_neither_flushes_nor_commits(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)))
     it.task.on_put = lambda: setattr(it.loop, "is_abandoned", True)
     assert it.run()[2:] == [("put", (0, 0)), ("close", A)]
 
 
-def test_put_is_called_without_records_soon_after_the_open_and_then_once_an_interval(
+def test_put_is_called_without_records_after_open_and_once_an_interval(
     it: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
@@ -675,14 +673,14 @@ def test_put_is_called_without_records_soon_after_the_open_and_then_once_an_inte
     assert seen == [1, 1, 1, 2, 2]  # at 0 s, and 60 s later
 
 
-def test_put_is_called_without_records_when_the_task_has_asked_for_it(it: Stage) -> None:
+def test_put_is_called_without_records_when_the_task_requests_it(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)), it.nothing, it.nothing)
     it.task.on_put = lambda: it.context.timeout(0)
     it.run()
     assert it.task.empties == 2  # behind the open, and once behind the records
 
 
-def test_put_is_not_called_without_records_while_it_is_paused_or_refuses_some(it: Stage) -> None:
+def test_put_is_not_called_without_records_while_paused_or_refusing(it: Stage) -> None:
     def pause() -> Fetched:
         it.control.pause()
         return Fetched()
@@ -699,7 +697,7 @@ def test_put_is_not_called_without_records_while_it_is_paused_or_refuses_some(it
     assert paused.task.empties == 0
 
 
-def test_the_group_is_not_polled_in_haste_while_nothing_is_due(it: Stage) -> None:
+def test_group_is_not_polled_in_a_busy_loop_while_idle(it: Stage) -> None:
     def pause() -> Fetched:
         it.control.pause()
         return Fetched()
@@ -709,7 +707,7 @@ def test_the_group_is_not_polled_in_haste_while_nothing_is_due(it: Stage) -> Non
     assert min(it.group.waits_s) == 0.1
 
 
-def test_a_put_without_records_that_is_refused_is_called_again(it: Stage) -> None:
+def test_refused_put_without_records_is_called_again(it: Stage) -> None:
     def refuse_once() -> None:
         if it.task.empties == 1:
             raise RetriableError("away")
@@ -722,7 +720,7 @@ def test_a_put_without_records_that_is_refused_is_called_again(it: Stage) -> Non
     assert it.counters.errors.retries == 1
 
 
-def test_a_task_s_fencing_token_is_its_generation_and_the_group_s() -> None:
+def test_fencing_token_has_the_generations_of_task_and_group() -> None:
     stage = Stage()
     assert stage.context.fencing_token is None
     stage.context.reading = stage.group
@@ -732,7 +730,7 @@ def test_a_task_s_fencing_token_is_its_generation_and_the_group_s() -> None:
     assert stage.context.fencing_token is None
 
 
-def test_a_tracing_system_is_told_of_batches_their_steps_and_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracing_covers_batches_steps_and_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(puts, "pause_after", lambda *_: 0.0)
     it = Stage(is_traced=True)
     it.task.fails["put"] = [RetriableError("away")]

@@ -57,7 +57,7 @@ def test_topics_with_different_schemas_stay_columns(
     assert [record.value for record in expected] == [{"n": 1}, {"name": "x"}, {"n": 2}, {"name": "y"}]
 
 
-def test_ids_in_headers_are_heeded(processor: SinkProcessor, registry: MemoryRegistry) -> None:
+def test_schema_ids_in_headers_are_used(processor: SinkProcessor, registry: MemoryRegistry) -> None:
     whole = fetched(registry)
     headers, values = [], []
     for place, value in zip(whole.places, whole.values, strict=True):

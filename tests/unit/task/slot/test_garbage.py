@@ -63,14 +63,14 @@ def test_very_many_cycles_are_collected_before_the_clock_asks_for_it() -> None:
 
 
 @pytest.mark.usefixtures("_rare")
-def test_short_lived_objects_of_a_poll_are_not_looked_at() -> None:
+def test_short_lived_objects_of_a_poll_trigger_no_collection() -> None:
     before = gc.get_stats()
     for _ in range(50):
         assert len([(number, "topic") for number in range(20_000)]) == 20_000
     assert [each["collections"] for each in gc.get_stats()] == [each["collections"] for each in before]
 
 
-def test_all_is_as_before_when_a_slot_has_ended() -> None:
+def test_garbage_collector_settings_are_restored_when_a_slot_ends() -> None:
     before = gc.get_threshold(), gc.get_freeze_count()
     with rare_collections():
         assert gc.get_threshold() != before[0]
@@ -78,13 +78,13 @@ def test_all_is_as_before_when_a_slot_has_ended() -> None:
     assert (gc.get_threshold(), gc.get_freeze_count()) == before
 
 
-def test_what_was_lost_before_is_not_kept_for_ever() -> None:
+def test_earlier_garbage_is_collected_before_the_heap_is_frozen() -> None:
     is_gone = lost_knot()
     with rare_collections():
         assert is_gone() is None
 
 
-def test_what_lasting_imports_leave_behind_is_never_looked_at() -> None:
+def test_objects_of_lasting_imports_are_never_scanned_by_the_collector() -> None:
     try:
         with lasting_imports():
             is_gone = lost_knot()

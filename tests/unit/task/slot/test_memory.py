@@ -82,7 +82,7 @@ def said(program: str, **environment: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_what_is_free_stays_until_the_garbage_is_taken_out() -> None:
+def test_free_memory_is_returned_when_garbage_is_collected() -> None:
     kept, left = map(int, said(_GIVEN_BACK))
     assert kept > 150
     assert left < 50
@@ -92,7 +92,7 @@ def test_threads_share_one_heap() -> None:
     assert said(_ONE_HEAP) == ["1"]
 
 
-def test_sparks_workers_have_arrow_take_from_it() -> None:
+def test_spark_workers_use_the_system_memory_pool_of_arrow() -> None:
     assert said(_POOL) == ["given", "back", "system"]
 
 

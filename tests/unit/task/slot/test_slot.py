@@ -135,7 +135,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     assert not thread.is_alive()
 
 
-def test_a_task_whose_process_is_gone_tells_the_worker_who_was_in_it(
+def test_lost_process_is_reported_with_the_tasks_that_ran_in_it(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     eventually(lambda: worker.of(0) and worker.of(1), within_s=60)
@@ -147,7 +147,7 @@ def test_a_task_whose_process_is_gone_tells_the_worker_who_was_in_it(
 
 
 @pytest.mark.parametrize("error", [ValueError("no such topic"), *no_exceptions()], ids=repr)
-def test_a_task_whose_figures_fail_does_not_end_the_reports_of_its_neighbours(
+def test_failing_figures_of_a_task_do_not_end_its_neighbours_reports(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     def figures(task: int) -> str:
@@ -181,7 +181,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("often", "worker")
-def test_a_slot_takes_the_garbage_of_its_tasks_out() -> None:
+def test_slot_collects_the_garbage_of_its_tasks() -> None:
     """Python's own collector looks rarely in a slot: cycles would stay, with what they hold."""
     knot = weakref.ref(Knot())
     eventually(lambda: knot() is None, within_s=60)
@@ -205,7 +205,7 @@ def test_a_slot_runs_where_python_collects_rarely(monkeypatch: pytest.MonkeyPatc
     assert seen == [(200_000, True)]
 
 
-def test_a_task_whose_error_quotes_a_lone_surrogate_is_reported_as_failed(
+def test_error_with_a_lone_surrogate_is_reported_as_a_failure(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """JSON cannot carry it. Else the slot would go on and report of nobody any more."""
@@ -219,7 +219,7 @@ def test_a_task_whose_error_quotes_a_lone_surrogate_is_reported_as_failed(
 
 
 @pytest.mark.parametrize("begins", [False, True], ids=["after-a-while", "from-the-start"])
-def test_a_task_that_stands_still_says_where_until_it_moves_and_its_neighbour_goes_on(
+def test_stuck_task_shows_its_stack_until_it_moves_and_others_continue(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, begins: bool
 ) -> None:
     worker.progress_timeout_ms = "400"
@@ -242,9 +242,7 @@ def test_a_task_that_stands_still_says_where_until_it_moves_and_its_neighbour_go
     assert {report.trace for report in worker.of(0) if hung in (report.trace or "")} == {last.trace}
 
 
-def test_a_task_that_waits_for_kafka_does_not_hang_before_it_is_in_another_call_for_as_long(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_time_spent_waiting_for_kafka_does_not_count_as_a_hang(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     worker.progress_timeout_ms = "200"
     released = threading.Event()
     source = compile("def wait(event):\n    event.wait(120)", "client.py", "exec")
@@ -263,7 +261,7 @@ def test_a_task_that_waits_for_kafka_does_not_hang_before_it_is_in_another_call_
     elsewhere.set()
 
 
-def test_a_worker_that_fails_to_answer_for_a_moment_ends_no_slot_and_misses_no_report(
+def test_slot_survives_short_worker_outages_and_repeats_its_reports(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     eventually(lambda: worker.of(0) and worker.of(1))
@@ -275,7 +273,7 @@ def test_a_worker_that_fails_to_answer_for_a_moment_ends_no_slot_and_misses_no_r
     eventually(lambda: worker.of(1)[-1].counters["records_written"] > count)
 
 
-def test_a_report_that_cannot_be_sent_is_dropped_aloud_and_the_next_ones_come(
+def test_unsendable_report_is_dropped_with_a_log_and_later_ones_arrive(
     worker: Worker, caplog: pytest.LogCaptureFixture
 ) -> None:
     eventually(lambda: worker.of(0) and worker.of(1))

@@ -3,7 +3,7 @@
 from fencepost.task.slot.start_queue import StartQueue
 
 
-def test_a_few_begin_at_once_and_each_that_speaks_lets_another_in() -> None:
+def test_start_queue_admits_a_few_and_one_more_per_started_task() -> None:
     queue = StartQueue(most=2)
     for name in "abcd":
         queue.put(name)
@@ -18,7 +18,7 @@ def test_a_few_begin_at_once_and_each_that_speaks_lets_another_in() -> None:
     assert queue.take(0.4) == []
 
 
-def test_one_that_takes_long_keeps_nobody_waiting_for_ever() -> None:
+def test_slow_start_does_not_block_the_start_queue_for_ever() -> None:
     queue = StartQueue(most=1, reserved_s=5.0)
     queue.put("slow")
     assert queue.take(0.0) == ["slow"]

@@ -66,7 +66,7 @@ def waits(over: threading.Event) -> None:
     over.wait()
 
 
-def test_a_call_that_holds_the_lock_is_named_while_it_does_so(tmp_path: Path) -> None:
+def test_call_that_holds_the_interpreter_lock_is_named(tmp_path: Path) -> None:
     file, over = tmp_path / "stacks", threading.Event()
     watchdog = Watchdog(0.2, into(file))
     eventually(file.with_suffix(".ready").exists, within_s=60)
@@ -86,7 +86,7 @@ def test_a_call_that_holds_the_lock_is_named_while_it_does_so(tmp_path: Path) ->
     assert "in waits" in idle_one.partition("stuck\n")[0]
 
 
-def test_the_program_of_a_slot_sends_the_stacks_to_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slot_program_sends_stacks_to_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SECRET_VARIABLE, "secret")
     sent: list[Mapping[str, Any]] = []
     server = ChannelServer(b"secret")
@@ -108,7 +108,7 @@ def test_the_program_of_a_slot_sends_the_stacks_to_its_worker(monkeypatch: pytes
     assert "in holds_the_lock" in sent[0]["stacks"]["stuck"]
 
 
-def test_tasks_are_named_that_the_fault_handler_leaves_out_because_it_names_a_hundred_threads(tmp_path: Path) -> None:
+def test_tasks_beyond_the_fault_handlers_hundred_threads_are_named(tmp_path: Path) -> None:
     """The newest ones; these tasks have the oldest."""
     file, begins, over = tmp_path / "stacks", threading.Event(), threading.Event()
     watchdog = Watchdog(0.2, into(file, 5))
@@ -139,7 +139,7 @@ def test_tasks_are_named_that_the_fault_handler_leaves_out_because_it_names_a_hu
     assert "in waits" in found["idle"]
 
 
-def test_nothing_is_said_of_a_process_that_was_paused(tmp_path: Path) -> None:
+def test_paused_process_is_not_reported_as_stuck(tmp_path: Path) -> None:
     file = tmp_path / "stacks"
     program = (
         "import sys, threading\nfrom fencepost.task.slot.watchdog import Watchdog\n"
@@ -168,7 +168,7 @@ def has_said(file: Path, *, within_s: float) -> bool:
     return False
 
 
-def test_a_reader_that_stands_still_stops_nobody(tmp_path: Path) -> None:
+def test_frozen_stack_reader_does_not_block_the_slot(tmp_path: Path) -> None:
     """Its pipe is full, and neither tasks that begin, nor the fault handler, nor the end may wait for it."""
     program = (
         "import ctypes, os, signal, threading\nfrom fencepost.task.slot.watchdog import Watchdog\n"
@@ -179,14 +179,14 @@ def test_a_reader_that_stands_still_stops_nobody(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-def test_its_process_ends_with_a_slot_that_is_not_expected() -> None:
+def test_stack_reader_ends_with_a_slot_that_the_worker_does_not_expect() -> None:
     watchdog = Watchdog(60, DEAF)
     spec = SlotSpec("s", "http://127.0.0.1:1", lease_s=0.0)
     Slot(spec, ChannelClient(spec.channel_url, b"secret"), "0-a", watchdog).run()
     assert not psutil.pid_exists(watchdog.reader_pid)
 
 
-def test_the_end_does_not_wait_for_processes_that_a_task_has_forked() -> None:
+def test_close_of_the_watchdog_does_not_wait_for_forked_processes() -> None:
     program = (
         "import os, time\nfrom fencepost.task.slot.watchdog import Watchdog\n"
         f"w = Watchdog(60, {DEAF!r})\npid = os.fork()\n"
@@ -196,7 +196,7 @@ def test_the_end_does_not_wait_for_processes_that_a_task_has_forked() -> None:
 
 
 @pytest.mark.parametrize("how", ["os._exit(1)", "os.kill(os.getpid(), 9)"])
-def test_its_process_ends_with_the_slot_and_keeps_nothing_of_it_open(how: str) -> None:
+def test_stack_reader_ends_with_the_slot_and_inherits_no_files(how: str) -> None:
     """Spark waits for the end of what a slot has inherited."""
     reading, writing = os.pipe()
     program = (
@@ -213,7 +213,7 @@ def test_its_process_ends_with_the_slot_and_keeps_nothing_of_it_open(how: str) -
     eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
-def test_a_thread_is_the_task_that_was_named_last_and_others_are_left_out() -> None:
+def test_stacks_belong_to_the_last_named_task_and_skip_other_threads() -> None:
     dump = (
         b"task 0x7f01 1 first\ntask 0x7f01 2 second\nTimeout (0:00:05)!\n"
         b'Thread 0x0000000000007f01 (most recent call first):\n  File "a.py", line 1 in poll\n'
@@ -225,7 +225,7 @@ def test_a_thread_is_the_task_that_was_named_last_and_others_are_left_out() -> N
     assert stacks_of(b"Thread 0x7f01 (most recent call first):\n  File", tasks) == {"second": "  File"}
 
 
-def test_the_reader_imports_nothing_large_before_there_is_something_to_send() -> None:
+def test_stack_reader_imports_no_large_modules_before_it_has_to_send() -> None:
     program = "import sys, fencepost.task.slot.stack_reader\nprint(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
     own = {"fencepost.task", "fencepost.task.slot", "fencepost.task.slot.stack_reader"}

@@ -29,7 +29,7 @@ def ready(queue: OffsetQueue) -> dict[str, Any]:
     return {dict(key)["f"]: None if offset is None else offset["n"] for key, offset in queue.ready().items()}
 
 
-def test_an_offset_is_ready_once_every_record_up_to_it_is_acknowledged() -> None:
+def test_offset_is_ready_once_all_earlier_records_are_acknowledged() -> None:
     queue = OffsetQueue()
     acknowledged = queue.sent(batch((A, 1), (A, 2), (A, 3)), outgoing(3))
     acknowledged(1, PLACE)
@@ -48,7 +48,7 @@ def test_source_partitions_do_not_wait_for_each_other() -> None:
     assert ready(queue) == {"b": 1}
 
 
-def test_filtered_and_dropped_records_wait_for_those_before_them_and_for_nothing_else() -> None:
+def test_filtered_and_dropped_records_wait_only_for_earlier_records() -> None:
     queue = OffsetQueue()
     acknowledged = queue.sent(batch((A, 1), (A, 2), (B, 1)), outgoing(1, sources=[0]))
     assert ready(queue) == {"b": 1}
@@ -56,7 +56,7 @@ def test_filtered_and_dropped_records_wait_for_those_before_them_and_for_nothing
     assert ready(queue) == {"a": 2}
 
 
-def test_an_updated_offset_queues_behind_its_partition_s_unacknowledged_records() -> None:
+def test_updated_offset_waits_for_unacknowledged_records_of_its_partition() -> None:
     queue = OffsetQueue()
     acknowledged = queue.sent(batch((A, 1)), outgoing(1))
     queue.updated({partition_key(A): {"n": 9}, partition_key(B): {"n": 9}, partition_key(C): None})
@@ -68,7 +68,7 @@ def test_an_updated_offset_queues_behind_its_partition_s_unacknowledged_records(
     assert ready(queue) == {"a": 10}
 
 
-def test_where_a_batch_says_that_a_partition_stands_waits_for_its_records() -> None:
+def test_end_position_of_a_batch_waits_for_its_records() -> None:
     queue = OffsetQueue()
     acknowledged = queue.sent(replace(batch((A, 1)), ends=[(A, {"n": 7}), (B, {"n": 3})]), outgoing(1))
     assert ready(queue) == {"b": 3}
@@ -76,7 +76,7 @@ def test_where_a_batch_says_that_a_partition_stands_waits_for_its_records() -> N
     assert ready(queue) == {"a": 7}
 
 
-def test_a_record_without_an_offset_moves_nothing_but_is_waited_for() -> None:
+def test_record_without_an_offset_holds_back_later_offsets() -> None:
     queue = OffsetQueue()
     acknowledged = queue.sent(batch((A, None)), outgoing(1))
     queue.updated({partition_key(A): {"n": 9}})
@@ -85,7 +85,7 @@ def test_a_record_without_an_offset_moves_nothing_but_is_waited_for() -> None:
     assert ready(queue) == {"a": 9}
 
 
-def test_updates_that_wait_do_not_pile_up() -> None:
+def test_waiting_updates_do_not_pile_up() -> None:
     queue = OffsetQueue()
     acknowledged = queue.sent(batch((A, 1)), outgoing(1))
     for n in range(100):
@@ -147,7 +147,7 @@ class Updating(SourceTask):
         return self.update
 
 
-def test_one_slow_topic_holds_up_its_own_source_partitions_only() -> None:
+def test_slow_topic_holds_up_only_its_own_source_partitions() -> None:
     """KIP-910: only partitions with acknowledged records are committable; what is updated counts as acknowledged."""
     spec = TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, "offsets"))
     book, delivery = OffsetBook(), Stuck()

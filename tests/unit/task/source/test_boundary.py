@@ -16,7 +16,7 @@ def records(count: int) -> list[SourceRecord]:
     return [SourceRecord({}, None, "t", n) for n in range(count)]
 
 
-def test_each_poll_is_a_transaction_an_empty_one_too() -> None:
+def test_each_poll_is_a_transaction_even_an_empty_poll() -> None:
     boundary = PollBoundary()
     assert list(boundary.segments(None, 3)) == [(0, 3, BoundaryDecision.COMMIT)]
     assert list(boundary.segments([], 0)) == [(0, 0, BoundaryDecision.COMMIT)]
@@ -34,7 +34,7 @@ def test_an_interval_ends_with_the_first_batch_after_it() -> None:
     assert boundary.should_commit_at_end()
 
 
-def test_an_interval_is_counted_from_the_commit_not_from_when_it_was_due() -> None:
+def test_interval_is_counted_from_the_commit_not_from_its_due_time() -> None:
     now = 0.0
     boundary = IntervalBoundary(10.0, lambda: now)
     now = 19.0
@@ -45,14 +45,14 @@ def test_an_interval_is_counted_from_the_commit_not_from_when_it_was_due() -> No
     assert list(boundary.segments(None, 0)) == [(0, 0, BoundaryDecision.COMMIT)]
 
 
-def test_a_connector_that_asks_for_nothing_goes_on_and_is_not_committed_at_the_end() -> None:
+def test_connector_without_commit_requests_is_not_committed_at_the_end() -> None:
     boundary = ConnectorBoundary()
     batch = records(2)
     assert list(boundary.segments(batch, 2)) == [(0, 2, BoundaryDecision.GO_ON)]
     assert not boundary.should_commit_at_end()
 
 
-def test_a_connector_commits_at_the_end_of_a_batch_once() -> None:
+def test_commit_request_of_a_connector_ends_one_batch_only() -> None:
     boundary = ConnectorBoundary()
     boundary.commit_transaction()
     assert list(boundary.segments(records(2), 2)) == [(0, 2, BoundaryDecision.COMMIT)]
@@ -72,7 +72,7 @@ def test_requests_after_records_cut_the_batch() -> None:
     ]
 
 
-def test_records_that_are_equal_are_told_apart() -> None:
+def test_equal_records_are_distinguished_by_identity() -> None:
     boundary = ConnectorBoundary()
     batch = [SourceRecord({}, None, "t", 1), SourceRecord({}, None, "t", 1)]
     boundary.abort_transaction(batch[1])
@@ -80,7 +80,7 @@ def test_records_that_are_equal_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("at_record", [True, False])
-def test_asking_for_both_at_one_place_fails_the_task(at_record: bool) -> None:
+def test_commit_and_abort_requests_at_the_same_place_fail_the_task(at_record: bool) -> None:
     boundary = ConnectorBoundary()
     batch = records(1)
     place = batch[0] if at_record else None
@@ -90,7 +90,7 @@ def test_asking_for_both_at_one_place_fails_the_task(at_record: bool) -> None:
         list(boundary.segments(batch, 1))
 
 
-def test_a_request_after_a_record_of_a_later_poll_is_kept_until_that_comes() -> None:
+def test_request_after_a_record_of_a_later_poll_is_kept_until_that_poll() -> None:
     boundary = ConnectorBoundary()
     first, later = records(2), records(3)
     boundary.commit_transaction(later[1])
@@ -99,7 +99,7 @@ def test_a_request_after_a_record_of_a_later_poll_is_kept_until_that_comes() -> 
     assert list(boundary.segments(later, 3)) == [(0, 2, BoundaryDecision.COMMIT), (2, 3, BoundaryDecision.GO_ON)]
 
 
-def test_a_request_that_has_to_wait_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_waiting_request_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     boundary = ConnectorBoundary()
     boundary.commit_transaction(records(1)[0])
     for _ in range(3):
@@ -107,7 +107,7 @@ def test_a_request_that_has_to_wait_is_told_of_once(caplog: pytest.LogCaptureFix
     assert sum("is kept until" in message for message in caplog.messages) == 1
 
 
-def test_a_request_after_a_record_beside_a_batch_of_columns_fails_the_task() -> None:
+def test_request_after_a_record_fails_the_task_when_poll_returns_columns() -> None:
     boundary = ConnectorBoundary()
     boundary.abort_transaction(records(1)[0])
     with pytest.raises(FatalError, match=r"batch of columns.*without a record"):
@@ -120,7 +120,7 @@ def test_a_request_at_the_end_of_a_batch_of_columns_is_carried_out() -> None:
     assert list(boundary.segments(None, 5)) == [(0, 5, BoundaryDecision.COMMIT)]
 
 
-def test_requests_after_records_that_never_come_fail_the_task_when_they_are_very_many() -> None:
+def test_too_many_requests_after_records_never_polled_fail_the_task() -> None:
     boundary = ConnectorBoundary()
     for record in records(10_000):
         boundary.commit_transaction(record)
@@ -128,7 +128,7 @@ def test_requests_after_records_that_never_come_fail_the_task_when_they_are_very
         boundary.commit_transaction(records(1)[0])
 
 
-def test_boundaries_by_name() -> None:
+def test_boundary_is_chosen_by_its_name() -> None:
     assert isinstance(boundary_of("poll", 0), PollBoundary)
     assert isinstance(boundary_of("interval", 10), IntervalBoundary)
     assert isinstance(boundary_of("connector", 0), ConnectorBoundary)

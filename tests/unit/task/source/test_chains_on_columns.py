@@ -87,7 +87,7 @@ def test_lines_are_sent_as_json_without_a_record() -> None:
     assert (outgoing.sources, outgoing.headers, outgoing.is_plain, chain.records) == (None, None, True, 0)
 
 
-def test_one_bad_record_costs_itself_alone_when_errors_are_tolerated() -> None:
+def test_bad_record_drops_only_itself_when_errors_are_tolerated() -> None:
     lines = [str(1_764_171_585_123 + n) for n in range(20 * PART)]
     bad = 7 * PART + 3
     whole = sent(processor(Watched(links(*LINES))), polled(lines))
@@ -108,7 +108,7 @@ def test_a_bad_record_fails_the_task_when_errors_are_not_tolerated() -> None:
         processor(Chain(links(*LINES))).process(polled(["1", "no number", "3"]))
 
 
-def test_a_batch_of_which_all_is_filtered_is_sent_as_nothing_and_its_offsets_still_move() -> None:
+def test_fully_filtered_batch_sends_no_records_but_moves_its_offsets() -> None:
     chain = Watched([*links(*LINES), dropping("t")])
     batch = polled(["1", "2"])
     outgoing = sent(processor(chain), batch)
@@ -124,7 +124,7 @@ def test_filtered_records_leave_gaps_in_the_sources() -> None:
     assert chain.records == 0
 
 
-def test_records_that_a_predicate_tells_apart_stay_in_order() -> None:
+def test_records_divided_by_a_predicate_stay_in_order() -> None:
     marks = Link(
         "m",
         find("transform", "InsertField$Value")({"static.field": "m", "static.value": "x"}),
@@ -136,7 +136,7 @@ def test_records_that_a_predicate_tells_apart_stay_in_order() -> None:
     assert (list(outgoing.topics), outgoing.sources, chain.records) == (["t", "u", "t"], None, 0)
 
 
-def test_the_time_of_the_poll_is_seen_by_transforms_and_not_sent_as_a_time_of_the_record() -> None:
+def test_poll_time_is_visible_to_transforms_but_not_sent_as_record_time() -> None:
     chain = Watched(
         [
             dropping("drop"),
@@ -169,7 +169,7 @@ class Flaky(Transform):
         raise RetriableError("away")
 
 
-def test_a_service_that_is_away_is_tried_again_record_by_record() -> None:
+def test_absent_service_is_retried_record_by_record() -> None:
     own = processor(Chain([Link("f", Flaky({}))]))
     own.tolerance.retry_timeout_ms = 60_000
     assert len(sent(own, polled(["1", "2"]))) == 2
@@ -189,7 +189,7 @@ class Unseen(Transform):
         return record if is_new else None
 
 
-def test_a_transform_gets_a_record_once_however_often_a_later_one_is_tried_again() -> None:
+def test_transform_gets_a_record_once_when_a_later_transform_is_retried() -> None:
     own = processor(Chain([Link("u", Unseen({})), Link("f", Flaky({}))]))
     own.tolerance.retry_timeout_ms = 60_000
     assert list(sent(own, polled(["1", "2", "1"])).values) == [b'"1"', b'"2"']
@@ -210,7 +210,7 @@ class Refused(StringConverter):
         return super().from_column(schema, values)
 
 
-def test_a_converter_that_raises_for_a_column_is_asked_again_for_each_record() -> None:
+def test_converter_that_raises_for_a_column_is_called_for_each_record() -> None:
     records = [SourceRecord({"p": 1}, {"n": n}, "t", {"a": n}, key="bad" if n == 1 else "k") for n in range(3)]
     [batch] = Batch.of_records(records)
     own = processor(Chain(), tolerates_all=True, keys=Refused)
@@ -248,7 +248,7 @@ class Letters:
 
 
 @given(batches(), st.sampled_from(range(4)), st.sampled_from((2, PART)))
-def test_both_ways_send_the_same(columns: RecordColumns, which: int, part: int) -> None:
+def test_columns_and_single_records_send_the_same(columns: RecordColumns, which: int, part: int) -> None:
     steps = (
         links(("InsertField$Value", {"partition.field": "p", "static.field": "s", "static.value": "v"})),
         links(("HoistField$Value", {"field": "v"}), ("InsertHeader", {"header": "k", "value.literal": "1"})),

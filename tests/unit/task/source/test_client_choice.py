@@ -94,43 +94,43 @@ def processor(spec: TaskSpec) -> Processor:
         "other headers",
     ],
 )
-def test_what_goes_on_as_it_is_is_written_by_the_batch_client(
+def test_unchanged_columns_and_batches_are_written_by_the_batch_client(
     properties: dict[str, str], columns: bool, batches: bool
 ) -> None:
     spec = task(**properties)
     assert (chosen(spec, Form.COLUMNS), chosen(spec, Form.RECORDS, reads_batches=True)) == (columns, batches)
 
 
-def test_records_are_written_by_librdkafka_and_nobody_makes_transforms_for_that() -> None:
+def test_client_for_records_is_chosen_without_making_transforms() -> None:
     def fail() -> Any:
         raise AssertionError("asked")
 
     assert not sends_batches(chosen_conf(task(), Form.RECORDS, fail))
 
 
-def test_a_setting_that_the_batch_client_lacks_sends_all_to_librdkafka() -> None:
+def test_setting_that_the_batch_client_lacks_selects_librdkafka() -> None:
     assert not chosen(task({"statistics.interval.ms": "1000"}), Form.COLUMNS)
 
 
 @pytest.mark.parametrize("wrong", [{"bootstrap.servers": "a:b"}, {"security.protocol": "SSL", "ssl.ca.location": "/"}])
-def test_a_value_that_the_batch_client_cannot_use_sends_all_to_librdkafka(wrong: dict[str, str]) -> None:
+def test_value_that_the_batch_client_cannot_use_selects_librdkafka(wrong: dict[str, str]) -> None:
     spec = task()
     assert not chosen(
         replace(spec, output=replace(spec.output, producer_conf={**spec.output.producer_conf, **wrong})), Form.COLUMNS
     )
 
 
-def test_compression_is_for_columns_and_batches_keep_what_they_have() -> None:
+def test_compression_applies_to_columns_and_batches_keep_their_own() -> None:
     spec = task({"compression.type": "lz4"})
     assert chosen(spec, Form.COLUMNS)
     assert not chosen(spec, Form.RECORDS, reads_batches=True)
 
 
-def test_a_task_without_transactions_has_no_choice() -> None:
+def test_task_without_transactions_uses_librdkafka() -> None:
     assert not chosen(replace(task(), output=replace(task().output, transactional_id=None)), Form.COLUMNS)
 
 
-def test_why_batches_are_taken_apart_is_told() -> None:
+def test_reason_for_decoding_batches_is_given() -> None:
     spec = task()
     by_batches = {**spec.output.producer_conf, CLIENT: BATCH}
     assert batches_refusal(spec, by_batches, processor(spec)) is None
@@ -147,7 +147,7 @@ def test_a_connector_says_in_which_form_it_gives_records(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["MirrorSourceConnector", "MirrorSinkConnector"])
-def test_a_mirror_gives_batches_unless_its_consumer_has_settings_that_their_reader_lacks(name: str) -> None:
+def test_mirror_gives_batches_unless_their_reader_lacks_a_consumer_setting(name: str) -> None:
     mirror = find("connector", name)
     ends = {"alias": "{}", "bootstrap.servers": "{}:1"}
     clusters = {f"{at}.cluster.{key}": text.format(at) for at in ("source", "target") for key, text in ends.items()}
@@ -162,14 +162,14 @@ def test_a_mirror_gives_batches_unless_its_consumer_has_settings_that_their_read
     assert not reads_batches(**{"source.consumer.statistics.interval.ms": "1000"})
 
 
-def test_a_lane_of_the_batch_client_holds_more_back() -> None:
+def test_lane_of_the_batch_client_buffers_more_bytes() -> None:
     conf = {**task().output.producer_conf, CLIENT: BATCH}
     assert QueueLimits.made_in(conf).size_bytes == held_bytes(conf) == HELD_COLUMNS_BYTES
     plain = task().output.producer_conf
     assert QueueLimits.made_in(dict(plain)).size_bytes == held_bytes(plain) == HELD_BYTES
 
 
-def test_a_split_is_written_by_the_batch_client_in_transactions_where_nobody_chose_and_settings_allow_it() -> None:
+def test_split_uses_the_batch_client_in_transactions_if_settings_allow() -> None:
     def run(conf: dict[str, Any], transactional_id: str | None = "id", **how: Any) -> bool:
         return sends_batches(split_conf(SplitRun("r", conf, "t", "o", (b"k",), transactional_id, **how)))
 

@@ -96,7 +96,7 @@ def test_whole_batches_are_not_sent_when_their_topic_is_closed() -> None:
     assert len(processor({}, converter=ByteArrayConverter).process(batch)) == 0
 
 
-def test_topics_of_another_cluster_are_open_when_they_are_named_alike() -> None:
+def test_topics_of_another_cluster_with_closed_names_are_open() -> None:
     made: Processor = processor({})
     made.closed = ClosedTopics()
     assert list(made.process(records("connect-configs", "__consumer_offsets")).topics) == [

@@ -10,7 +10,7 @@ from fencepost.task.source.runner import TaskRunner
 
 
 @pytest.mark.parametrize(("lanes", "warnings"), [(2, 1), (1, 0)])
-def test_it_is_warned_of_once_and_never_asks_for_another_lane(
+def test_unauthorised_second_lane_is_logged_once_and_not_requested_again(
     lanes: int, warnings: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(producing, "open_lanes", lambda first, second, *, keeps_second: False)

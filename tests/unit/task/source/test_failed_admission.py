@@ -10,7 +10,7 @@ from fencepost.task.source.runner import TaskRunner
 DENIED = "Not authorized while reading topic offsets"
 
 
-def test_it_fails_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_fails_with_the_reason_of_its_refused_admission(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without exactly-once the producer connects to nothing before there is a record."""
     monkeypatch.setattr(module, "wants_reports", lambda spec: False)
     conf = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}

@@ -111,7 +111,7 @@ def raising(error: Exception) -> Callable[[], None]:
     return fail
 
 
-def test_a_commit_that_failed_is_told_of_before_a_struck_delivery_is_replaced() -> None:
+def test_failed_commit_is_raised_before_a_struck_delivery_is_replaced() -> None:
     """E1: what the second transaction held would be lost, and the position would go on without it."""
     stage = Stage()
     may_end = threading.Event()
@@ -135,7 +135,7 @@ def test_a_commit_that_failed_is_told_of_before_a_struck_delivery_is_replaced() 
     assert (stage.counters.commits, stage.counters.commit_failures) == (1, 1)
 
 
-def test_a_pause_does_not_begin_while_a_commit_has_failed() -> None:
+def test_pause_does_not_begin_after_a_failed_commit() -> None:
     stage = Stage()
     may_end = threading.Event()
 
@@ -150,7 +150,7 @@ def test_a_pause_does_not_begin_while_a_commit_has_failed() -> None:
     assert stage.control.is_paused
 
 
-def test_the_error_of_a_transaction_is_raised_also_where_the_next_one_meets_it_first() -> None:
+def test_transaction_error_is_raised_even_if_the_next_one_sees_it_first() -> None:
     """Else a record that the broker refuses would be sent again and again, instead of failing the task."""
     stage = Stage()
 
@@ -176,7 +176,7 @@ def test_the_error_of_a_transaction_is_raised_also_where_the_next_one_meets_it_f
     assert stage.counters.active.records == 0
 
 
-def test_a_transaction_that_has_expired_makes_the_next_ones_smaller_once() -> None:
+def test_expired_transaction_shrinks_the_next_transactions_once() -> None:
     """After an error the loop asks a second time how commits have ended."""
     sizes = TransactionSize(timeout_s=0.001)
     stage = Stage(sizes)
@@ -195,7 +195,7 @@ def test_a_transaction_that_has_expired_makes_the_next_ones_smaller_once() -> No
     assert (sizes.limit_bytes, sizes.is_at_end) == (expected, False)
 
 
-def test_transactions_that_have_expired_together_make_the_next_ones_smaller_once() -> None:
+def test_transactions_expired_together_shrink_the_next_ones_once() -> None:
     sizes = TransactionSize(timeout_s=0.001)
     stage = Stage(sizes, queued_bytes=2 * sizes.limit_bytes)
     expected, may_fail = sizes.limit_bytes // 4, threading.Event()
@@ -222,7 +222,7 @@ def test_transactions_that_have_expired_together_make_the_next_ones_smaller_once
     assert (sizes.limit_bytes, sizes.is_at_end) == (expected, False)
 
 
-def test_what_a_poll_raised_counts_also_when_it_is_raised_before_a_commit_is_known() -> None:
+def test_poll_error_is_raised_even_while_a_commit_is_under_way() -> None:
     stage = Stage()
     may_end = threading.Event()
 
@@ -237,7 +237,7 @@ def test_what_a_poll_raised_counts_also_when_it_is_raised_before_a_commit_is_kno
     assert stage.counters.commits == 1
 
 
-def test_an_author_is_not_told_of_a_commit_that_is_under_way() -> None:
+def test_commit_is_not_called_while_a_commit_is_under_way() -> None:
     """An empty poll has nothing to commit, and the author may take what it is told for the batch before."""
     stage = Stage()
     told: list[str] = []
@@ -258,7 +258,7 @@ def test_an_author_is_not_told_of_a_commit_that_is_under_way() -> None:
     assert told[:2] == ["committed", "told"]
 
 
-def test_the_time_of_a_commit_does_not_hold_the_poll_that_came_before_it_was_asked_for() -> None:
+def test_commit_time_excludes_the_poll_before_its_request() -> None:
     stage = Stage()
     polled_for_s: list[float] = []
 
@@ -272,7 +272,7 @@ def test_the_time_of_a_commit_does_not_hold_the_poll_that_came_before_it_was_ask
     assert stage.counters.commit_time_max_s < polled_for_s[0]
 
 
-def test_a_transaction_of_a_closed_delivery_ends() -> None:
+def test_transaction_of_a_closed_delivery_does_not_wait_for_ever() -> None:
     """An abandoned task comes back between the last record and the commit: its thread must not wait for ever."""
     stage = Stage()
     stage.delivery.send(OutgoingColumns(["t"], [b"1"]))
@@ -289,7 +289,7 @@ def test_a_transaction_of_a_closed_delivery_ends() -> None:
         stage.delivery.finished(wait=True)
 
 
-def test_an_unknown_commit_keeps_the_next_one_from_its_own() -> None:
+def test_unknown_commit_prevents_the_next_commit() -> None:
     """E6"""
     stage = Stage()
     stage.first.on_commit = raising(CommitUnknownError("nobody knows"))
@@ -300,7 +300,7 @@ def test_an_unknown_commit_keeps_the_next_one_from_its_own() -> None:
     assert committed == []
 
 
-def test_a_delivery_that_may_not_widen_any_more_does_not_ask_for_it() -> None:
+def test_delivery_beyond_the_limit_does_not_request_another_lane() -> None:
     writer = Writer()
     may_end = threading.Semaphore(0)
     writer.on_commit = lambda: may_end.acquire(timeout=60)
@@ -314,7 +314,7 @@ def test_a_delivery_that_may_not_widen_any_more_does_not_ask_for_it() -> None:
     delivery.close()
 
 
-def test_a_lane_that_gets_no_thread_commits_in_that_of_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lane_without_a_thread_commits_in_the_thread_of_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -341,13 +341,13 @@ def test_a_back_off_is_not_cut_short_by_news_of_a_commit() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [10_000, 60_000, 301_001, 900_000, 2_147_483_647])
-def test_a_producer_can_be_made_whatever_a_transaction_may_take(timeout_ms: int) -> None:
+def test_producer_accepts_any_transaction_timeout(timeout_ms: int) -> None:
     conf = dict(transactional_conf({"transaction.timeout.ms": str(timeout_ms)}, "id").conf)
     QueueLimits.made_in(conf)
     Producer(conf)
 
 
-def test_records_are_held_back_no_longer_than_the_client_can() -> None:
+def test_buffer_limits_stay_within_those_of_the_client() -> None:
     conf: dict[str, Any] = {
         "transaction.timeout.ms": "3600000",
         "batch.num.messages": "10",
@@ -361,7 +361,7 @@ def test_records_are_held_back_no_longer_than_the_client_can() -> None:
 
 
 @pytest.mark.parametrize(("kind", "is_early"), [(Script, True), (LateScript, False)])
-def test_who_wants_to_be_polled_late_is_polled_once_a_transaction_can_begin(kind: type[Script], is_early: bool) -> None:
+def test_late_polling_task_is_polled_once_a_transaction_can_begin(kind: type[Script], is_early: bool) -> None:
     stage = Stage()
     may_end = threading.Event()
     was_committing: list[bool] = []
@@ -383,7 +383,7 @@ def test_who_wants_to_be_polled_late_is_polled_once_a_transaction_can_begin(kind
 
 
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
-def test_a_transaction_whose_end_raises_what_is_no_exception_is_not_taken_for_committed(error: BaseException) -> None:
+def test_transaction_is_not_committed_when_its_end_raises_a_base_exception(error: BaseException) -> None:
     """`MirrorTask.closing` runs in the lane's thread."""
 
     def fails() -> None:

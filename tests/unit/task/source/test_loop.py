@@ -148,7 +148,7 @@ def test_each_batch_and_the_offset_that_covers_it_are_committed_together() -> No
     assert (stage.counters.commits, stage.counters.records_written) == (2, 3)
 
 
-def test_the_order_at_a_boundary() -> None:
+def test_boundary_calls_task_and_delivery_in_order() -> None:
     stage = Stage(script=[records("a", "b")], task=Watching)
     stage.run()
     assert stage.log[:7] == [
@@ -179,7 +179,7 @@ class StoppedInRetry(StringConverter):
 
 @pytest.mark.parametrize("is_exactly_once", [True, False])
 @pytest.mark.parametrize("tolerated", ["all", "none"])
-def test_a_stop_ends_without_the_batch_whose_converter_is_tried_again(is_exactly_once: bool, tolerated: str) -> None:
+def test_stop_leaves_out_the_batch_of_a_retrying_converter(is_exactly_once: bool, tolerated: str) -> None:
     stage = Stage(
         IntervalBoundary(3600),
         script=[records("a"), records("b", "late")],
@@ -197,7 +197,7 @@ def test_a_stop_ends_without_the_batch_whose_converter_is_tried_again(is_exactly
     assert stage.counters.errors.skipped == 0
 
 
-def test_a_stop_commits_the_batches_before_that_whose_converter_is_tried_again() -> None:
+def test_stop_commits_earlier_batches_when_a_converter_is_retrying() -> None:
     stage = Stage(
         IntervalBoundary(3600),
         script=[records("a"), records("late")],
@@ -215,20 +215,20 @@ def test_updated_offsets_are_written_without_records() -> None:
     assert stage.log.count('commit {"at":"z"}') == 1
 
 
-def test_filtered_records_move_the_position_and_are_told_of() -> None:
+def test_filtered_records_move_offsets_and_reach_commit_record() -> None:
     stage = Stage(script=[records("x", topic="drop-1")], task=Watching, transforms=DROP)
     stage.run()
     assert stage.log[:4] == ["update_offsets", 'commit {"at":"x"}', "commit_record x not sent", "committed"]
 
 
-def test_filtered_records_without_an_offset_are_told_of_too() -> None:
+def test_filtered_records_without_an_offset_reach_commit_record() -> None:
     lost = [SourceRecord({"f": 1}, None, "drop-1", "x", STRING)]
     stage = Stage(script=[lost], task=Watching, transforms=DROP)
     stage.run()
     assert stage.log[:3] == ["update_offsets", "commit_record x not sent", "committed"]
 
 
-def test_a_commit_that_fails_moves_nothing_and_tells_nobody() -> None:
+def test_failed_commit_moves_no_offset_and_calls_no_task_method() -> None:
     stage = Stage(script=[records("a")], task=Watching)
     stage.delivery.refuses_to_commit = ValueError("broken")
     with pytest.raises(ValueError, match="broken"):
@@ -245,13 +245,13 @@ def test_a_retriable_error_of_poll_is_polled_again() -> None:
     assert stage.counters.errors.retries == 1
 
 
-def test_an_interval_that_has_not_passed_is_committed_at_the_end() -> None:
+def test_unfinished_interval_is_committed_at_the_end() -> None:
     stage = Stage(IntervalBoundary(3600), script=[records("a"), records("b")])
     stage.run()
     assert stage.log == ["send a", "send b", 'commit {"at":"b"}']
 
 
-def test_a_pause_commits_and_nothing_is_sent_before_the_resume() -> None:
+def test_pause_commits_and_no_records_are_sent_before_the_resume() -> None:
     stage = Stage(IntervalBoundary(3600))
     stage.script = [records("a"), lambda: stage.control.pause() or records("b"), records("c")]
     stage.run()
@@ -259,14 +259,14 @@ def test_a_pause_commits_and_nothing_is_sent_before_the_resume() -> None:
     assert stage.states == [RunState.PAUSED, RunState.RUNNING]
 
 
-def test_what_a_connector_did_not_commit_is_taken_back_at_the_end() -> None:
+def test_records_without_a_commit_request_are_aborted_at_the_end() -> None:
     stage = Stage(ConnectorBoundary(), script=[records("a")])
     assert stage.run() is LoopEnd.STOPPED
     assert stage.log == ["send a", "abort"]
     assert stage.book.to_write() == []
 
 
-def test_what_a_connector_did_not_commit_is_taken_back_at_a_pause_and_the_instance_is_discarded() -> None:
+def test_pause_aborts_uncommitted_records_and_discards_the_instance() -> None:
     stage = Stage(ConnectorBoundary())
     stage.script = [lambda: stage.control.pause() or records("a")]
     assert stage.run() is LoopEnd.DISCARDED
@@ -289,7 +289,7 @@ def test_an_abort_drops_the_records_and_commits_their_offsets() -> None:
     ]
 
 
-def test_a_delivery_that_could_not_abort_is_replaced_before_the_offsets_are_committed() -> None:
+def test_delivery_is_replaced_after_a_failed_abort_before_offsets_commit() -> None:
     boundary = ConnectorBoundary()
     stage = Stage(boundary)
     stage.delivery.is_struck_by_an_abort = True
@@ -298,7 +298,7 @@ def test_a_delivery_that_could_not_abort_is_replaced_before_the_offsets_are_comm
     assert stage.log == ["send a", "abort", "replaced", 'commit {"at":"a"}']
 
 
-def test_an_abort_with_nothing_open_does_nothing() -> None:
+def test_abort_without_an_open_transaction_has_no_effect() -> None:
     boundary = ConnectorBoundary()
     stage = Stage(boundary)
     stage.script = [lambda: boundary.abort_transaction()]
@@ -361,14 +361,14 @@ def ends(offset: int, count: int = 0) -> Batch:
     return Batch(["t"] * count, values, [{"f": 1}] * count, at, STRING, ends=[({"f": 1}, {"at": offset})])
 
 
-def test_where_a_source_stands_is_committed_without_records_also_where_it_is_no_news() -> None:
+def test_end_positions_are_committed_without_records_even_if_unchanged() -> None:
     stage = Stage(script=[ends(7, count=2), ends(9), ends(9), None, Batch([], [], [], [])])
     stage.run()
     assert stage.log == ["send v", "send v", 'commit {"at":7}', 'commit {"at":9}', 'commit {"at":9}']
 
 
 @pytest.mark.parametrize("transforms", [{}, DROP])
-def test_a_record_that_is_too_large_is_named_with_its_size_and_its_place(transforms: dict[str, str]) -> None:
+def test_too_large_record_is_named_with_its_size_and_source_offset(transforms: dict[str, str]) -> None:
     script = [[*records("a", topic="drop me"), *records("b", "x" * 1_500_000, "c")]]
     stage = Stage(script=script, transforms=transforms)
     stage.delivery.refuses_to_send = ProduceError("MSG_SIZE_TOO_LARGE: raise this", is_refused=True)
@@ -378,7 +378,7 @@ def test_a_record_that_is_too_large_is_named_with_its_size_and_its_place(transfo
         stage.run()
 
 
-def test_another_refusal_names_no_record_for_its_size() -> None:
+def test_refusal_for_another_reason_names_no_record_size() -> None:
     stage = Stage(script=[records("a")])
     stage.delivery.refuses_to_send = ProduceError("TOPIC_EXCEPTION", is_refused=True)
     with pytest.raises(ProduceError, match=r"^TOPIC_EXCEPTION$"):

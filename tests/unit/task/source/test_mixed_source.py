@@ -64,11 +64,11 @@ def outgoing(made: Processor, batch: Batch) -> OutgoingColumns:
     return found
 
 
-def test_a_config_without_foreign_parts_is_processed_as_ever() -> None:
+def test_config_without_foreign_parts_uses_the_plain_processor() -> None:
     assert not isinstance(processor(FarSide(), {}), MixedProcessor)
 
 
-def test_a_batch_crosses_once_for_transforms_and_the_converter_after_them() -> None:
+def test_batch_crosses_once_for_transforms_and_their_following_converter() -> None:
     side = FarSide()
     made = processor(
         side, {"transforms": "u,v", "transforms.u.type": "FarUpper", "transforms.v.type": "FarUpper"} | FAR_VALUE
@@ -114,7 +114,7 @@ def test_a_predicate_of_one_side_chooses_for_a_transform_of_the_other(is_far: bo
         assert list(found.values) == [b"a", b"long"]
 
 
-def test_an_error_costs_its_own_record_and_each_step_sees_a_record_once() -> None:
+def test_tolerated_error_drops_its_record_and_steps_see_records_once() -> None:
     side = FarSide()
     made = processor(side, UPPER, tolerates_all=True)
     side.errors["b"] = [RecordError("bad")]
@@ -133,7 +133,7 @@ def test_an_error_that_is_not_tolerated_names_the_record() -> None:
         outgoing(processor(side, UPPER), records("a", "b"))
 
 
-def test_a_step_is_tried_again_within_the_time_for_retries_and_no_longer() -> None:
+def test_step_is_retried_only_within_the_retry_timeout() -> None:
     side = FarSide()
     made = processor(side, UPPER | FAR_VALUE, retry_ms=60_000)
     side.errors["A"] = [RetriableError("later"), RetriableError("later")]
@@ -156,7 +156,7 @@ def test_a_retry_may_meet_another_error_of_a_later_step_or_record() -> None:
     assert made.tolerance.counters.skipped == 2
 
 
-def test_a_value_that_cannot_be_sent_costs_its_own_record() -> None:
+def test_unsendable_value_drops_only_its_own_record() -> None:
     side = FarSide()
     made = processor(side, UPPER, tolerates_all=True)
     found = outgoing(made, records("a", "unsendable", "b", "c"))
@@ -164,7 +164,7 @@ def test_a_value_that_cannot_be_sent_costs_its_own_record() -> None:
     assert made.tolerance.counters.skipped == 1
 
 
-def test_the_loss_of_the_other_process_is_no_error_of_a_record() -> None:
+def test_loss_of_the_other_process_is_not_tolerated_as_a_record_error() -> None:
     side = FarSide()
     made = processor(side, UPPER, tolerates_all=True)
     side.lost = HostLostError("gone")
@@ -178,7 +178,7 @@ def test_the_loss_of_the_other_process_is_no_error_of_a_record() -> None:
         outgoing(again, records("a"))
 
 
-def test_records_of_a_host_have_their_own_schemas_and_those_it_dropped_are_told() -> None:
+def test_records_of_a_host_keep_their_schemas_and_its_drops_are_counted() -> None:
     side = FarSide()
     made = processor(side, UPPER, tolerates_all=True, takes_records=True)
     given = [SourceRecord({"p": 1}, None, "t", value, STRING if value == "b" else None) for value in ("a", "b", "c")]
@@ -201,7 +201,7 @@ def test_the_chain_is_opened_once_and_ended() -> None:
     assert (chain.is_abandoned, chain.is_closed) == (True, True)
 
 
-def test_half_of_a_surrogate_pair_in_the_name_of_a_header_becomes_a_question_mark() -> None:
+def test_lone_surrogate_in_a_header_name_becomes_a_question_mark() -> None:
     found = outgoing(processor(FarSide(), UPPER), records("a", "b", headers=[(Header("\ud800x", "1"),), ()]))
     assert found.headers == [[("?x", b"1")], []]
     assert found.about_bytes() > 0

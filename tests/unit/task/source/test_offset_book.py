@@ -9,7 +9,7 @@ from fencepost.task.source.offset_book import OffsetBook, checked_update
 A, B = {"f": "a"}, {"f": "b"}
 
 
-def test_what_was_committed_before_is_known() -> None:
+def test_stored_offsets_are_known_at_the_start() -> None:
     book = OffsetBook([(A, {"n": 1}), (B, {"n": 2})])
     assert book.offset(A) == {"n": 1}
     assert book.offset({"f": "c"}) == {}
@@ -28,7 +28,7 @@ def test_the_last_offset_of_a_partition_is_written_and_counts_once_committed() -
     assert book.to_write() == []
 
 
-def test_records_without_an_offset_move_nothing() -> None:
+def test_records_without_an_offset_move_no_offset() -> None:
     book = OffsetBook([(A, {"n": 1})])
     book.add([(A, None)])
     assert book.to_write() == []
@@ -53,7 +53,7 @@ def test_pending_offsets_can_be_dropped() -> None:
     assert book.offset(A) == {"n": 1}
 
 
-def test_partitions_are_the_same_whatever_the_order_of_their_items() -> None:
+def test_partitions_are_equal_in_any_order_of_their_items() -> None:
     book = OffsetBook([({"x": 1, "y": 2}, {"n": 1})])
     assert book.offset({"y": 2, "x": 1}) == {"n": 1}
 
@@ -68,7 +68,7 @@ def test_update_offsets_changes_adds_and_removes() -> None:
     assert book.offset(A) == {}
 
 
-def test_update_offsets_that_change_nothing_write_nothing() -> None:
+def test_update_offsets_without_changes_are_not_written() -> None:
     book = OffsetBook([(A, {"n": 1})])
     book.updated_by({partition_key(A): {"n": 1}})
     book.updated_by({})
@@ -76,7 +76,7 @@ def test_update_offsets_that_change_nothing_write_nothing() -> None:
     assert not book.has_changes
 
 
-def test_a_tombstone_for_what_is_not_known_is_news_once() -> None:
+def test_tombstone_for_an_unknown_partition_is_written_once() -> None:
     """Another task of the connector may have committed it since this one began."""
     book = OffsetBook()
     for _ in range(2):
@@ -92,7 +92,7 @@ def test_a_tombstone_for_what_is_not_known_is_news_once() -> None:
         book.committed()
 
 
-def test_an_offset_that_came_back_to_what_is_committed_is_no_news() -> None:
+def test_offset_that_returns_to_its_committed_value_is_no_change() -> None:
     book = OffsetBook([(A, {"n": 1})])
     book.add([(A, {"n": 2})])
     assert book.has_changes
@@ -122,12 +122,12 @@ def test_a_partition_may_be_given_in_any_order_of_its_items() -> None:
 
 
 @pytest.mark.parametrize("update", [[], "text", {"text": {}}, {1: {}}, {(("f", "a"),): [1]}, {(("f", "a"),): 7}])
-def test_an_update_that_is_none_is_refused_and_says_what_to_return(update: object) -> None:
+def test_malformed_offset_update_is_refused_with_the_valid_forms(update: object) -> None:
     with pytest.raises(FatalError, match=r"(?s)update_offsets of task c-0 .*return None, or a mapping"):
         checked_update(update, "c-0")
 
 
-def test_stored_offsets_are_compared_with_what_this_incarnation_committed() -> None:
+def test_stored_offsets_are_compared_with_those_of_this_incarnation() -> None:
     book = OffsetBook([(A, {"n": 1})])
     book.add([(A, {"n": 2})])
     book.seal()
@@ -154,7 +154,7 @@ def test_a_removed_offset_that_is_back_is_a_difference() -> None:
     assert book.differs_from([(A, {"n": 1})])
 
 
-def test_an_update_is_compared_with_what_the_commits_under_way_will_leave() -> None:
+def test_update_is_compared_with_offsets_of_commits_under_way() -> None:
     book = OffsetBook([({"f": 1}, {"at": 1})])
     key = partition_key({"f": 1})
     book.add([({"f": 1}, {"at": 2})])
@@ -168,20 +168,20 @@ def test_an_update_is_compared_with_what_the_commits_under_way_will_leave() -> N
 ONE, TRUE, FLOAT = {"p": 1}, {"p": True}, {"p": 1.0}
 
 
-def test_partitions_are_told_apart_by_json_s_types() -> None:
+def test_partitions_with_different_json_types_are_different() -> None:
     book = OffsetBook([(ONE, {"n": 1}), (TRUE, {"n": 2}), (FLOAT, {"n": 3})])
     assert [book.offset(p) for p in (ONE, TRUE, FLOAT)] == [{"n": 1}, {"n": 2}, {"n": 3}]
     book.add([(ONE, {"n": 4}), (TRUE, {"n": 5})])
     assert [repr(p) for p, _ in book.to_write()] == [repr(ONE), repr(TRUE)]
 
 
-def test_update_of_one_partition_is_none_of_another_type() -> None:
+def test_update_does_not_apply_to_a_partition_of_another_json_type() -> None:
     book = OffsetBook([(TRUE, {"n": 1})])
     book.updated_by(checked_update({partition_key(ONE): {"n": 1}}, "c-0"))
     assert [(repr(p), o) for p, o in book.to_write()] == [(repr(ONE), {"n": 1})]
 
 
-def test_offset_of_another_type_is_news() -> None:
+def test_offset_of_another_json_type_is_a_change() -> None:
     book = OffsetBook([(A, {"n": 1})])
     book.updated_by(checked_update({partition_key(A): {"n": True}}, "c-0"))
     assert book.has_changes

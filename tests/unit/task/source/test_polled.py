@@ -35,7 +35,7 @@ def test_records_are_batches_and_stay_the_authors_own_objects() -> None:
         ([Batch.of_records([RECORD])[0]], "returned a list whose item 0 is Batch"),
     ],
 )
-def test_anything_else_fails_the_task_and_says_what_to_return(polled: Any, said: str) -> None:
+def test_malformed_poll_result_fails_the_task_with_the_valid_forms(polled: Any, said: str) -> None:
     with pytest.raises(FatalError, match=rf"poll\(\) of PriceTask {said}"):
         in_batches(polled, "PriceTask")
 
@@ -51,6 +51,6 @@ def test_anything_else_fails_the_task_and_says_what_to_return(polled: Any, said:
         ("a.txt", {"n": 1}, "the source_partition of a record is 'a.txt', which is no mapping"),
     ],
 )
-def test_an_offset_that_is_no_mapping_is_put_in_the_authors_words(partition: Any, offset: Any, said: str) -> None:
+def test_offset_that_is_not_a_mapping_is_refused_in_terms_of_the_api(partition: Any, offset: Any, said: str) -> None:
     with pytest.raises(FatalError, match=said):
         OffsetBook().add([(partition, offset)])

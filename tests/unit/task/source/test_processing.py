@@ -106,7 +106,7 @@ def test_headers_are_converted() -> None:
     assert list(outgoing.headers[0]) == [("h", b"x")]
 
 
-def test_a_header_name_that_is_no_whole_text_is_sent_as_java_sends_it() -> None:
+def test_header_name_with_lone_surrogates_is_sent_with_question_marks() -> None:
     [outgoing] = processed(processor(), record("a", headers=(Header("\ud800x\udc00", "x", STRING),)))
     assert outgoing.headers is not None
     assert [name for name, _ in outgoing.headers[0]] == ["?x?"]
@@ -120,7 +120,7 @@ def test_filtered_records_are_left_out_and_sources_say_which_went() -> None:
     assert own.tolerance.counters.skipped == 0
 
 
-def test_a_record_that_no_converter_takes_fails_the_task() -> None:
+def test_unconvertible_record_fails_the_task() -> None:
     with pytest.raises(FatalError):
         processed(processor(), record("a"), record("bad"))
 
@@ -133,7 +133,7 @@ def test_a_tolerated_record_is_dropped_alone() -> None:
     assert own.tolerance.counters.skipped == 1
 
 
-def test_a_tombstone_stays_one() -> None:
+def test_tombstone_stays_a_tombstone() -> None:
     [outgoing] = processed(processor(), record(None))
     assert list(outgoing.values) == [None]
 
@@ -152,7 +152,7 @@ def bytes_processor() -> Processor:
     return own
 
 
-def test_headers_that_are_bytes_pass_as_they_are_when_the_converter_leaves_bytes_alone() -> None:
+def test_byte_headers_pass_unchanged_when_the_converter_keeps_bytes() -> None:
     outgoing = columns(bytes_processor(), bytes_batch(kafka_partitions=[3, 3], timestamps=[5, 6]))
     assert outgoing.headers is RAW
     assert outgoing.sources is None
@@ -177,7 +177,7 @@ def whole() -> tuple[CopiedBatch, PolledBatches]:
     return copy, batch
 
 
-def test_a_record_batch_passes_unopened_when_nothing_looks_inside() -> None:
+def test_record_batch_passes_undecoded_when_no_step_needs_its_records() -> None:
     copy, batch = whole()
     outgoing = bytes_processor().process(batch)
     assert isinstance(outgoing, OutgoingBatches)
@@ -185,7 +185,7 @@ def test_a_record_batch_passes_unopened_when_nothing_looks_inside() -> None:
     assert (placed.batch, placed.place, len(outgoing)) == (copy, ("t", 3), 2)
 
 
-def test_a_record_batch_is_decoded_when_a_converter_looks_inside() -> None:
+def test_record_batch_is_decoded_when_a_converter_needs_its_records() -> None:
     own, (_, batch) = bytes_processor(), whole()
     own.header_converter = SimpleHeaderConverter({})
     outgoing = columns(own, batch)
@@ -194,14 +194,14 @@ def test_a_record_batch_is_decoded_when_a_converter_looks_inside() -> None:
     assert list(outgoing.partitions or ()) == [3, 3]
 
 
-def test_headers_that_are_bytes_are_headers_to_whoever_looks() -> None:
+def test_byte_headers_are_visible_to_converters_and_records() -> None:
     own = processor()
     own.value_converter = ByteArrayConverter({"converter.type": "value"})
     assert columns(own, bytes_batch()).headers == [[("trace", b"AP8="), ("none", None)], []]  # a literal of theirs
     assert [[h.key for h in r.headers] for r in bytes_batch().slice(0, 1).records()] == [["trace", "none"]]
 
 
-def test_ends_count_behind_the_records_of_a_batch_and_stay_with_its_last_part() -> None:
+def test_ends_count_after_the_records_of_a_batch_and_stay_in_its_last_part() -> None:
     batch = bytes_batch(ends=[({"p": 0}, {"offset": 9})])
     assert batch.last_offsets()[-1] == ({"p": 0}, {"offset": 9})
     assert batch.slice(0, 1).last_offsets() == [({"p": 0}, {"offset": 4})]
@@ -231,7 +231,7 @@ class OfSilentRegistry(StringConverter):
 
 
 @pytest.mark.parametrize("transforms", [{}, ROUTER], ids=["none", "chain"])
-def test_a_silent_registry_is_waited_for_with_one_record(transforms: dict[str, str]) -> None:
+def test_silent_registry_is_awaited_with_one_record(transforms: dict[str, str]) -> None:
     converter, own = OfSilentRegistry(), processor(transforms)
     own.value_converter = converter
     (batch,) = Batch.of_records([record(str(number)) for number in range(2_000)])

@@ -43,12 +43,12 @@ def through(pairs: list[HeaderBytes], change: Any = lambda batch: batch) -> list
     return list(sent.headers[0])
 
 
-def test_headers_that_nobody_changes_are_written_as_the_bytes_that_were_read() -> None:
+def test_unchanged_headers_are_written_with_their_original_bytes() -> None:
     pairs: list[HeaderBytes] = [("h", data) for data in AS_THEY_ARE]
     assert through(pairs) == pairs
 
 
-def test_a_header_that_is_changed_is_written_as_it_is_then() -> None:
+def test_changed_header_is_written_with_its_new_value() -> None:
     def change(batch: SinkBatch) -> SinkBatch:
         [record] = batch
         first, second, third = record.headers
@@ -64,7 +64,7 @@ def test_a_header_that_is_changed_is_written_as_it_is_then() -> None:
     [("1.0", "1"), ("1e5", "100000"), ("100.00", "100"), ("1e400", "1E+400"), (".5", ".5"), ("1.5e-3", "0.0015"),
      ("2026-01-02T03:04:05.678901Z", "2026-01-02T03:04:05.678901Z"), ("03:04:05.6Z", "03:04:05.6Z")],
 )  # fmt: skip
-def test_a_header_that_is_converted_loses_nothing_but_how_a_number_was_written(text: str, made: str) -> None:
+def test_converted_header_keeps_its_value_but_not_the_notation_of_numbers(text: str, made: str) -> None:
     converter = SimpleHeaderConverter({})
     schema, value = converter.to_connect_header("t", "h", text.encode())
     assert converter.from_connect_header("t", "h", schema, value) == made.encode()

@@ -44,7 +44,7 @@ def stream() -> StreamProcessor:
     return StreamProcessor(spec, SinkProcessor(*ways[0]), Processor(*ways[1]))
 
 
-def test_a_record_of_an_earlier_batch_is_kept_as_it_was_read(told: list[Any]) -> None:
+def test_dead_letter_of_an_earlier_batch_has_the_bytes_read(told: list[Any]) -> None:
     own = stream()
     batch = own.read(fetched(b'{"a": 1.50}', 4))
     record = batch.record(0)
@@ -55,7 +55,7 @@ def test_a_record_of_an_earlier_batch_is_kept_as_it_was_read(told: list[Any]) ->
     assert [(each.at, each.kafka_offset, each.key, each.value) for each in told] == [(P0, 4, b"1", b'{"a": 1.50}')] * 3
 
 
-def test_an_output_whose_input_is_not_known_is_kept_as_it_was_made(told: list[Any]) -> None:
+def test_dead_letter_of_an_output_without_known_input_is_the_output(told: list[Any]) -> None:
     own = stream()
     own.read(fetched(b"{}", 4))
     made = SinkRecord("out", None, 3, object(), at=P0)

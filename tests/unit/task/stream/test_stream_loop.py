@@ -154,7 +154,7 @@ NOTHING = Fetched
     [{"topics": ("t", "out")}, {"topics_regex": "t|o.*"}, {"topics": ("t",), "resend_topic": "out"}],
     ids=["a name", "a pattern", "letters that are sent again"],
 )
-def test_nothing_is_sent_to_a_topic_that_is_read(read: dict[str, Any]) -> None:
+def test_stream_fails_when_it_would_send_to_a_topic_that_it_reads(read: dict[str, Any]) -> None:
     """Whoever names it: it would be read again, for ever."""
     stage = Stage(**read)
     with pytest.raises(FatalError, match=r"to topic out, which this stream reads"):
@@ -162,7 +162,7 @@ def test_nothing_is_sent_to_a_topic_that_is_read(read: dict[str, Any]) -> None:
     assert not [each for each in stage.log if each[0] in ("send", "commit")]
 
 
-def test_each_batch_is_a_transaction_with_the_offsets_behind_it_and_the_groups_metadata() -> None:
+def test_batch_is_a_transaction_with_its_next_offsets_and_group_metadata() -> None:
     stage = Stage()
     log = stage.run(stage.assigned(a=5), stage.records(A, 5, 2), stage.records(A, 7))
     assert log == [("send", 2), commit(a=7), ("committed", 1), ("send", 1), commit(a=8), ("committed", 1)]
@@ -176,14 +176,14 @@ def test_records_get_the_context_of_their_batch_before_they_are_sent() -> None:
     assert log == [*batch, commit(a=7), "commit begins", ("committed", 1), "commit ends", "over"]
 
 
-def test_what_was_sent_is_committed_also_where_the_group_stands_behind_it_already() -> None:
+def test_sent_records_are_committed_even_if_the_group_has_that_offset() -> None:
     """The topic was deleted, made anew, and has as many records as the group has read of the old one."""
     stage = Stage()
     log = stage.run(stage.assigned(a=2), stage.records(A, 0, 2))
     assert log == [("send", 2), commit(a=2), ("committed", 1)]
 
 
-def test_what_comes_while_a_commit_is_under_way_is_one_transaction() -> None:
+def test_batches_read_during_a_commit_become_one_transaction() -> None:
     stage = Stage()
     stage.delivery.is_held = True
     batches = [stage.records(A, n) for n in range(3)]
@@ -192,7 +192,7 @@ def test_what_comes_while_a_commit_is_under_way_is_one_transaction() -> None:
     assert log == [one, commit(a=1), one, one, one, ("committed", 1), commit(a=3, b=1), ("committed", 1)]
 
 
-def test_a_large_transaction_does_not_wait_for_the_one_before() -> None:
+def test_large_transaction_does_not_wait_for_the_previous_commit() -> None:
     stage = Stage()
     stage.delivery.is_held = True
     log = stage.run(stage.assigned(a=0), stage.records(A, 0), stage.records(A, 1, 20_000), stage.records(A, 20_001))
@@ -200,19 +200,19 @@ def test_a_large_transaction_does_not_wait_for_the_one_before() -> None:
 
 
 @pytest.mark.parametrize(("most", "transactions"), [(2, 1), (3, 3)])
-def test_batches_that_wait_already_are_one_transaction(most: int, transactions: int) -> None:
+def test_waiting_batches_become_one_transaction(most: int, transactions: int) -> None:
     stage = Stage(StreamPollBoundary(lambda: 0.0), most_records=most)
     stage.run(stage.assigned(a=0), *(stage.records(A, start, 2) for start in (0, 2, 4)), NOTHING)
     assert sum(entry[0] == "commit" for entry in stage.log) == transactions
 
 
-def test_who_does_not_catch_up_commits_all_the_same() -> None:
+def test_stream_that_never_catches_up_still_commits() -> None:
     stage = Stage(StreamPollBoundary(lambda: time.monotonic() + 1), most_records=2)
     stage.run(stage.assigned(a=0), stage.records(A, 0, 2), stage.records(A, 2, 2), NOTHING)
     assert sum(entry[0] == "commit" for entry in stage.log) == 2
 
 
-def test_with_an_interval_a_transaction_ends_when_that_is_over() -> None:
+def test_transaction_ends_with_its_interval() -> None:
     passed_s = [0.0]
     stage = Stage(StreamIntervalBoundary(5_000, lambda: time.monotonic() + passed_s[0]))
     seen: list[Any] = []
@@ -241,7 +241,7 @@ def test_e19_a_revocation_is_granted_when_all_that_was_sent_is_committed() -> No
 
 
 @pytest.mark.parametrize("error", [StaleMemberError("stale"), CommitUnknownError("unknown")])
-def test_e19_a_commit_that_fails_at_a_revocation_ends_the_instance_and_nothing_is_committed_any_more(
+def test_e19_failed_commit_at_a_revocation_ends_the_instance(
     error: Exception,
 ) -> None:
     stage = Stage(StreamIntervalBoundary(60))
@@ -253,7 +253,7 @@ def test_e19_a_commit_that_fails_at_a_revocation_ends_the_instance_and_nothing_i
     assert stage.counters.commit_failures == 1
 
 
-def test_e19_nothing_is_sent_any_more_once_partitions_are_lost_while_it_writes() -> None:
+def test_e19_stream_sends_no_records_after_it_lost_partitions_while_writing() -> None:
     stage = Stage(StreamIntervalBoundary(60))
     with pytest.raises(StaleMemberError):
         stage.run(stage.assigned(a=0), stage.records(A, 0), stage.told(stage.loop.lost, A))
@@ -261,7 +261,7 @@ def test_e19_nothing_is_sent_any_more_once_partitions_are_lost_while_it_writes()
     assert stage.log == [("send", 1), ("left",)]
 
 
-def test_who_has_lost_partitions_leaves_before_it_waits_for_what_is_under_way() -> None:
+def test_stream_that_lost_partitions_leaves_before_it_awaits_a_commit() -> None:
     """Else the group would give them to a member that takes nothing."""
     stage = Stage()
     stage.delivery.is_held = True
@@ -270,7 +270,7 @@ def test_who_has_lost_partitions_leaves_before_it_waits_for_what_is_under_way() 
     assert stage.log == [("send", 1), commit(a=1), ("left",), ("committed", 1)]
 
 
-def test_who_loses_partitions_while_nothing_is_under_way_goes_on() -> None:
+def test_stream_that_loses_partitions_between_transactions_continues() -> None:
     stage = Stage()
     log = stage.run(
         stage.assigned(a=0), stage.records(A, 0), NOTHING, stage.told(stage.loop.lost, A), stage.assigned(b=4),
@@ -279,7 +279,7 @@ def test_who_loses_partitions_while_nothing_is_under_way_goes_on() -> None:
     assert log[2:] == [("committed", 1), "granted", ("send", 1), commit(b=5), ("committed", 1)]
 
 
-def test_what_fails_is_not_committed_nor_what_was_sent_before_it_in_the_transaction() -> None:
+def test_failing_batch_and_its_open_transaction_are_not_committed() -> None:
     stage = Stage(StreamIntervalBoundary(60))
 
     def failing() -> Fetched:
@@ -292,7 +292,7 @@ def test_what_fails_is_not_committed_nor_what_was_sent_before_it_in_the_transact
     assert stage.log == [("send", 1)]
 
 
-def test_a_stop_while_something_is_tried_again_leaves_out_the_batch_at_hand() -> None:
+def test_stop_during_a_retry_leaves_out_the_current_batch() -> None:
     stage = Stage(StreamIntervalBoundary(60))
 
     def stopped() -> Fetched:
@@ -302,7 +302,7 @@ def test_a_stop_while_something_is_tried_again_leaves_out_the_batch_at_hand() ->
     assert stage.run(stage.assigned(a=0), stage.records(A, 0), stopped) == [("send", 1), commit(a=1), ("committed", 1)]
 
 
-def test_what_no_reader_sees_and_what_the_group_does_not_have_is_committed_by_the_clock() -> None:
+def test_start_offsets_and_invisible_ends_are_committed_by_the_clock() -> None:
     stage = Stage(flush_interval_ms=0)
     assert stage.run(stage.assigned(a=0, b=3, fresh=[A]))[:1] == [commit(a=0)]
     stage = Stage(flush_interval_ms=0)
@@ -311,7 +311,7 @@ def test_what_no_reader_sees_and_what_the_group_does_not_have_is_committed_by_th
 
 
 @pytest.mark.parametrize("resets_to", ["latest", "earliest"])
-def test_the_end_of_a_log_at_which_it_begins_is_committed_at_once(resets_to: str) -> None:
+def test_latest_start_offset_is_committed_at_once(resets_to: str) -> None:
     stage = Stage(resets_to=resets_to)
     seen: list[int] = []
 
@@ -324,7 +324,7 @@ def test_the_end_of_a_log_at_which_it_begins_is_committed_at_once(resets_to: str
     assert stage.log[0] == commit(a=7)
 
 
-def test_no_record_is_taken_before_the_end_at_which_a_partition_begins_is_committed() -> None:
+def test_no_record_is_processed_before_the_latest_start_offset_is_committed() -> None:
     stage = Stage(resets_to="latest")
 
     def assigned_with_records() -> Fetched:
@@ -336,7 +336,7 @@ def test_no_record_is_taken_before_the_end_at_which_a_partition_begins_is_commit
     assert commit(a=8) in log
 
 
-def test_a_task_that_starts_paused_commits_the_end_at_which_it_begins() -> None:
+def test_task_that_starts_paused_commits_its_latest_start_offset() -> None:
     stage = Stage(resets_to="latest")
     stage.control.pause()
     seen: list[bool] = []
@@ -349,7 +349,7 @@ def test_a_task_that_starts_paused_commits_the_end_at_which_it_begins() -> None:
     assert seen == [True]
 
 
-def test_a_struck_producer_is_replaced_where_the_group_has_what_was_committed() -> None:
+def test_struck_producer_is_replaced_if_the_group_has_its_last_commit() -> None:
     stage = Stage()
 
     def struck() -> Fetched:
@@ -361,7 +361,7 @@ def test_a_struck_producer_is_replaced_where_the_group_has_what_was_committed() 
     assert (stage.replaced, log[-2]) == (1, commit(a=2))
 
 
-def test_a_struck_producer_whose_commit_the_group_does_not_have_ends_the_instance() -> None:
+def test_struck_producer_ends_the_instance_if_the_group_lacks_its_commit() -> None:
     stage = Stage()
 
     def struck() -> Fetched:
@@ -374,7 +374,7 @@ def test_a_struck_producer_whose_commit_the_group_does_not_have_ends_the_instanc
     assert [entry for entry in stage.log if entry[0] == "commit"] == [commit(a=1)]
 
 
-def test_a_paused_task_commits_reads_nothing_and_has_what_came_all_the_same_read_again() -> None:
+def test_paused_task_commits_and_reads_late_records_again_after_the_resume() -> None:
     stage = Stage(StreamIntervalBoundary(60))
 
     def pausing() -> Fetched:

@@ -111,7 +111,7 @@ def test_the_records_of_a_batch_carry_the_id_of_its_span(traced: Traced) -> None
     ] * 2
 
 
-def test_columns_stay_columns(traced: Traced) -> None:
+def test_traced_columns_stay_columns(traced: Traced) -> None:
     batch = Batch.of_column(["a", "b"], topic="t", source_partition={"f": 1}, source_offsets=[{"n": 1}, {"n": 2}])
     (sent,) = run(traced, batch).sent
     assert isinstance(sent.headers, Repeated)
@@ -122,7 +122,7 @@ def test_polls_without_records_have_no_span(traced: Traced) -> None:
     assert traced.names == []
 
 
-def test_the_poll_is_told_with_the_time_that_it_took(traced: Traced) -> None:
+def test_poll_span_has_the_duration_of_the_poll(traced: Traced) -> None:
     traced.send(b"a")
     poll = traced.spans["poll"]
     assert poll.start_time is not None
@@ -131,7 +131,7 @@ def test_the_poll_is_told_with_the_time_that_it_took(traced: Traced) -> None:
     assert poll.start_time == traced.spans["send t"].start_time
 
 
-def test_a_source_that_has_contexts_keeps_them_and_its_span_links_to_them(traced: Traced) -> None:
+def test_existing_contexts_are_kept_and_linked_by_the_span_of_the_batch(traced: Traced) -> None:
     given = ("traceparent", b"00-%032x-%016x-01" % (7, 8))
     headers = traced.send(b"a", b"b", headers=[[given], []])
     assert headers[0] == [given]
@@ -139,19 +139,19 @@ def test_a_source_that_has_contexts_keeps_them_and_its_span_links_to_them(traced
     assert linked(traced.spans["send t"]) == [8]
 
 
-def test_a_mirror_copies_headers_as_they_are() -> None:
+def test_mirror_copies_headers_without_a_trace_context() -> None:
     traced = Traced(stamps=False)
     assert traced.send(b"a", b"b") is None
     assert traced.names == ["poll", "send t"]
 
 
-def test_batches_for_several_topics_name_none(traced: Traced) -> None:
+def test_span_of_a_batch_for_several_topics_names_no_topic(traced: Traced) -> None:
     with traced.tracing.sending(2, 0.0):
         traced.tracing.stamped(OutgoingColumns(["t", "u"], [b"a", b"b"]))
     assert "messaging.destination.name" not in (traced.spans["send"].attributes or {})
 
 
-def test_one_commit_of_many_batches_is_in_the_trace_of_the_newest_and_links_the_others(traced: Traced) -> None:
+def test_commit_span_joins_the_newest_batch_and_links_the_others(traced: Traced) -> None:
     for _ in range(200):
         traced.send(b"a")
     batches = [id_of(span) for span in traced._spans.get_finished_spans() if span.name == "send t"]
@@ -164,7 +164,7 @@ def test_one_commit_of_many_batches_is_in_the_trace_of_the_newest_and_links_the_
     assert traced.names.count("commit") == 1, "there was nothing in the second"
 
 
-def test_commits_that_are_under_way_end_in_their_order(traced: Traced) -> None:
+def test_spans_of_concurrent_commits_end_in_order(traced: Traced) -> None:
     for _ in range(2):
         traced.send(b"a")
         traced.tracing.commit_begun(time.monotonic())
@@ -176,7 +176,7 @@ def test_commits_that_are_under_way_end_in_their_order(traced: Traced) -> None:
     assert [(each.attributes or {})["fencepost.outcome"] for each in commits] == ["committed", "unknown"]
 
 
-def test_a_commit_that_is_refused_is_told_of(traced: Traced) -> None:
+def test_span_of_a_refused_commit_has_failed(traced: Traced) -> None:
     delivery = Sent()
     delivery.refusal = RuntimeError("hunter2")
     with pytest.raises(RuntimeError):
@@ -186,7 +186,7 @@ def test_a_commit_that_is_refused_is_told_of(traced: Traced) -> None:
     assert commit.status.status_code is StatusCode.ERROR
 
 
-def test_a_transaction_that_is_taken_back_is_told_of(traced: Traced) -> None:
+def test_aborted_transaction_has_a_span(traced: Traced) -> None:
     boundary = ConnectorBoundary()
 
     def aborted() -> list[SourceRecord]:
@@ -198,12 +198,12 @@ def test_a_transaction_that_is_taken_back_is_told_of(traced: Traced) -> None:
     assert parent_of(traced.spans["abort"]) == id_of(traced.spans["send t"])
 
 
-def test_what_was_sent_and_not_committed_is_dropped_at_the_end(traced: Traced) -> None:
+def test_span_of_an_uncommitted_transaction_is_dropped_at_the_end(traced: Traced) -> None:
     run(traced, records("a"), boundary=ConnectorBoundary())
     assert (traced.spans["commit"].attributes or {})["fencepost.outcome"] == "dropped"
 
 
-def test_of_an_error_only_its_class_is_told(traced: Traced) -> None:
+def test_spans_show_only_the_class_of_an_error(traced: Traced) -> None:
     def failing() -> list[SourceRecord]:
         raise ValueError("hunter2")
 
@@ -216,7 +216,7 @@ def test_of_an_error_only_its_class_is_told(traced: Traced) -> None:
     assert not any("hunter2" in span.to_json() for span in traced.spans.values())
 
 
-def test_a_task_that_is_stopped_within_a_batch_has_not_failed(traced: Traced) -> None:
+def test_span_of_a_batch_cut_by_a_stop_has_not_failed(traced: Traced) -> None:
     with pytest.raises(StoppedInRetryError), traced.tracing.sending(1, 0.0):
         raise StoppedInRetryError
     batch = traced.spans["send"]
@@ -240,7 +240,7 @@ def test_a_batch_of_a_sink_links_to_the_contexts_of_its_records(traced: Traced) 
     assert parent_of(traced.spans["put"]) == id_of(batch)
 
 
-def test_a_batch_that_was_refused_is_put_again_in_its_trace(traced: Traced) -> None:
+def test_refused_batch_is_put_again_in_the_same_trace(traced: Traced) -> None:
     with traced.tracing.processing(fetched(1, None)), traced.tracing.step("put"):
         traced.tracing.refused(RuntimeError("hunter2"))
     first, batch = traced.spans["put"], traced.spans["process t"]
@@ -258,7 +258,7 @@ def test_spans_of_an_authors_code_are_children_of_the_step(traced: Traced) -> No
     assert not trace.get_current_span().get_span_context().is_valid
 
 
-def test_batches_that_are_not_sampled_have_a_context_that_says_so_and_no_spans() -> None:
+def test_unsampled_batches_have_an_unsampled_context_and_no_spans() -> None:
     traced = Traced(ALWAYS_OFF)
     headers = traced.send(b"a", headers=None)
     traced.commit()
@@ -272,7 +272,7 @@ def test_batches_that_are_not_sampled_have_a_context_that_says_so_and_no_spans()
     assert int(headers[0][0][1].decode()[-2:], 16) & 1 == 0
 
 
-def test_splits_of_a_dataframe_source_are_a_batch_whose_context_executors_get(traced: Traced) -> None:
+def test_splits_of_a_dataframe_source_share_a_span_passed_to_executors(traced: Traced) -> None:
     with traced.tracing.frame(FrameWork(["t"], 3, is_epoch=False)) as batch:
         [(name, value)] = batch.headers
         batch.wrote(70)
@@ -284,7 +284,7 @@ def test_splits_of_a_dataframe_source_are_a_batch_whose_context_executors_get(tr
     assert parent_of(commit) == id_of(span)
 
 
-def test_an_epoch_that_was_cut_short_has_not_failed(traced: Traced) -> None:
+def test_span_of_an_epoch_cut_short_has_not_failed(traced: Traced) -> None:
     with contextlib.suppress(ValueError), traced.tracing.frame(FrameWork(["t"], 5, is_epoch=True)) as batch:
         with traced.tracing.step("write"):
             batch.cut_short()
@@ -295,7 +295,7 @@ def test_an_epoch_that_was_cut_short_has_not_failed(traced: Traced) -> None:
     assert parent_of(traced.spans["write"]) == id_of(span)
 
 
-def test_an_epoch_that_executors_commit_is_in_no_later_commit(traced: Traced) -> None:
+def test_epoch_committed_by_executors_is_not_in_a_later_commit_span(traced: Traced) -> None:
     with traced.tracing.frame(FrameWork(["t"], 5, is_epoch=True, has_commit=False)):
         pass
     traced.commit()
