@@ -35,7 +35,7 @@ def test_retained_intervals_are_reported_per_quarter_and_per_arrival_rate() -> N
 
 
 def test_burst_of_arrivals_does_not_count_as_retention_lag() -> None:
-    """Five seconds of a burst are many intervals of the mean rate, and one interval of the current arrivals."""
+    """Five seconds of a burst hold three intervals of the mean rate, but one of the current rate of arrival."""
     arrived = [0] * 20 + [1000] * 10
     ends = [sum(arrived[: second + 1]) for second in range(30)]
     made = Run(rate=ends[-1] / 30)
