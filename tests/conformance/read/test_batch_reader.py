@@ -88,9 +88,7 @@ def bootstrap(log_writer: LogWriter) -> str:
     return log_writer.bootstrap
 
 
-def test_records_of_every_codec_are_read_from_the_middle_of_a_batch_and_from_its_beginning(
-    bootstrap: str, topic_name: str
-) -> None:
+def test_records_of_every_codec_are_read_from_any_offset_of_a_batch(bootstrap: str, topic_name: str) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
     rng = random.Random(seed)
@@ -145,7 +143,7 @@ def write_everything(bootstrap: str, topic: str, rng: random.Random) -> int:
 
 
 @pytest.mark.parametrize("how", ["as written", "log append time", "compacted"])
-def test_e22_what_is_read_in_batches_is_what_is_committed(
+def test_e22_batch_reader_returns_exactly_the_committed_records(
     log_writer: LogWriter, bootstrap: str, topic_name: str, how: str
 ) -> None:
     seed = random.randrange(1 << 32)
@@ -175,7 +173,7 @@ def test_e22_what_is_read_in_batches_is_what_is_committed(
     assert_same(bootstrap, {place: 0}, max_partition_fetch_bytes="300")
 
 
-def test_an_empty_partition_delays_no_other_and_an_offset_out_of_range_is_reported(
+def test_empty_partition_delays_no_other_and_offset_out_of_range_is_reported(
     log_writer: LogWriter, bootstrap: str, topic_name: str
 ) -> None:
     topic = log_writer.topic(topic_name, partitions=3)
@@ -243,7 +241,7 @@ def test_a_silent_broker_is_dropped_even_while_another_one_always_answers(
     assert b"x" in both.values
 
 
-def test_a_broker_that_stops_in_the_middle_of_an_answer_keeps_no_other_waiting(
+def test_broker_that_stops_within_an_answer_does_not_delay_other_brokers(
     log_writer: LogWriter, bootstrap: str, topic_name: str
 ) -> None:
     with KafkaProxy(bootstrap) as proxy:
@@ -261,7 +259,7 @@ def test_a_broker_that_stops_in_the_middle_of_an_answer_keeps_no_other_waiting(
     assert half.met == 1
 
 
-def test_many_servers_that_do_not_answer_keep_the_reader_from_no_other(
+def test_silent_bootstrap_servers_do_not_keep_the_reader_from_the_others(
     log_writer: LogWriter, bootstrap: str, topic_name: str
 ) -> None:
     place = TopicPartition(log_writer.topic(topic_name), 0)
@@ -274,7 +272,7 @@ def test_many_servers_that_do_not_answer_keep_the_reader_from_no_other(
 
 
 @pytest.mark.parametrize(("has_ids", "first_version"), [(True, 13), (False, 12)], ids=["by ids", "by names"])
-def test_no_broker_may_send_the_reader_to_another_replica(
+def test_reader_is_never_sent_to_another_replica(
     log_writer: LogWriter,
     bootstrap: str,
     topic_name: str,
@@ -311,6 +309,6 @@ def test_no_broker_may_send_the_reader_to_another_replica(
     assert (versions[0], set(versions[1:])) == (first_version, {10})
 
 
-def test_settings_that_the_reader_does_not_have_are_named(bootstrap: str) -> None:
+def test_setting_that_the_batch_reader_lacks_is_named(bootstrap: str) -> None:
     with pytest.raises(KafkaRequestError, match=r"client\.rack: the batch client has no such setting"):
         BatchReader({**conf(bootstrap), "client.rack": "a"})

@@ -154,7 +154,7 @@ def test_partitions_are_read_from_their_positions_and_others_from_the_beginning(
     assert not reader.input.gaps
 
 
-def test_records_that_come_together_are_handed_over_together(
+def test_records_that_arrive_together_are_returned_together(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     reader = plan({place: None})
@@ -168,7 +168,7 @@ def test_records_that_come_together_are_handed_over_together(
     assert list(found[0].values) == [b"%d" % n for n in range(10)]
 
 
-def test_positions_pass_what_no_reader_sees(
+def test_positions_pass_markers_and_aborted_records(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     """0-1 committed, 2 its marker, 3-4 aborted, 5 its marker."""
@@ -188,7 +188,7 @@ def test_positions_pass_what_no_reader_sees(
     assert everything.values == {place: ["a", "b", "x", "y", "z"]}
 
 
-def test_no_position_in_an_aborted_or_compacted_stretch_is_a_gap(
+def test_position_within_aborted_or_compacted_records_is_no_gap(
     log_writer: LogWriter, topic_name: str, plan: MakePlan
 ) -> None:
     """A log with holes of all kinds is begun at each of its offsets."""
@@ -222,7 +222,7 @@ def test_no_position_in_an_aborted_or_compacted_stretch_is_a_gap(
         assert read[-1] == whole[-1]
 
 
-def test_a_log_that_begins_after_the_position_is_a_gap_until_a_new_position_is_given(
+def test_log_that_begins_after_the_position_is_a_gap_until_a_new_one_is_set(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     log_writer.send(topic, numbers(0, 10))
@@ -240,7 +240,7 @@ def test_a_log_that_begins_after_the_position_is_a_gap_until_a_new_position_is_g
     assert reader.values == {place: numbers(4, 11)}
 
 
-def test_where_a_partition_goes_on_is_news_though_there_is_no_record(
+def test_position_after_a_gap_is_reported_without_any_record(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     log_writer.send(topic, numbers(0, 5))
@@ -284,7 +284,7 @@ def test_the_name_of_a_header_that_is_not_utf_8_is_read_as_java_reads_it(
     assert found == ODD_HEADERS
 
 
-def test_a_log_that_ends_before_the_position_for_a_moment_is_no_gap(
+def test_log_that_briefly_ends_before_the_position_is_no_gap(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a broker says that was deposed, and has not heard of it yet."""
@@ -304,7 +304,7 @@ def test_a_log_that_ends_before_the_position_for_a_moment_is_no_gap(
 
 
 @pytest.mark.parametrize("reader_type", [BatchReader], ids=["by batches"], indirect=True)
-def test_a_doubt_ends_with_the_next_record(
+def test_suspicion_of_a_gap_ends_with_the_next_record(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else one wrong answer, minutes later, would be enough for a gap."""
@@ -330,7 +330,7 @@ def test_a_doubt_ends_with_the_next_record(
     assert not len(doubts(reader))
 
 
-def test_a_log_that_grows_past_the_position_under_one_leader_is_a_gap_where_it_ended(
+def test_log_that_was_cut_and_grows_past_the_position_is_a_gap_at_its_old_end(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The position was read from another log, which was cut."""
@@ -364,7 +364,7 @@ def test_a_log_that_ends_before_the_position_is_a_gap_and_its_neighbour_is_read(
     ids=["by records", "by batches", "by batches of names"],
     indirect=True,
 )
-def test_a_topic_that_was_created_again_is_a_gap_though_it_has_the_offset(
+def test_recreated_topic_is_a_gap_when_it_has_the_offset(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     log_writer.send(topic, numbers(0, 3))
@@ -383,7 +383,7 @@ def test_a_topic_that_was_created_again_is_a_gap_though_it_has_the_offset(
     assert reader.input.topic_id(topic) == gap.topic_id
 
 
-def test_nobody_is_asked_what_topics_are_where_brokers_heed_their_ids(
+def test_topic_ids_are_not_requested_when_brokers_check_them_in_fetches(
     log_writer: LogWriter, topic: str, place: TopicPartition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_writer.send(topic, numbers(0, 3))
@@ -403,7 +403,7 @@ def test_nobody_is_asked_what_topics_are_where_brokers_heed_their_ids(
         reader.admin.close()
 
 
-def test_what_was_asked_for_before_a_topic_was_created_again_is_not_of_the_new_one(
+def test_fetch_sent_before_a_topic_is_recreated_returns_none_of_the_new_records(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     """A request waits at the broker meanwhile, and the new topic gets records at the offset that it waits for."""
@@ -418,7 +418,7 @@ def test_what_was_asked_for_before_a_topic_was_created_again_is_not_of_the_new_o
     assert reader.values == {place: numbers(0, 3)}
 
 
-def test_a_topic_that_was_created_again_meanwhile_is_known_by_its_id(
+def test_topic_recreated_before_the_start_is_detected_by_its_id(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     first = log_writer.admin.topics.get_all([topic])[topic].id
@@ -431,7 +431,7 @@ def test_a_topic_that_was_created_again_meanwhile_is_known_by_its_id(
     assert any_topic.ends == {place: 10}  # so that the id is kept with it from now on
 
 
-def test_where_a_partition_begins_is_told_though_it_is_the_first_offset(
+def test_start_of_a_partition_is_reported_when_it_is_offset_0(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     reader = plan({place: None})
@@ -440,7 +440,7 @@ def test_where_a_partition_begins_is_told_though_it_is_the_first_offset(
     assert reader.input.topic_id(topic) == log_writer.admin.topics.get_all([topic])[topic].id
 
 
-def test_a_head_that_is_deleted_before_anything_was_read_is_a_gap(
+def test_deletion_of_first_records_before_any_was_read_is_a_gap(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     reader = plan({place: None})
@@ -453,7 +453,7 @@ def test_a_head_that_is_deleted_before_anything_was_read_is_a_gap(
     assert (gap.kind, gap.position, gap.start) == (GapKind.TRUNCATED, 0, 6)
 
 
-def test_a_topic_that_is_created_again_before_anything_was_read_is_a_gap(
+def test_topic_recreated_before_any_record_was_read_is_a_gap(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     """It may have had records: a start that comes later knows no more of them than this one."""
@@ -468,7 +468,7 @@ def test_a_topic_that_is_created_again_before_anything_was_read_is_a_gap(
     assert reader.values == {place: numbers(0, 5)}
 
 
-def test_a_topic_that_is_not_there_is_waited_for_while_others_are_read(
+def test_missing_topic_is_awaited_while_others_are_read(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look_every(0.1, monkeypatch)
@@ -482,7 +482,7 @@ def test_a_topic_that_is_not_there_is_waited_for_while_others_are_read(
     assert reader.values == {place: ["a"], later: ["b"]}
 
 
-def test_a_partition_without_a_position_begins_where_auto_offset_reset_says(
+def test_partition_without_a_position_begins_according_to_auto_offset_reset(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     log_writer.send(topic, numbers(0, 4))
@@ -498,7 +498,7 @@ def test_a_partition_without_a_position_begins_where_auto_offset_reset_says(
     assert not earliest.input.gaps
 
 
-def test_a_cluster_that_is_away_is_retried_and_nothing_that_was_taken_is_lost(
+def test_unreachable_cluster_is_retried_and_no_fetched_record_is_lost(
     log_writer: LogWriter,
     topic: str,
     place: TopicPartition,
@@ -573,7 +573,7 @@ def test_records_taken_from_a_recreated_topic_are_not_returned_after_an_outage(
 
 
 @asks_what_topics_are
-def test_a_position_that_was_to_be_told_is_not_told_as_one_of_another_topic(
+def test_pending_offset_is_dropped_when_topic_is_recreated(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_writer.send(topic, numbers(0, 10))
@@ -593,7 +593,7 @@ def test_a_position_that_was_to_be_told_is_not_told_as_one_of_another_topic(
     assert (reader.values, reader.ends) == ({}, {})
 
 
-def test_no_position_goes_back_where_a_partition_begins_and_is_read_at_once(
+def test_start_of_a_partition_is_not_reported_together_with_its_first_records(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     log_writer.send(topic, numbers(0, 10))
@@ -603,7 +603,7 @@ def test_no_position_goes_back_where_a_partition_begins_and_is_read_at_once(
     assert place not in fetched.ends  # what is told besides is committed behind the records
 
 
-def test_e10_a_group_is_told_of_offsets_unless_it_has_members(
+def test_e10_offsets_are_committed_to_a_group_unless_it_has_members(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     group = f"group-{topic}"

@@ -81,7 +81,7 @@ def test_a_range_is_read_from_its_start_to_before_its_end(log_writer: LogWriter,
     assert read(7, 7) == []
 
 
-def test_ends_are_reached_where_nobody_sees_a_record(log_writer: LogWriter, topic: str, read: Read) -> None:
+def test_range_ends_are_reached_at_markers_and_aborted_records(log_writer: LogWriter, topic: str, read: Read) -> None:
     """0-1 committed, 2 its marker, 3-4 aborted, 5 its marker, 6 committed, 7 its marker."""
     log_writer.write(topic, ["a", "b"])
     log_writer.write(topic, ["x", "y"], is_committed=False)
@@ -94,7 +94,7 @@ def test_ends_are_reached_where_nobody_sees_a_record(log_writer: LogWriter, topi
 
 
 @pytest.mark.parametrize("is_committed_in", [(5_001,), (2_600, 1, 2_400)], ids=["no gap", "gaps"])
-def test_offsets_are_those_of_the_records(
+def test_records_have_their_own_offsets(
     log_writer: LogWriter, topic: str, way: Mapping[str, str], is_committed_in: tuple[int, ...]
 ) -> None:
     """Of several lots of messages, which markers of transactions may lie between."""
@@ -111,7 +111,7 @@ def test_offsets_are_those_of_the_records(
     assert found == expected[3:-1]
 
 
-def test_no_client_is_asked_where_all_goes_well(
+def test_no_librdkafka_client_is_made_when_batches_can_be_read(
     log_writer: LogWriter, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
@@ -130,7 +130,7 @@ def test_no_client_is_asked_where_all_goes_well(
         next(batches_of(log_writer, topic, 3, 3_000, BY_CLIENT))
 
 
-def test_the_client_goes_on_where_batches_cannot_be_taken_apart(
+def test_librdkafka_continues_when_batches_cannot_be_decoded(
     log_writer: LogWriter, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lots = 0
@@ -156,7 +156,7 @@ def test_the_client_goes_on_where_batches_cannot_be_taken_apart(
 @pytest.mark.parametrize(
     "error", [KafkaUnavailableError("for now"), KafkaRequestError("no", 1), KafkaAuthorizationError("no")], ids=repr
 )
-def test_the_client_goes_on_where_batches_are_refused(
+def test_librdkafka_continues_when_a_batch_read_is_refused(
     log_writer: LogWriter, topic: str, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """It knows what that means, and whether it is over."""
@@ -170,7 +170,7 @@ def test_the_client_goes_on_where_batches_are_refused(
     assert [value for batch in batches for value in batch.column("value").to_pylist()] == [b"a", b"b"]
 
 
-def test_a_time_that_no_column_holds_is_null_and_its_record_is_read(
+def test_timestamp_out_of_the_columns_range_is_null_and_its_record_is_read(
     log_writer: LogWriter, topic_name: str, way: Mapping[str, str]
 ) -> None:
     """Such as nanoseconds, of a producer that takes them for milliseconds."""
@@ -193,7 +193,7 @@ def test_the_name_of_a_header_that_is_not_utf_8_is_read_as_java_reads_it(
     assert [record.headers for record in browser.read({0: (0, 4)})] == ODD_HEADERS
 
 
-def test_a_log_that_was_cut_behind_what_was_read_is_a_loss(
+def test_log_cut_below_the_records_already_read_is_a_data_loss(
     log_writer: LogWriter, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a broker that says so; what comes with that was read before."""
@@ -213,7 +213,7 @@ def test_a_log_that_was_cut_behind_what_was_read_is_a_loss(
         list(batches_of(log_writer, topic, 0, 2, IN_BATCHES))
 
 
-def test_the_garbage_collector_is_left_as_it_was_found(log_writer: LogWriter, topic: str) -> None:
+def test_garbage_collector_has_its_former_thresholds_after_a_read(log_writer: LogWriter, topic: str) -> None:
     """Also by whom has enough of the range."""
     log_writer.send(topic, [str(n) for n in range(20_000)])
     found = gc.get_threshold()
@@ -230,9 +230,7 @@ def test_the_garbage_collector_is_left_as_it_was_found(log_writer: LogWriter, to
         gc.set_threshold(*found)
 
 
-def test_what_an_open_transaction_holds_up_is_told_when_the_time_is_over(
-    log_writer: LogWriter, topic: str, read: Read
-) -> None:
+def test_time_out_error_names_the_open_transaction(log_writer: LogWriter, topic: str, read: Read) -> None:
     log_writer.write(topic, ["a"])
     with log_writer.transaction() as producer:
         producer.produce(topic, "b")
@@ -243,7 +241,7 @@ def test_what_an_open_transaction_holds_up_is_told_when_the_time_is_over(
     assert read(0, 3) == ["a", "b"]
 
 
-def test_a_broker_that_is_away_is_told_when_the_time_is_over(topic: str, way: Mapping[str, str]) -> None:
+def test_time_out_error_names_the_unreachable_broker(topic: str, way: Mapping[str, str]) -> None:
     conf = range_conf({"bootstrap.servers": f"127.0.0.1:{free_port()}", **way}, "test").conf
     wanted = LogRange(TopicPartition(topic, 0), 0, 1)
     ends_at(lambda idle_s: list(RangeInput(conf, wanted, idle_s=idle_s).batches()), "the broker cannot be reached")
@@ -289,7 +287,7 @@ def test_a_range_that_ends_beyond_the_log_is_refused_or_cut(log_writer: LogWrite
 
 
 @pytest.mark.usefixtures("soon_sure")
-def test_a_topic_that_was_made_anew_is_noticed_though_the_offsets_are_there(
+def test_recreated_topic_is_noticed_when_it_has_the_offsets(
     log_writer: LogWriter, topic: str, read: Read, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The client itself goes on in the new topic without a word. Its records are never those of the range."""

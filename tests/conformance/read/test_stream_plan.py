@@ -65,7 +65,7 @@ def test_batches_follow_one_another_without_a_gap(log_writer: LogWriter, topic_n
     assert running.ranges(second, second) == {}
 
 
-def test_the_first_batch_is_the_same_when_it_is_done_again_though_more_has_come(
+def test_repeated_first_batch_is_the_same_after_new_records(
     log_writer: LogWriter, topic_name: str, stream: Stream
 ) -> None:
     """Spark keeps the end of a batch, and asks anew where the first one begins: at the latest, that is elsewhere."""
@@ -86,7 +86,7 @@ def test_the_first_batch_is_the_same_when_it_is_done_again_though_more_has_come(
     assert empty.ranges(empty.initial(), begun) == {}  # a first batch that was empty stays so
 
 
-def test_partitions_and_topics_that_are_new_are_read_from_their_beginning(
+def test_new_partitions_and_topics_are_read_from_their_beginning(
     log_writer: LogWriter, topic_name: str, stream: Stream
 ) -> None:
     topic = log_writer.topic(f"{topic_name}-a")
@@ -103,7 +103,7 @@ def test_partitions_and_topics_that_are_new_are_read_from_their_beginning(
     assert running.ranges(second, running.latest(second)) == {(topic, 0): (0, 1)}
 
 
-def test_an_open_transaction_is_not_read_into(log_writer: LogWriter, topic_name: str, stream: Stream) -> None:
+def test_batch_ends_before_an_open_transaction(log_writer: LogWriter, topic_name: str, stream: Stream) -> None:
     topic = log_writer.topic(topic_name)
     committed, all_of_it = (
         stream(startingOffsets="earliest"),
@@ -119,7 +119,9 @@ def test_an_open_transaction_is_not_read_into(log_writer: LogWriter, topic_name:
     assert committed.ranges(initial, committed.latest(initial)) == {(topic, 0): (0, 2)}
 
 
-def test_limits_hold_back_too_much_and_too_little(log_writer: LogWriter, topic_name: str, stream: Stream) -> None:
+def test_batch_size_respects_minimum_and_maximum_offsets_per_trigger(
+    log_writer: LogWriter, topic_name: str, stream: Stream
+) -> None:
     topic = log_writer.topic(topic_name, 2)
     log_writer.send(topic, ["x"] * 90)
     log_writer.send(topic, ["x"] * 10, partition=1)
@@ -136,7 +138,9 @@ def test_limits_hold_back_too_much_and_too_little(log_writer: LogWriter, topic_n
     eventually(lambda: hurried.latest(initial) != initial)
 
 
-def test_what_is_available_now_has_an_end(log_writer: LogWriter, topic_name: str, stream: Stream) -> None:
+def test_available_now_trigger_ends_at_the_offsets_of_its_start(
+    log_writer: LogWriter, topic_name: str, stream: Stream
+) -> None:
     topic = log_writer.topic(topic_name)
     log_writer.send(topic, ["x"] * 5)
     running = stream(startingOffsets="earliest", maxOffsetsPerTrigger="3", minOffsetsPerTrigger="3")
@@ -149,7 +153,7 @@ def test_what_is_available_now_has_an_end(log_writer: LogWriter, topic_name: str
     assert ranges == [{(topic, 0): (0, 3)}, {(topic, 0): (3, 5)}, {}]
 
 
-def test_a_checkpoint_of_spark_s_own_source_is_gone_on_from(
+def test_stream_continues_from_a_checkpoint_of_sparks_own_source(
     log_writer: LogWriter, topic_name: str, stream: Stream
 ) -> None:
     topic = log_writer.topic(topic_name, 2)
@@ -162,7 +166,7 @@ def test_a_checkpoint_of_spark_s_own_source_is_gone_on_from(
 
 
 @pytest.mark.parametrize("tolerates", [False, True])
-def test_a_loss_ends_the_stream_or_is_stepped_over(
+def test_data_loss_fails_the_stream_unless_fail_on_data_loss_is_false(
     log_writer: LogWriter, topic_name: str, stream: Stream, tolerates: bool
 ) -> None:
     topic = log_writer.topic(topic_name)
@@ -196,12 +200,12 @@ def test_a_loss_ends_the_stream_or_is_stepped_over(
             stream().latest(first)
 
 
-def test_a_topic_that_is_not_there_is_refused_by_name(stream: Stream) -> None:
+def test_missing_topic_is_refused_with_its_name(stream: Stream) -> None:
     with pytest.raises(ConfigError, match=r"option subscribe names what does not exist: topic nowhere"):
         stream(subscribe="nowhere").initial()
 
 
-def test_options_of_batches_are_refused() -> None:
+def test_options_for_batches_are_refused_in_a_stream() -> None:
     with pytest.raises(ConfigError, match="option endingOffsets is for batches"):
         Running({"kafka.bootstrap.servers": "x:1", "subscribe": "t", "endingOffsets": "latest"})
     with pytest.raises(ConfigError, match="option minOffsetsPerTrigger is more than maxOffsetsPerTrigger"):

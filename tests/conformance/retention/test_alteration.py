@@ -75,23 +75,21 @@ def alteration(kafka: EmbeddedKafka) -> Iterator[Alteration]:
     writer.close()
 
 
-def test_what_is_not_given_up_may_be_altered_to(alteration: Alteration) -> None:
+def test_offset_of_kept_records_can_be_altered_to(alteration: Alteration) -> None:
     assert "have been altered" in alteration.to(3)
     assert alteration.committed("a") == 3
     assert alteration.is_locked == [False, True, True]
 
 
 @pytest.mark.parametrize("question", [1, 2, 3])
-def test_nobody_is_told_that_an_offset_was_altered_to_what_is_given_up_by_then(
-    alteration: Alteration, question: int
-) -> None:
+def test_alteration_is_refused_when_its_records_are_given_up_meanwhile(alteration: Alteration, question: int) -> None:
     alteration.gives_up[question] = 5
     with pytest.raises(BadRequestError, match="its log, which begins at 5"):
         alteration.to(4)
     assert alteration.committed("a") == 8
 
 
-def test_what_is_refused_after_it_was_written_is_put_back(alteration: Alteration) -> None:
+def test_former_offsets_are_restored_when_a_written_alteration_is_refused(alteration: Alteration) -> None:
     alteration.gives_up[3] = 5
     with pytest.raises(
         BadRequestError, match=r"its log, which begins at 5 and ends at 10\. The former offsets were put back"
@@ -101,7 +99,7 @@ def test_what_is_refused_after_it_was_written_is_put_back(alteration: Alteration
 
 
 @pytest.mark.parametrize("question", [1, 2, 3])
-def test_what_another_worker_gave_up_counts_where_this_one_empties_nothing(
+def test_records_given_up_by_another_worker_count_when_retention_is_off_here(
     alteration: Alteration, question: int
 ) -> None:
     """Their files differ: who gave up records may still be about to delete them."""
@@ -113,13 +111,13 @@ def test_what_another_worker_gave_up_counts_where_this_one_empties_nothing(
     assert here.committed("a") == 8
 
 
-def test_where_nothing_was_ever_given_up_nothing_is_asked_twice(alteration: Alteration) -> None:
+def test_log_is_checked_once_when_no_records_were_ever_given_up(alteration: Alteration) -> None:
     here = Alteration(alteration.scene, is_enabled=False)
     assert "have been altered" in here.to(3)
     assert here.asked == 2
 
 
-def test_a_sink_that_stood_nowhere_stands_nowhere_again(alteration: Alteration) -> None:
+def test_refused_alteration_leaves_a_sink_without_offsets_without_offsets(alteration: Alteration) -> None:
     alteration.scene.sink("c")
     alteration.gives_up[3] = 5
     with pytest.raises(BadRequestError, match="The former offsets were put back"):
@@ -128,28 +126,28 @@ def test_a_sink_that_stood_nowhere_stands_nowhere_again(alteration: Alteration) 
 
 
 @pytest.mark.parametrize("left", [NotLeadingError(), ElsewhereError(LEADER, "http://w:2")])
-def test_what_another_leader_may_count_on_by_then_is_not_put_back(alteration: Alteration, left: Exception) -> None:
+def test_former_offsets_are_not_restored_when_another_worker_may_lead(alteration: Alteration, left: Exception) -> None:
     alteration.gives_up[3], alteration.fails[4] = 5, left
     with pytest.raises(BadRequestError, match=rf"begins at 5 .*not put back.*{alteration.scene.topic}-0 at 4.*again"):
         alteration.to(4)
     assert alteration.committed("a") == 4
 
 
-def test_what_somebody_else_has_moved_by_then_is_not_put_back(alteration: Alteration) -> None:
+def test_former_offsets_are_not_restored_when_offsets_were_changed_meanwhile(alteration: Alteration) -> None:
     alteration.gives_up[3], alteration.moves[4] = 5, 6
     with pytest.raises(BadRequestError, match=r"not put back, .*changed in the meantime"):
         alteration.to(4)
     assert alteration.committed("a") == 6
 
 
-def test_what_is_given_up_by_then_is_not_put_back(alteration: Alteration) -> None:
+def test_former_offsets_are_not_restored_when_their_records_are_given_up(alteration: Alteration) -> None:
     alteration.fails[3], alteration.gives_up[4] = BadRequestError("It was resumed"), 9
     with pytest.raises(BadRequestError, match=r"It was resumed\. .*not put back, .*may already be deleted"):
         alteration.to(9)
     assert alteration.committed("a") == 9
 
 
-def test_offsets_that_were_reset_are_put_back(alteration: Alteration) -> None:
+def test_former_offsets_are_restored_when_a_reset_fails(alteration: Alteration) -> None:
     alteration.fails[3] = ConflictError("Wait.")
     with pytest.raises(ConflictError, match=r"Wait\. The former offsets were put back"):
         alteration.reset()
@@ -157,7 +155,7 @@ def test_offsets_that_were_reset_are_put_back(alteration: Alteration) -> None:
 
 
 @pytest.mark.parametrize("left", [NotLeadingError(), ElsewhereError(LEADER, "http://w:2")])
-def test_an_altered_offset_is_not_confirmed_if_another_worker_leads_by_then(
+def test_alteration_is_a_conflict_when_another_worker_has_become_leader(
     alteration: Alteration, left: Exception
 ) -> None:
     alteration.fails = {3: left, 4: left}
@@ -168,7 +166,7 @@ def test_an_altered_offset_is_not_confirmed_if_another_worker_leads_by_then(
 
 
 @pytest.mark.parametrize("question", [1, 2, 3])
-def test_no_sink_is_created_at_an_offset_that_is_given_up_by_then(alteration: Alteration, question: int) -> None:
+def test_sink_is_not_created_at_an_offset_that_was_given_up_meanwhile(alteration: Alteration, question: int) -> None:
     alteration.gives_up[question] = 5
     with pytest.raises(BadRequestError, match="its log, which begins at 5"):
         alteration.create("b", 4)
@@ -176,7 +174,7 @@ def test_no_sink_is_created_at_an_offset_that_is_given_up_by_then(alteration: Al
     assert alteration.committed("b") is None
 
 
-def test_a_sink_is_created_where_it_is_told_to_begin(alteration: Alteration) -> None:
+def test_sink_is_created_at_its_initial_offsets(alteration: Alteration) -> None:
     alteration.create("b", 4)
     assert alteration.committed("b") == 4
     assert f"b-{alteration.scene.topic}" in alteration.scene.leader.snapshot.connectors

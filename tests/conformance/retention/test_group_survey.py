@@ -67,7 +67,7 @@ def before(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) 
 
 
 @pytest.mark.parametrize(("protocol", "question"), [("classic", "_classic_members"), ("consumer", "_members")])
-def test_what_a_member_commits_before_it_leaves_is_seen_at_any_moment(
+def test_survey_sees_the_offsets_that_a_leaving_member_commits(
     kafka: EmbeddedKafka, survey: GroupSurvey, topic: str, protocol: str, question: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -84,7 +84,7 @@ def test_what_a_member_commits_before_it_leaves_is_seen_at_any_moment(
 
 
 @pytest.mark.parametrize(("protocol", "question"), [("classic", "_classic_members"), ("consumer", "_members")])
-def test_a_group_that_ends_while_it_is_looked_at_is_a_doubt(
+def test_survey_is_uncertain_about_a_group_deleted_during_it(
     kafka: EmbeddedKafka, survey: GroupSurvey, topic: str, protocol: str, question: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -101,7 +101,7 @@ def test_a_group_that_ends_while_it_is_looked_at_is_a_doubt(
     assert [each for each in survey.look() if each.group == group] == []
 
 
-def test_a_group_that_was_seen_and_is_not_listed_is_asked_for_by_its_name(
+def test_survey_asks_by_name_for_a_known_group_that_is_not_listed(
     kafka: EmbeddedKafka, survey: GroupSurvey, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it is while its coordinator moves: nobody lists it until the next one has read its log."""
@@ -118,7 +118,7 @@ def test_a_group_that_was_seen_and_is_not_listed_is_asked_for_by_its_name(
     assert of(survey.look(), group).reads(topic)
 
 
-def test_a_group_that_was_seen_and_has_no_coordinator_stops_the_look(
+def test_survey_fails_when_a_known_group_has_no_coordinator(
     kafka: EmbeddedKafka, survey: GroupSurvey, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     survey.look()
@@ -144,5 +144,5 @@ def test_a_group_that_was_seen_and_has_no_coordinator_stops_the_look(
         ("^[[:alpha:]]+$", "abc", True),
     ],
 )
-def test_a_pattern_that_is_not_understood_takes_every_topic(pattern: str, topic: str, is_read: bool) -> None:
+def test_invalid_subscription_pattern_counts_as_reading_every_topic(pattern: str, topic: str, is_read: bool) -> None:
     assert GroupSubscription("g", "consumer", patterns=(pattern,)).reads(topic) is is_read

@@ -32,7 +32,7 @@ def forget_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gone, "_FORGET_S", 0.0)
 
 
-def test_what_the_sink_has_committed_is_given_up_and_then_deleted(scene: RetentionStage) -> None:
+def test_records_committed_by_the_sink_are_given_up_before_they_are_deleted(scene: RetentionStage) -> None:
     began: list[int] = []
     scene.leader.before.append(lambda: began.append(scene.start))
     assert scene.round() is None
@@ -40,14 +40,14 @@ def test_what_the_sink_has_committed_is_given_up_and_then_deleted(scene: Retenti
     assert scene.leader.snapshot.retention[scene.topic].deleted == {0: 8}
 
 
-def test_e9_a_sink_counts_while_it_is_stopped(scene: RetentionStage) -> None:
+def test_e9_records_unread_by_a_stopped_sink_are_kept(scene: RetentionStage) -> None:
     scene.sink("b", 3)
     scene.leader.write(records.target_state(f"a-{scene.topic}", TargetState.STARTED))
     scene.round()
     assert scene.start == 3
 
 
-def test_e9_nothing_goes_beyond_where_a_transaction_may_put_a_sink(scene: RetentionStage) -> None:
+def test_e9_records_are_kept_while_an_open_transaction_may_rewind_the_sink(scene: RetentionStage) -> None:
     producer = Producer({"bootstrap.servers": scene.bootstrap, "transactional.id": scene.topic})
     producer.init_transactions(30)
     reader = Consumer({"bootstrap.servers": scene.bootstrap, "group.id": f"connect-a-{scene.topic}"})
@@ -61,7 +61,7 @@ def test_e9_nothing_goes_beyond_where_a_transaction_may_put_a_sink(scene: Retent
     reader.close()
 
 
-def test_e9_nothing_goes_while_a_group_outside_reads(scene: RetentionStage) -> None:
+def test_e9_nothing_is_deleted_while_a_foreign_group_reads_the_topic(scene: RetentionStage) -> None:
     group = GroupOffsets({"bootstrap.servers": scene.bootstrap}, f"outside-{scene.topic}")
     group.alter({Place(scene.topic, 0): 10})
     scene.round()
@@ -71,13 +71,13 @@ def test_e9_nothing_goes_while_a_group_outside_reads(scene: RetentionStage) -> N
     assert scene.start == 8
 
 
-def test_e9_a_leader_that_was_deposed_while_it_decided_deletes_nothing(scene: RetentionStage) -> None:
+def test_e9_leader_deposed_during_its_decision_deletes_nothing(scene: RetentionStage) -> None:
     scene.leader.is_leading = False
     assert scene.round()
     assert (scene.start, scene.leader.snapshot.retention) == (0, {})
 
 
-def test_e9_a_leader_that_another_one_was_faster_than_deletes_nothing(scene: RetentionStage) -> None:
+def test_e9_leader_deletes_nothing_when_another_leader_has_decided_first(scene: RetentionStage) -> None:
     assert scene.round() is None
     scene.commit("a", 10)
     known = scene.leader.snapshot.retention[scene.topic]
@@ -87,7 +87,7 @@ def test_e9_a_leader_that_another_one_was_faster_than_deletes_nothing(scene: Ret
     assert scene.start == 8
 
 
-def test_e9_what_was_looked_at_before_somebody_else_may_have_led_gives_up_nothing(scene: RetentionStage) -> None:
+def test_e9_survey_from_before_another_leaders_term_gives_up_nothing(scene: RetentionStage) -> None:
     def lead_again() -> None:
         scene.leader.term = object()
         scene.commit("a", 2)  # by the leader of the term in between: the config topic knows nothing of it
@@ -99,14 +99,14 @@ def test_e9_what_was_looked_at_before_somebody_else_may_have_led_gives_up_nothin
     assert scene.start == 2
 
 
-def test_e9_a_sink_that_is_created_while_it_is_decided_loses_nothing(scene: RetentionStage) -> None:
+def test_e9_sink_created_during_a_decision_loses_no_records(scene: RetentionStage) -> None:
     scene.leader.before.append(lambda: (scene.sink("late"), None)[1])
     assert "Connectors have changed" in str(scene.round())
     assert scene.round() is None
     assert scene.start == 0
 
 
-def test_e9_a_topic_that_comes_again_while_it_is_decided_loses_nothing(scene: RetentionStage) -> None:
+def test_e9_topic_recreated_during_a_decision_loses_no_records(scene: RetentionStage) -> None:
     def come_again() -> None:
         scene.writer.recreate(scene.topic)
         scene.writer.send(scene.topic, [str(n) for n in range(10)])
@@ -116,7 +116,7 @@ def test_e9_a_topic_that_comes_again_while_it_is_decided_loses_nothing(scene: Re
     assert scene.start == 0
 
 
-def test_e9_a_deletion_by_a_look_that_is_long_ago_is_left_to_the_next_round(
+def test_e9_deletion_from_an_old_survey_is_left_to_the_next_round(
     scene: RetentionStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as slow:
@@ -127,7 +127,7 @@ def test_e9_a_deletion_by_a_look_that_is_long_ago_is_left_to_the_next_round(
     assert scene.start == 8
 
 
-def test_what_is_known_of_a_topic_that_is_gone_is_forgotten_in_time(
+def test_facts_about_a_deleted_topic_are_forgotten_after_a_while(
     scene: RetentionStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert scene.round() is None
@@ -139,7 +139,7 @@ def test_what_is_known_of_a_topic_that_is_gone_is_forgotten_in_time(
     eventually(lambda: scene.round() or scene.topic not in scene.leader.snapshot.retention)
 
 
-def test_facts_about_a_recreated_topic_are_forgotten_once_no_group_has_offsets_there(
+def test_facts_about_a_topic_are_forgotten_once_no_group_has_offsets_there(
     scene: RetentionStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget_at_once(monkeypatch)
@@ -160,7 +160,7 @@ def test_facts_about_a_recreated_topic_are_forgotten_once_no_group_has_offsets_t
     eventually(lambda: scene.round() or scene.topic not in scene.leader.snapshot.retention)
 
 
-def test_a_question_that_fails_is_no_sign_that_a_topic_is_gone(
+def test_failed_request_is_no_sign_that_a_topic_was_deleted(
     scene: RetentionStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget_at_once(monkeypatch)
@@ -181,7 +181,7 @@ def test_a_question_that_fails_is_no_sign_that_a_topic_is_gone(
     eventually(lambda: scene.round() or scene.topic not in scene.leader.snapshot.retention)
 
 
-def test_what_another_leader_has_written_of_a_topic_meanwhile_is_not_forgotten(
+def test_facts_written_by_another_leader_meanwhile_are_not_forgotten(
     scene: RetentionStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget_at_once(monkeypatch)
@@ -197,7 +197,7 @@ def test_what_another_leader_has_written_of_a_topic_meanwhile_is_not_forgotten(
     assert scene.leader.snapshot.retention == {scene.topic: other}
 
 
-def test_there_is_one_round_at_a_time(scene: RetentionStage) -> None:
+def test_only_one_round_runs_at_a_time(scene: RetentionStage) -> None:
     """The KIP: no outstanding record deletion requests for this worker."""
     with ThreadPoolExecutor(2) as pool:
         others: list[Future[object]] = []
@@ -215,7 +215,7 @@ def test_there_is_one_round_at_a_time(scene: RetentionStage) -> None:
     assert scene.retention.info().topics[0].deleted == 8
 
 
-def test_a_broker_that_does_not_answer_is_told_and_nothing_goes(
+def test_unreachable_broker_is_reported_and_nothing_is_deleted(
     log_writer: LogWriter,
 ) -> None:
     scene = RetentionStage(log_writer, {"bootstrap.servers": "127.0.0.1:1"}, timeout_s=0.5)
@@ -225,14 +225,14 @@ def test_a_broker_that_does_not_answer_is_told_and_nothing_goes(
     scene.retention.stop()
 
 
-def test_as_many_records_are_kept_behind_a_sink_as_is_asked_for(log_writer: LogWriter) -> None:
+def test_configured_number_of_records_is_kept_below_the_sinks_offset(log_writer: LogWriter) -> None:
     scene = RetentionStage(log_writer, {"delete.committed.keep.records": "3"})
     assert scene.round() is None
     assert scene.start == 5
     scene.retention.stop()
 
 
-def test_records_are_kept_until_they_are_as_old_as_is_asked_for(
+def test_records_are_kept_until_they_have_the_configured_age(
     log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = RetentionStage(log_writer, {"delete.committed.keep.ms": "3600000"})

@@ -27,7 +27,7 @@ def broker() -> Iterator[EmbeddedKafka]:
 
 
 @pytest.mark.drawn(2)
-def test_a_writer_whose_group_coordinator_was_away_ends_its_commit_one_way_or_the_other(broker, make_writer):
+def test_commit_ends_when_the_group_coordinator_was_away(broker, make_writer):
     """librdkafka may wait for a coordinator that it has asked before for ever, and for longer than it was told to."""
     servers = broker.bootstrap_servers
     terms: list[Term] = []

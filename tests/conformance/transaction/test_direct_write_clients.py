@@ -11,7 +11,7 @@ from fencepost.transaction import TransactionalWriter
 KEYS = [f"key-{n}".encode() for n in range(30)]
 
 
-def test_a_key_is_in_one_partition_whichever_client_writes_it(kafka: EmbeddedKafka, topic_name: str) -> None:
+def test_both_clients_write_a_key_to_the_same_partition(kafka: EmbeddedKafka, topic_name: str) -> None:
     servers = {"bootstrap.servers": kafka.bootstrap_servers}
     Admin(servers).topics.create(topic_name, partitions=8, replication=1)
     for client in (BATCH, LIBRDKAFKA):

@@ -22,9 +22,7 @@ def options(kafka: EmbeddedKafka, topic_name: str) -> DirectWriteOptions:
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
-def test_a_topic_of_markers_that_deletes_is_refused(
-    kafka: EmbeddedKafka, options: DirectWriteOptions, policy: str
-) -> None:
+def test_marker_topic_with_retention_is_refused(kafka: EmbeddedKafka, options: DirectWriteOptions, policy: str) -> None:
     """Retention would take the markers, and a rerun of the write would write everything again."""
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     admin.topics.create(options.offsets_topic, partitions=1, replication=1, configs={"cleanup.policy": policy})
@@ -34,14 +32,14 @@ def test_a_topic_of_markers_that_deletes_is_refused(
         plan_write(options, "struct<value:string>")
 
 
-def test_a_compacted_topic_of_markers_is_made_or_taken(kafka: EmbeddedKafka, options: DirectWriteOptions) -> None:
+def test_compacted_marker_topic_is_created_or_used(kafka: EmbeddedKafka, options: DirectWriteOptions) -> None:
     assert plan_write(options, "struct<value:string>").markers == {}
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     assert admin.configs.get(options.offsets_topic)["cleanup.policy"] == "compact"
     assert plan_write(options, "struct<value:string>").markers == {}
 
 
-def test_brokers_that_are_away_are_named_before_anything_else_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_brokers_are_named_before_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fencepost.kafka.admin.client._ANSWER_S", 0.2)
     given = {"topic": "t", "kafka.bootstrap.servers": f"127.0.0.1:{free_port()}"}
     began_s = time.monotonic()

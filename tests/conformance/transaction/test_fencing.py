@@ -32,7 +32,7 @@ def successive(make_writer, topic):
     return old, new
 
 
-def test_e2_open_fences_the_predecessor_and_its_open_transaction_is_never_visible(make_writer, topic, committed):
+def test_e2_open_fences_the_predecessor_and_hides_its_open_transaction(make_writer, topic, committed):
     old, new = successive(make_writer, topic)
     new.commit()
     with pytest.raises((WriterFencedError, CommitUnknownError)):
@@ -70,7 +70,7 @@ def test_e2_a_fenced_writer_that_commits_without_flushing_does_not_succeed(make_
     assert committed(topic) == []
 
 
-def test_e2_a_fenced_writer_that_aborts_leaves_the_newer_one_alone(make_writer, topic, committed):
+def test_e2_abort_of_a_fenced_writer_does_not_disturb_the_newer_writer(make_writer, topic, committed):
     old, new = successive(make_writer, topic)
     new.flush()
     old.abort()
@@ -81,9 +81,7 @@ def test_e2_a_fenced_writer_that_aborts_leaves_the_newer_one_alone(make_writer, 
     assert committed(topic) == [b"new"]
 
 
-def test_e2_a_writer_of_the_other_client_fences_its_predecessor_and_is_fenced_by_its_successor(
-    make_writer, topic, committed, client
-):
+def test_e2_writers_of_different_clients_fence_each_other(make_writer, topic, committed, client):
     """Another config, or a newer worker, may give a task another client, and later the one that it had."""
     writers = []
     for number, each in enumerate((client, other_than(client), client)):
@@ -164,7 +162,7 @@ def test_e4_membership_is_never_left_unchecked(make_writer, topic, committed, of
     assert committed(topic) == []
 
 
-def test_e4_a_member_whose_generation_has_passed_is_refused(make_writer, kafka, topic_name, committed, member):
+def test_e4_commit_is_refused_when_the_members_generation_has_passed(make_writer, kafka, topic_name, committed, member):
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
     group = f"group-{uuid.uuid4().hex[:6]}"
     first = member(group, topic_name)
@@ -218,7 +216,7 @@ _FORKED = textwrap.dedent("""
 """)
 
 
-def test_e8_every_call_in_a_forked_child_raises_at_once_and_the_parent_goes_on(kafka, client, topic, committed):
+def test_e8_calls_in_a_forked_child_raise_at_once_and_the_parent_continues(kafka, client, topic, committed):
     conf = {**transactional_conf({"bootstrap.servers": kafka.bootstrap_servers}, topic).conf, CLIENT: client}
     command = [sys.executable, "-c", _FORKED, json.dumps(conf), topic, topic]
     parents = []

@@ -31,7 +31,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seen
 
 
-def test_no_flush_is_asked_for_while_a_batch_is_under_way(
+def test_no_flush_is_requested_while_a_batch_is_in_flight(
     kafka: EmbeddedKafka,
     make_writer: MakeWriter,
     proxy: KafkaProxy,
@@ -57,7 +57,7 @@ def test_no_flush_is_asked_for_while_a_batch_is_under_way(
     assert committed(topic) == VALUES[:10] + VALUES
 
 
-def test_batches_are_seen_to_go_without_a_flush(
+def test_sent_batches_are_noticed_without_a_flush(
     kafka: EmbeddedKafka, make_writer: MakeWriter, looks: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client counts a record until its acknowledgement has been served: who only looks sees nothing move."""
@@ -75,7 +75,7 @@ def test_batches_are_seen_to_go_without_a_flush(
     assert looks
 
 
-def test_records_spread_over_partitions_are_waited_for_once_only(
+def test_records_spread_over_partitions_are_awaited_only_once(
     kafka: EmbeddedKafka,
     topic: str,
     make_writer: MakeWriter,

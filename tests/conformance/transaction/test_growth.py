@@ -10,7 +10,7 @@ from support.late.lone_task import LoneTask
 TRANSACTIONS = 250
 
 
-def test_transactions_leave_no_errors_behind(kafka, topic, offsets_topic):
+def test_error_objects_do_not_accumulate_with_transactions(kafka, topic, offsets_topic):
     with LoneTask(kafka.bootstrap_servers, topic, offsets_topic, (1,) * 100_000) as task:
         counters = task.runner.counters
         eventually(lambda: counters.commits > 20, every_s=0.001)

@@ -44,7 +44,7 @@ def is_closed(port: int) -> bool:
 
 
 @pytest.mark.parametrize("client", [BATCH], indirect=True)
-def test_received_answers_are_taken_before_a_closed_connection_is_opened_again(
+def test_received_answers_are_processed_before_a_closed_connection_is_reopened(
     broker: EmbeddedKafka, impatient_topic: str, make_writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests that the broker answered before it closed the connection are not in flight any more."""
@@ -66,7 +66,7 @@ def test_received_answers_are_taken_before_a_closed_connection_is_opened_again(
 
 @pytest.mark.parametrize("client", [BATCH], indirect=True)
 @pytest.mark.parametrize(("idle_s", "is_new"), [(30.0, False), (90.0, True)])
-def test_a_connection_that_was_idle_for_a_minute_is_made_again_before_it_is_used(
+def test_connection_that_was_idle_for_a_minute_is_reopened_before_use(
     kafka: EmbeddedKafka, topic: str, make_writer, monkeypatch: pytest.MonkeyPatch, idle_s: float, *, is_new: bool
 ) -> None:
     """A load balancer that has forgotten it answers with a reset, and what was sent is lost."""
@@ -86,7 +86,7 @@ def test_a_connection_that_was_idle_for_a_minute_is_made_again_before_it_is_used
 
 
 @pytest.mark.parametrize("client", [LIBRDKAFKA], indirect=True)
-def test_a_transaction_that_rests_until_its_connection_is_closed_is_known_to_have_expired(
+def test_transaction_counts_as_expired_when_its_idle_connection_was_closed(
     broker: EmbeddedKafka, impatient_topic: str, make_writer
 ) -> None:
     """The caller was too slow: the lost connection is what comes of that, not its cause."""

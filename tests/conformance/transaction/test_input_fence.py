@@ -114,7 +114,7 @@ def scene(kafka, topic_name: str, make_writer: Callable[..., TransactionalWriter
     return made
 
 
-def test_e20_a_producer_with_an_open_transaction_over_the_input_is_fenced_and_its_offsets_never_count(
+def test_e20_producer_with_open_offsets_of_the_input_is_fenced(
     scene: InputFenceStage,
 ) -> None:
     zombie = scene.producer("zombie")
@@ -127,7 +127,7 @@ def test_e20_a_producer_with_an_open_transaction_over_the_input_is_fenced_and_it
     assert scene.read(0, 1, 2) == {0: 5, 1: 6}
 
 
-def test_e20_a_producer_whose_commit_awaits_its_markers_is_waited_for_and_not_fenced(
+def test_e20_producer_is_awaited_and_not_fenced_while_its_commit_awaits_markers(
     scene: InputFenceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A member commits before it gives a partition up, and goes on with others while the next one begins."""
@@ -148,7 +148,7 @@ def test_e20_a_producer_whose_commit_awaits_its_markers_is_waited_for_and_not_fe
     assert (found, scene.fenced) == ({0: 9}, [])
 
 
-def test_e20_a_producer_already_in_its_next_transaction_when_it_is_looked_up_is_not_fenced(
+def test_e20_producer_is_not_fenced_when_it_is_already_in_its_next_transaction(
     scene: InputFenceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member = scene.producer("member")
@@ -167,7 +167,7 @@ def test_e20_a_producer_already_in_its_next_transaction_when_it_is_looked_up_is_
     member.commit()
 
 
-def test_e20_a_fenced_producer_that_comes_back_counts_again(scene: InputFenceStage) -> None:
+def test_e20_offsets_of_a_fenced_producer_count_after_it_opens_again(scene: InputFenceStage) -> None:
     zombie = scene.producer("zombie")
     scene.send(zombie, {0: 50})
     scene.read(0)
@@ -178,7 +178,7 @@ def test_e20_a_fenced_producer_that_comes_back_counts_again(scene: InputFenceSta
     assert len(scene.fenced) == 1
 
 
-def test_e20_producers_of_other_partitions_and_of_groups_beside_it_are_left_alone(scene: InputFenceStage) -> None:
+def test_e20_producers_of_other_partitions_and_other_groups_are_not_fenced(scene: InputFenceStage) -> None:
     neighbour = scene.other_group()
     other, beside_it = scene.producer("other"), scene.producer("beside")
     scene.send(other, {1: 60})
@@ -190,7 +190,7 @@ def test_e20_producers_of_other_partitions_and_of_groups_beside_it_are_left_alon
     assert scene.read(0, 1) == {0: 5, 1: 60}
 
 
-def test_e20_a_first_offset_that_is_pending_is_not_taken_for_none(scene: InputFenceStage) -> None:
+def test_e20_pending_first_offset_is_awaited_and_not_read_as_missing(scene: InputFenceStage) -> None:
     own = scene.producer("own")
     scene.send(own, {2: 7})  # of the asker itself, which it does not fence
     found: dict[int, int] = {}
@@ -205,7 +205,7 @@ def test_e20_a_first_offset_that_is_pending_is_not_taken_for_none(scene: InputFe
     assert scene.fenced == []
 
 
-def test_e20_offsets_that_stay_pending_are_an_error_and_no_position(scene: InputFenceStage) -> None:
+def test_e20_read_of_positions_times_out_when_offsets_stay_pending(scene: InputFenceStage) -> None:
     own = scene.producer("own")
     scene.send(own, {0: 7})
     with pytest.raises(ReadTimeoutError, match=r"has not ended"):
@@ -215,7 +215,7 @@ def test_e20_offsets_that_stay_pending_are_an_error_and_no_position(scene: Input
 
 
 @pytest.mark.parametrize("point", ["idle", "begun", "sent"])
-def test_e20_a_producer_for_one_partition_is_fenced_at_each_point_of_its_transaction(
+def test_e20_producer_for_one_partition_is_fenced_at_each_step_of_a_transaction(
     scene: InputFenceStage, point: str
 ) -> None:
     zombie = scene.producer("old-1")
@@ -231,7 +231,7 @@ def test_e20_a_producer_for_one_partition_is_fenced_at_each_point_of_its_transac
     assert scene.read(1) == {1: 10}
 
 
-def test_e20_a_producer_for_one_partition_that_has_committed_nothing_is_known_by_the_others(
+def test_e20_producer_for_one_partition_without_commits_is_found_by_its_name(
     scene: InputFenceStage,
 ) -> None:
     scene.commit(scene.producer("old-1"), {1: 10})
@@ -246,7 +246,7 @@ def test_e20_a_producer_for_one_partition_that_has_committed_nothing_is_known_by
     assert scene.read(0, 2, own_ids=(elsewhere.transactional_id,)) == {0: 8}
 
 
-def test_e20_a_producer_of_another_group_is_left_alone_though_it_is_named_like_the_others(
+def test_e20_producer_of_another_group_with_a_similar_name_is_not_fenced(
     scene: InputFenceStage,
 ) -> None:
     scene.commit(scene.producer("old-1"), {1: 10})
@@ -257,7 +257,7 @@ def test_e20_a_producer_of_another_group_is_left_alone_though_it_is_named_like_t
     foreign.commit()
 
 
-def test_e20_a_foreign_producer_is_fenced_for_its_offsets_and_not_for_its_name(
+def test_e20_foreign_producer_is_fenced_for_its_offsets_and_not_for_its_name(
     scene: InputFenceStage,
 ) -> None:
     scene.commit(scene.producer("old-1"), {1: 10})
@@ -272,7 +272,7 @@ def test_e20_a_foreign_producer_is_fenced_for_its_offsets_and_not_for_its_name(
     assert scene.fenced_ids() == {"old-2": {2}}
 
 
-def test_e20_a_foreign_producer_does_not_stand_for_one_whose_number_begins_with_its_number(
+def test_e20_producer_old_12_is_fenced_when_old_1_is_declared_foreign(
     scene: InputFenceStage,
 ) -> None:
     scene.commit(scene.producer("old-0"), {0: 10})
@@ -282,7 +282,7 @@ def test_e20_a_foreign_producer_does_not_stand_for_one_whose_number_begins_with_
     assert scene.fenced_ids() == {"old-12": {12}}
 
 
-def test_e20_a_producer_for_one_partition_is_fenced_again_when_the_partition_comes_back_from_it(
+def test_e20_producer_is_fenced_again_when_it_has_had_the_partition_again(
     scene: InputFenceStage,
 ) -> None:
     positions = scene.positions()
@@ -295,7 +295,7 @@ def test_e20_a_producer_for_one_partition_is_fenced_again_when_the_partition_com
     assert len(scene.fenced) == 2  # once each time
 
 
-def test_e20_a_task_is_not_fenced_for_what_it_has_read_once(scene: InputFenceStage) -> None:
+def test_e20_task_is_not_fenced_for_a_partition_that_it_has_given_up(scene: InputFenceStage) -> None:
     """Its partition was revoked, and it goes on with others: the group refuses it if it is stale (E19)."""
     task, signature = scene.producer("task-1"), Signature(Contributors(scene.conf))
     scene.produce(task)
@@ -308,7 +308,7 @@ def test_e20_a_task_is_not_fenced_for_what_it_has_read_once(scene: InputFenceSta
     task.commit()
 
 
-def test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was_noted(scene: InputFenceStage) -> None:
+def test_e20_producer_of_an_offset_is_noted_within_the_same_transaction(scene: InputFenceStage) -> None:
     task, signature = scene.producer("task"), Signature(Contributors(scene.conf))
     offsets = signature.sign(task, [GroupOffset(*scene.place(0), 8, "noted")])
     survey = GroupSurvey({**scene.conf, "group.id": scene.group}, timeout_s=LONG_S)
@@ -330,7 +330,7 @@ def test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was
     survey.close()
 
 
-def test_e20_without_the_right_to_read_pending_offsets_the_recorded_producer_is_fenced(
+def test_e20_recorded_producer_is_fenced_if_pending_offsets_cannot_be_read(
     scene: InputFenceStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zombie = scene.producer("task")
@@ -355,7 +355,7 @@ def test_e20_without_the_right_to_read_pending_offsets_the_recorded_producer_is_
     zombie.commit()
 
 
-def test_the_last_contributor_of_each_partition_is_known_even_if_offsets_were_set_since(scene: InputFenceStage) -> None:
+def test_last_producer_of_each_partition_is_found_in_the_offsets_topic(scene: InputFenceStage) -> None:
     scene.commit(scene.producer("second"), {1: 60, 2: 70})
     scene.send(scene.producer("third"), {2: 71})
     last = Contributors(scene.conf).last(scene.group)
@@ -407,7 +407,7 @@ def make_member(scene: InputFenceStage) -> Iterator[Callable[[str], Member]]:
         each.input.close()
 
 
-def test_e20_a_member_that_takes_over_fences_who_has_the_input_and_is_not_fenced_by_it(
+def test_e20_member_that_takes_over_fences_the_removed_one_and_not_vice_versa(
     scene: InputFenceStage, make_member: Callable[[str], Member]
 ) -> None:
     one = make_member("one")
@@ -431,7 +431,7 @@ def test_e20_a_member_that_takes_over_fences_who_has_the_input_and_is_not_fenced
     assert scene.read(0) == {0: 7}
 
 
-def test_a_member_is_current_in_its_generation_alone(
+def test_member_is_current_only_in_its_own_generation(
     scene: InputFenceStage, make_member: Callable[[str], Member]
 ) -> None:
     one = make_member("one")

@@ -29,7 +29,7 @@ def test_e2_a_holder_that_is_locked_out_by_a_request_cannot_commit(make_writer, 
     assert committed(topic) == []
 
 
-def test_e2_a_holder_that_is_locked_out_between_transactions_begins_no_other(make_writer, topic, committed):
+def test_e2_holder_locked_out_between_transactions_cannot_commit_the_next_one(make_writer, topic, committed):
     holder = make_writer()
     holder.open()
     holder.send(topic, b"0")
@@ -41,7 +41,7 @@ def test_e2_a_holder_that_is_locked_out_between_transactions_begins_no_other(mak
     assert committed(topic) == [b"0"]
 
 
-def test_an_id_that_was_locked_out_can_be_taken(make_writer, topic, committed):
+def test_transactional_id_can_be_taken_after_a_lockout(make_writer, topic, committed):
     """This includes an id that nobody had before."""
     make_writer().open()  # the first of all: a broker that is asked for a coordinator only now makes the topic first
     writer = make_writer()
@@ -62,7 +62,7 @@ def test_an_id_that_was_locked_out_can_be_taken(make_writer, topic, committed):
     ],
     ids=["no broker", "no port", "the broker has no SASL", "the broker refuses"],
 )
-def test_what_a_request_cannot_do_is_left_to_a_producer(make_writer, conf):
+def test_lockout_by_request_is_declined_when_only_a_producer_can_do_it(make_writer, conf):
     writer = make_writer(conf=conf)
     assert not writer.lock_out(5.0)
     assert writer.state is WriterState.NEW
@@ -70,7 +70,9 @@ def test_what_a_request_cannot_do_is_left_to_a_producer(make_writer, conf):
 
 @pytest.mark.parametrize("key", [ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID])
 @pytest.mark.parametrize("action", [Action.RESET, Action.ANSWER_LOST])
-def test_e2_where_the_request_is_lost_a_producer_locks_out(make_writer, proxy, topic, committed, key, action):
+def test_e2_holder_is_locked_out_by_a_producer_when_the_request_is_lost(
+    make_writer, proxy, topic, committed, key, action
+):
     holder = make_writer()
     holder.open()
     holder.send(topic, b"0")
@@ -83,7 +85,7 @@ def test_e2_where_the_request_is_lost_a_producer_locks_out(make_writer, proxy, t
     assert committed(topic) == []
 
 
-def test_the_connection_on_which_a_coordinator_was_found_is_that_to_it(make_writer, kafka, monkeypatch):
+def test_connection_that_found_the_coordinator_is_used_to_talk_to_it(make_writer, kafka, monkeypatch):
     writer = make_writer()
     writer.open()  # the first of all: the topic of transactional ids is there
     made: list[Connection] = []

@@ -90,7 +90,7 @@ def ensure_exact(reader: CommittedReader) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
-def test_e1_the_position_covers_what_is_visible_when_a_commit_is_withheld(
+def test_e1_position_covers_all_visible_records_when_a_commit_is_withheld(
     kafka, make, proxy, reader, offsets_topic, lanes
 ):
     task = make(via=proxy.bootstrap_servers, lanes=lanes)
@@ -131,7 +131,7 @@ def test_e2_neither_lane_of_a_zombie_commits_when_its_successor_uses_one(make, p
     assert successor.position() == sum(SIZES)
 
 
-def test_no_lane_commits_before_the_transaction_in_front_of_it(make, proxy, reader):
+def test_no_lane_commits_before_the_previous_transaction(make, proxy, reader):
     task = make(via=proxy.bootstrap_servers, lanes=2)
     first, second = task.transactional_ids
     commit = withheld(proxy, ApiKey.END_TXN, 2, first)
@@ -154,7 +154,7 @@ def test_no_lane_commits_before_the_transaction_in_front_of_it(make, proxy, read
     assert early.met == 0
 
 
-def test_e3_what_a_zombie_commits_up_to_the_fence_is_not_delivered_again(make, proxy, reader, beginning):
+def test_e3_records_that_a_zombie_commits_before_the_fence_are_not_redelivered(make, proxy, reader, beginning):
     zombie = make(via=proxy.bootstrap_servers)
     more = withheld(proxy, beginning, 3, zombie.transactional_ids[0])
     begin = withheld(proxy, beginning, 2, zombie.transactional_ids[0])
@@ -174,7 +174,7 @@ def test_e3_what_a_zombie_commits_up_to_the_fence_is_not_delivered_again(make, p
     ensure_exact(reader)
 
 
-def test_no_lane_sends_before_the_transaction_in_front_of_it_is_flushed(make, client, proxy, reader):
+def test_no_lane_sends_before_the_previous_transaction_is_flushed(make, client, proxy, reader):
     task = make(via=proxy.bootstrap_servers, lanes=2)
     first, second = task.transactional_ids
     records = withheld(proxy, ApiKey.PRODUCE, 2, first)

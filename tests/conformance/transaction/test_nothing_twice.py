@@ -60,7 +60,7 @@ def _write(writer: TransactionalWriter, topic: str, value: bytes) -> None:
     indirect=["version"],
     ids=lambda each: each.name.lower() if isinstance(each, ApiKey) else f"version {each}",
 )
-def test_e21_a_lost_request_is_not_sent_again_and_its_transaction_is_committed_once_or_not_at_all(
+def test_e21_lost_request_is_not_resent_and_its_commit_happens_at_most_once(
     open_writer, proxy, topic, committed, lost, loss
 ):
     writer = open_writer()
@@ -92,7 +92,7 @@ def _reset_all(proxy: KafkaProxy, writer: TransactionalWriter) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2], indirect=True, ids=["version 1", "version 2"])
-def test_a_connection_lost_with_nothing_under_way_is_made_again(open_writer, proxy, topic, committed):
+def test_connection_lost_with_no_request_in_flight_is_reopened(open_writer, proxy, topic, committed):
     writer = open_writer()
     _write(writer, topic, b"1")
     _reset_all(proxy, writer)
@@ -104,7 +104,7 @@ def test_a_connection_lost_with_nothing_under_way_is_made_again(open_writer, pro
     assert committed(topic) == [b"1", b"2", b"3"]
 
 
-def test_a_request_to_take_the_id_is_sent_once_and_the_id_can_be_taken_again(make_writer, proxy):
+def test_request_for_a_producer_id_is_sent_once_and_open_can_be_repeated(make_writer, proxy):
     writer = make_writer(bootstrap=proxy.bootstrap_servers)
     rule = proxy.on(ApiKey.INIT_PRODUCER_ID, Action.RESET)
     again = proxy.on(ApiKey.INIT_PRODUCER_ID, Action.PASS)
@@ -117,7 +117,7 @@ def test_a_request_to_take_the_id_is_sent_once_and_the_id_can_be_taken_again(mak
 
 
 @pytest.mark.parametrize("version", [2], indirect=True)
-def test_a_close_wakes_up_whoever_waits_for_an_answer(open_writer, proxy, topic):
+def test_close_wakes_callers_that_wait_for_an_answer(open_writer, proxy, topic):
     writer = open_writer()
     held = proxy.on(ApiKey.PRODUCE, Action.HOLD)
     writer.send(topic, b"1")

@@ -89,13 +89,13 @@ def values(kafka, topic: str) -> list[bytes]:
     return found
 
 
-def test_a_range_is_read_however_slow_a_quota_makes_that(kafka, topic: str, values: list[bytes]) -> None:
+def test_range_is_read_completely_under_a_slow_quota(kafka, topic: str, values: list[bytes]) -> None:
     conf = range_conf({"bootstrap.servers": kafka.bootstrap_servers}, topic).conf
     reader = RangeInput({**conf, "client.id": topic}, LogRange(TopicPartition(topic, 0), 0, 16), idle_s=SHORT_S)
     assert [value for batch in reader.batches() for value in batch.column("value").to_pylist()] == values
 
 
-def test_a_log_is_read_to_its_end_however_slow_a_quota_makes_that(kafka, topic: str, values: list[bytes]) -> None:
+def test_log_is_read_to_its_end_under_a_slow_quota(kafka, topic: str, values: list[bytes]) -> None:
     found: list[bytes | None] = []
     log = LogReader({"bootstrap.servers": kafka.bootstrap_servers, "client.id": topic}, topic)
     log.read_to_end(SHORT_S, lambda record: found.append(record.value))

@@ -151,7 +151,7 @@ def _commit_with_late_offsets(proxy, held, commit):
 
 
 @pytest.mark.usefixtures("patient")
-def test_e5_a_late_offset_commit_takes_no_position_back_when_the_struck_writer_is_replaced(
+def test_e5_late_offset_commit_rewinds_no_position_when_the_writer_is_replaced(
     kafka, open_writer, after_commit, proxy, topic, ownership
 ):
     metadata = ownership()
@@ -168,7 +168,7 @@ def test_e5_a_late_offset_commit_takes_no_position_back_when_the_struck_writer_i
 
 
 @pytest.mark.usefixtures("patient")
-def test_the_proxy_takes_back_the_position_of_a_producer_that_does_not_keep_e5(kafka, proxy, topic, ownership):
+def test_late_offset_commit_rewinds_a_producer_that_violates_e5(kafka, proxy, topic, ownership):
     """The test of the test above."""
     client = ProducerClient(transactional_conf({"bootstrap.servers": proxy.bootstrap_servers}, f"back-{topic}").conf)
     metadata = ownership()
@@ -222,7 +222,7 @@ def test_e5_a_connection_lost_between_transactions_is_a_strike(open_writer, prox
 
 
 @only_librdkafka
-def test_e5_a_strike_is_noticed_when_the_log_has_told_of_the_same_failure_before(make_writer, proxy, topic, committed):
+def test_e5_strike_is_noticed_when_librdkafka_logged_the_same_failure_before(make_writer, proxy, topic, committed):
     """librdkafka suppresses what it has said twice, whatever state the connection was in when it said so."""
     found = proxy.on(ApiKey.FIND_COORDINATOR, Action.PASS)
     resets = proxy.on(ApiKey.API_VERSIONS, Action.RESET, count=4, matches=lambda _: found.met > 0)  # the coordinator's
@@ -238,7 +238,7 @@ def test_e5_a_strike_is_noticed_when_the_log_has_told_of_the_same_failure_before
 
 
 @only_librdkafka
-def test_open_fails_for_now_when_every_attempt_loses_a_connection(make_writer, proxy):
+def test_open_fails_with_a_passing_error_when_every_attempt_loses_a_connection(make_writer, proxy):
     rule = proxy.on(ApiKey.INIT_PRODUCER_ID, Action.RESET)
     again = [proxy.on(ApiKey.INIT_PRODUCER_ID, action) for action in (Action.PASS, Action.RESET) * 2]
     writer = make_writer(bootstrap=proxy.bootstrap_servers)
@@ -272,7 +272,7 @@ def test_e6_an_unknown_commit_can_be_neither_repeated_nor_aborted(open_writer, p
 
 
 @pytest.mark.parametrize("succeeded_by", [str, other_than], ids=["the same client", "the other client"])
-def test_e6_an_unknown_commit_that_did_not_happen_stays_undone_when_the_successor_has_opened(
+def test_e6_unknown_commit_that_failed_stays_undone_when_a_successor_has_opened(
     make_writer, open_writer, proxy, topic, committed, client, succeeded_by
 ):
     writer = open_writer(timeouts=WriterTimeouts(commit_s=1.0))
@@ -294,7 +294,7 @@ def test_e6_an_unknown_commit_that_did_not_happen_stays_undone_when_the_successo
     assert committed(topic) == []
 
 
-def test_open_says_that_the_failure_is_passing_when_the_broker_cannot_be_reached(make_writer, proxy):
+def test_open_fails_with_a_passing_error_when_the_broker_is_unreachable(make_writer, proxy):
     proxy.pause()
     writer = make_writer(bootstrap=proxy.bootstrap_servers)
     with pytest.raises(WriterOpenError) as failed:
@@ -307,7 +307,7 @@ def test_open_says_that_the_failure_is_passing_when_the_broker_cannot_be_reached
 
 @pytest.mark.parametrize("partition", [0, 1], ids=["same partition", "another partition"])
 @pytest.mark.parametrize("ending", ["commit", "abort"])
-def test_e5_a_late_end_tears_no_transaction_when_the_struck_writer_is_replaced(
+def test_e5_late_end_tears_no_transaction_when_the_writer_is_replaced(
     open_writer, after_commit, proxy, topic, committed, partition, ending
 ):
     held = proxy.on(ApiKey.END_TXN, Action.HOLD_AND_RESET)
@@ -323,7 +323,7 @@ def test_e5_a_late_end_tears_no_transaction_when_the_struck_writer_is_replaced(
     assert sorted(committed(topic)) == [*first, *([b"b1", b"b2"] if ending == "commit" else [])]
 
 
-def test_the_proxy_tears_a_transaction_of_a_producer_that_does_not_keep_e5(kafka, proxy, topic):
+def test_late_end_tears_a_transaction_of_a_producer_that_violates_e5(kafka, proxy, topic):
     """The test of the test above: without a replacement the same fault makes half a transaction visible."""
     client = ProducerClient(transactional_conf({"bootstrap.servers": proxy.bootstrap_servers}, f"torn-{topic}").conf)
     held = proxy.on(ApiKey.END_TXN, Action.HOLD_AND_RESET)
@@ -342,7 +342,7 @@ def test_the_proxy_tears_a_transaction_of_a_producer_that_does_not_keep_e5(kafka
     client.drop()
 
 
-def test_e5_a_late_produce_joins_no_transaction_when_the_struck_writer_is_replaced(
+def test_e5_late_produce_joins_no_transaction_when_the_writer_is_replaced(
     open_writer, after_commit, proxy, topic, committed
 ):
     held = proxy.on(ApiKey.PRODUCE, Action.HOLD_AND_RESET)
@@ -357,7 +357,7 @@ def test_e5_a_late_produce_joins_no_transaction_when_the_struck_writer_is_replac
     assert committed(topic) == [*first, b"b1"], "the late copy of a1 was taken into the next transaction"
 
 
-def test_a_broker_that_is_gone_for_good_fails_the_commit_in_a_finite_time(open_writer, proxy, topic):
+def test_commit_fails_in_a_finite_time_when_the_broker_is_gone_for_good(open_writer, proxy, topic):
     # A flush may take as long as the transaction has left.
     timeouts = WriterTimeouts(flush_s=0.5, commit_s=0.5, abort_s=0.5)
     writer = open_writer(timeouts=timeouts, conf={"transaction.timeout.ms": 3000})

@@ -125,7 +125,7 @@ def make_client(kafka: EmbeddedKafka, topic: str) -> Iterator[MakeClient]:
 
 
 @pytest.mark.parametrize(("spoil", "said"), SPOILED.values(), ids=SPOILED)
-def test_a_spoiled_batch_is_refused_by_name_and_nothing_of_its_transaction_is_left(
+def test_corrupt_batch_is_refused_and_nothing_of_its_transaction_is_committed(
     make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]], spoil: Spoil, said: str
 ) -> None:
     client = make_client(lambda columns, **producer: (spoil(columns, **producer), len(columns.values)))
@@ -154,7 +154,7 @@ def test_a_request_never_holds_a_partition_twice(make_client: MakeClient, topic:
         spoken.batches.produce(twice, time.monotonic() + 30)
 
 
-def test_version_1_without_adding_the_partition_is_refused(
+def test_produce_in_version_1_is_refused_when_the_partition_was_not_added(
     make_client: MakeClient, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_version(1, monkeypatch)
@@ -165,7 +165,7 @@ def test_version_1_without_adding_the_partition_is_refused(
         client.flush(30)
 
 
-def test_a_sequence_goes_on_at_0_behind_the_largest(
+def test_sequence_continues_at_0_after_the_largest_number(
     make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With version 2 each transaction begins at 0."""
@@ -188,7 +188,7 @@ def _placed(topic: str, values: list[bytes], partition: int = 0) -> Any:
     )
 
 
-def test_hundreds_of_requests_may_be_under_way(
+def test_hundreds_of_requests_can_be_in_flight(
     make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_sending, "IN_FLIGHT", 300)
@@ -201,7 +201,7 @@ def test_hundreds_of_requests_may_be_under_way(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_partitions_are_asked_about_one_request_at_a_time(
+def test_first_batches_of_partitions_are_sent_one_request_at_a_time(
     make_client: MakeClient, proxy: KafkaProxy, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two leaders that ask the coordinator at once about one producer: the older question fails."""
@@ -225,7 +225,7 @@ def test_partitions_are_asked_about_one_request_at_a_time(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_second_batch_of_a_partition_is_built_while_the_first_is_in_flight_and_sent_after_it(
+def test_second_batch_is_built_while_the_first_is_in_flight_and_sent_after_it(
     make_client: MakeClient,
     proxy: KafkaProxy,
     topic: str,
@@ -261,7 +261,7 @@ def test_a_second_batch_of_a_partition_is_built_while_the_first_is_in_flight_and
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_batch_whose_refusal_was_not_seen_yet_is_not_sent_again_after_an_abort_and_is_a_strike(
+def test_refused_batch_is_not_resent_after_an_abort_and_is_a_strike(
     make_client: MakeClient,
     proxy: KafkaProxy,
     topic: str,
@@ -295,7 +295,7 @@ def test_a_batch_whose_refusal_was_not_seen_yet_is_not_sent_again_after_an_abort
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_first_refusal_is_reported_and_not_the_failures_that_follow_from_it(
+def test_first_refusal_is_reported_instead_of_the_failures_that_follow_it(
     make_client: MakeClient, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A caller that only learns of a gap in the sequence would try the same again, for ever."""
@@ -311,7 +311,7 @@ def test_the_first_refusal_is_reported_and_not_the_failures_that_follow_from_it(
     assert refused.value.failure is Failure.REFUSED_RECORD
 
 
-def test_batches_are_no_larger_than_a_record_may_be_if_the_topics_limit_cannot_be_read(
+def test_batches_stay_below_the_default_limit_when_the_topics_limit_is_unknown(
     make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Cluster, "taking", lambda *_: Taking(None, None))
@@ -352,7 +352,7 @@ def test_requests_during_the_end_of_the_previous_transaction_are_repeated(
 
 
 @pytest.mark.parametrize("size", [1, 100])
-def test_nothing_is_sent_before_a_flush_while_less_than_a_batch_waits(
+def test_nothing_is_sent_before_a_flush_while_a_batch_is_not_full(
     make_client: MakeClient, proxy: KafkaProxy, topic: str, committed: Callable[..., list[bytes]], size: int
 ) -> None:
     """Lanes count on it, and they count bytes of records: a batch of small ones takes several times as many."""
@@ -377,7 +377,7 @@ def _believe_in(client: BatchClient, place: TopicPartition) -> None:
 
 @pytest.mark.parametrize("has_begun", [False, True], ids=["the other is begun", "both are begun"])
 @pytest.mark.parametrize("version", [1, 2])
-def test_e1_a_refusal_that_comes_while_another_partition_is_written_is_not_forgotten(
+def test_e1_refusal_that_arrives_while_another_partition_is_written_is_reported(
     make_client: MakeClient, topic: str, version: int, has_begun: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is asked again for a new partition has nothing to do with what was sent before, whose answer comes then."""
@@ -402,7 +402,7 @@ def test_e1_a_refusal_that_comes_while_another_partition_is_written_is_not_forgo
         client.commit(10)
 
 
-def test_a_topic_that_came_back_with_fewer_partitions_refuses_what_was_for_the_others(
+def test_record_for_a_partition_missing_after_recreation_is_refused(
     make_client: MakeClient, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator, "_MOVING_S", 0.1)
@@ -414,7 +414,7 @@ def test_a_topic_that_came_back_with_fewer_partitions_refuses_what_was_for_the_o
     client.abort(10)
 
 
-def test_e1_what_a_callback_raises_ends_the_incarnation(make_client: MakeClient, topic: str) -> None:
+def test_e1_error_in_a_delivery_callback_ends_the_incarnation(make_client: MakeClient, topic: str) -> None:
     """Other answers were not looked at, and batches not sent: a commit would leave them out."""
     client = make_client()
 
@@ -429,7 +429,7 @@ def test_e1_what_a_callback_raises_ends_the_incarnation(make_client: MakeClient,
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_transaction_that_nothing_was_sent_in_is_committed_also_behind_a_flush(
+def test_empty_transaction_is_committed_after_a_flush(
     make_client: MakeClient, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No broker knows of it: the end of it would be refused, and its outcome seem unknown."""
@@ -440,7 +440,7 @@ def test_a_transaction_that_nothing_was_sent_in_is_committed_also_behind_a_flush
     client.commit(30)
 
 
-def test_offsets_have_their_time_from_when_they_are_awaited(
+def test_time_limit_for_offsets_begins_when_they_are_awaited(
     make_client: MakeClient, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are not under way before: records that took long to be flushed leave them no less."""
@@ -454,7 +454,7 @@ def test_offsets_have_their_time_from_when_they_are_awaited(
 
 
 @only_batch
-def test_a_transaction_that_was_open_for_too_long_is_told_from_a_successor(make_writer, kafka, topic) -> None:
+def test_expired_transaction_is_distinguished_from_fencing_by_a_successor(make_writer, kafka, topic) -> None:
     writer = make_writer(conf={"transaction.timeout.ms": "5000"})
     writer.open()
     writer.send(topic, b"x")
@@ -468,7 +468,7 @@ def test_a_transaction_that_was_open_for_too_long_is_told_from_a_successor(make_
     assert fenced.value.has_expired
 
 
-def test_a_topic_that_takes_the_time_of_the_append_tells_it(
+def test_append_time_of_the_broker_is_in_the_delivery_report(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str
 ) -> None:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
@@ -485,7 +485,7 @@ def test_a_topic_that_takes_the_time_of_the_append_tells_it(
     assert (told[0].topic(), told[0].partition(), told[0].offset()) == (appended, 0, 0)
 
 
-def test_a_topic_that_there_cannot_be_is_refused_and_the_incarnation_goes_on(
+def test_invalid_topic_or_partition_is_refused_and_the_incarnation_continues(
     make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]]
 ) -> None:
     client = make_client()
@@ -535,7 +535,7 @@ def _limited(kafka: EmbeddedKafka, topic: str, limit_bytes: int, compression: st
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4"])
-def test_batches_are_cut_as_their_topic_takes_them(
+def test_batches_are_cut_to_the_size_limit_of_their_topic(
     make_client: MakeClient,
     kafka: EmbeddedKafka,
     topic: str,
@@ -553,7 +553,7 @@ def test_batches_are_cut_as_their_topic_takes_them(
     assert committed(limited) == values
 
 
-def test_a_record_above_its_topic_s_limit_is_refused_by_name_before_anything_is_sent(
+def test_record_above_its_topics_limit_is_refused_before_anything_is_sent(
     make_client: MakeClient, kafka: EmbeddedKafka, proxy: KafkaProxy, topic: str, committed: Callable[..., list[bytes]]
 ) -> None:
     limited = _limited(kafka, topic, 1_000)
@@ -570,7 +570,7 @@ def test_a_record_above_its_topic_s_limit_is_refused_by_name_before_anything_is_
     assert committed(limited) == []
 
 
-def test_a_topic_s_limit_counts_after_compression(
+def test_topics_size_limit_applies_after_compression(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
 ) -> None:
     limited = _limited(kafka, topic, 1_000)
@@ -581,7 +581,7 @@ def test_a_topic_s_limit_counts_after_compression(
     assert committed(limited) == [b"x" * 50_000]
 
 
-def test_a_whole_batch_is_written_even_if_it_is_too_large_once_the_broker_unpacks_it(
+def test_whole_batch_is_written_when_it_exceeds_the_limit_only_uncompressed(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
 ) -> None:
     limited = _limited(kafka, topic, 10_000, "uncompressed")
@@ -595,7 +595,7 @@ def test_a_whole_batch_is_written_even_if_it_is_too_large_once_the_broker_unpack
     assert committed(limited) == values
 
 
-def test_a_limit_that_was_raised_meanwhile_counts(
+def test_raised_size_limit_of_a_topic_applies_to_a_running_producer(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
 ) -> None:
     limited = _limited(kafka, topic, 1_000)
@@ -619,7 +619,7 @@ def _is_taken(producer: Producer, topic: str, value: bytes) -> bool:
     return taken == [True]
 
 
-def test_a_first_server_that_does_not_answer_does_not_hold_up_the_others(
+def test_other_servers_are_used_when_the_first_one_does_not_answer(
     kafka: EmbeddedKafka, topic: str, make_client: MakeClient, committed: Callable[..., list[bytes]]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it is connected to, and nobody is there
@@ -630,7 +630,7 @@ def test_a_first_server_that_does_not_answer_does_not_hold_up_the_others(
     assert committed(topic) == [b"x"]
 
 
-def test_records_without_keys_go_to_partitions_that_are_led(
+def test_records_without_keys_go_to_partitions_that_have_a_leader(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
 ) -> None:
     client = make_client()
@@ -652,7 +652,7 @@ def test_records_without_keys_go_to_partitions_that_are_led(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_offsets_that_need_another_request_first_are_sent_once_every_batch_is_answered(
+def test_offsets_that_need_a_preparing_request_are_sent_after_all_batch_answers(
     make_client: MakeClient, proxy: KafkaProxy, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That request adds the group to the transaction, or finds the group's coordinator."""
@@ -696,7 +696,7 @@ class Beside:
         return read_stable({"bootstrap.servers": bootstrap}, self.group, 30.0, [place])[place].offset
 
 
-def test_offsets_are_under_way_while_records_are(
+def test_offsets_are_sent_while_records_are_in_flight(
     make_client: MakeClient, proxy: KafkaProxy, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
 ) -> None:
     client = make_client(bootstrap=proxy.bootstrap_servers)
@@ -734,7 +734,7 @@ def test_offsets_wait_for_records_that_another_broker_leads(
     assert beside.position(kafka.bootstrap_servers) == 2
 
 
-def test_offsets_that_the_coordinator_had_no_time_for_are_sent_again(
+def test_offsets_are_sent_again_when_the_coordinator_was_busy(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str, proxy: KafkaProxy, committed: Callable[..., list[bytes]]
 ) -> None:
     """It ends the transaction before, or is asked by a leader about this one."""
@@ -755,7 +755,7 @@ def test_offsets_that_the_coordinator_had_no_time_for_are_sent_again(
     assert (beside.position(kafka.bootstrap_servers), committed(topic)) == (3, [b"1", b"2", b"3"])
 
 
-def test_offsets_of_an_aborted_transaction_are_not_taken_for_those_of_the_next(
+def test_offsets_of_an_aborted_transaction_are_not_confused_with_the_next_ones(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
 ) -> None:
     client = make_client()
@@ -774,7 +774,7 @@ def test_offsets_of_an_aborted_transaction_are_not_taken_for_those_of_the_next(
     assert (beside.position(kafka.bootstrap_servers), committed(topic)) == (4, [b"1", b"4"])
 
 
-def test_a_topic_deleted_under_the_writer_is_named_in_the_error_and_nothing_else_is_committed(
+def test_deleted_topic_is_named_in_the_error_and_nothing_is_committed(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
 ) -> None:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})

@@ -43,7 +43,7 @@ def test_e1_records_and_offsets_become_visible_together(kafka, make_writer, topi
     assert sorted(committed(topic)) == [b"o0", b"o1", b"o2", b"r0", b"r1", b"r2"]
 
 
-def test_e1_neither_records_nor_offsets_are_left_when_the_transaction_is_aborted(make_writer, topic, committed):
+def test_e1_neither_records_nor_offsets_are_visible_after_an_abort(make_writer, topic, committed):
     writer = make_writer()
     writer.open()
     writer.send(topic, b"record")
@@ -108,7 +108,7 @@ def test_e1_a_refused_record_cannot_be_left_out_by_a_later_commit(make_writer, t
 @pytest.mark.parametrize(
     ("name", "size"), [("topic with spaces!", 1), (None, 2_000_000)], ids=["bad topic", "too large"]
 )
-def test_a_refused_record_says_so_and_the_writer_is_usable_after_an_abort(make_writer, topic, committed, name, size):
+def test_refused_record_is_named_and_the_writer_is_usable_after_an_abort(make_writer, topic, committed, name, size):
     writer = make_writer()
     writer.open()
     writer.send(topic, b"good")
@@ -127,7 +127,7 @@ def test_a_refused_record_says_so_and_the_writer_is_usable_after_an_abort(make_w
     assert committed(topic) == [b"next"]
 
 
-def test_a_record_that_only_the_broker_refuses_says_so(make_writer, kafka, topic_name, committed):
+def test_record_that_only_the_broker_refuses_is_reported_as_refused(make_writer, kafka, topic_name, committed):
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     admin.topics.create(topic_name, partitions=1, replication=1, configs={"max.message.bytes": "1000"})
     writer = make_writer()
@@ -142,7 +142,7 @@ def test_a_record_that_only_the_broker_refuses_says_so(make_writer, kafka, topic
     assert committed(topic_name) == []
 
 
-def test_placed_records_arrive_where_and_as_they_were_placed(kafka, make_writer, topic, client):
+def test_placed_records_arrive_in_their_partitions_unchanged(kafka, make_writer, topic, client):
     writer = make_writer()
     writer.open()
     headers = [("bytes", b"\x00\xff"), ("none", None), ("bytes", b"")]
@@ -167,7 +167,7 @@ def test_placed_records_arrive_where_and_as_they_were_placed(kafka, make_writer,
     ]
 
 
-def test_records_with_times_alone_keep_them(kafka, make_writer, topic_name, client):
+def test_records_with_only_timestamps_keep_them(kafka, make_writer, topic_name, client):
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
     writer = make_writer()
     writer.open()
@@ -185,7 +185,7 @@ def test_records_with_times_alone_keep_them(kafka, make_writer, topic_name, clie
 
 
 @pytest.mark.parametrize("has_keys", [False, True])
-def test_headers_that_all_records_of_a_call_have_arrive_with_each(kafka, make_writer, topic, has_keys):
+def test_headers_shared_by_all_records_of_a_call_arrive_with_each_record(kafka, make_writer, topic, has_keys):
     """They go where they would go without headers: to the partition of their key."""
     writer = make_writer()
     writer.open()
@@ -219,9 +219,7 @@ def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None
 
 
 @pytest.mark.parametrize("has_headers", [False, True])
-def test_placed_records_arrive_in_order_when_the_queue_is_smaller_than_they_are(
-    make_writer, kafka, topic, committed, has_headers
-):
+def test_placed_records_arrive_in_order_when_they_exceed_the_queue(make_writer, kafka, topic, committed, has_headers):
     writer = make_writer(conf={"queue.buffering.max.messages": 100})
     writer.open()
     count = 1_000
@@ -237,7 +235,7 @@ def test_placed_records_arrive_in_order_when_the_queue_is_smaller_than_they_are(
 
 
 @pytest.mark.parametrize("short", ["keys", "partitions", "timestamps", "headers", "topics"])
-def test_records_whose_columns_differ_in_length_are_refused_rather_than_left_out(make_writer, topic, committed, short):
+def test_columns_of_different_lengths_are_refused(make_writer, topic, committed, short):
     writer = make_writer()
     writer.open()
     count = 3
@@ -250,9 +248,7 @@ def test_records_whose_columns_differ_in_length_are_refused_rather_than_left_out
     assert committed(topic) == []
 
 
-def test_a_record_of_the_first_millisecond_of_1970_keeps_its_time(
-    kafka: EmbeddedKafka, make_writer: Any, topic: str, client: str
-) -> None:
+def test_record_keeps_the_timestamp_0(kafka: EmbeddedKafka, make_writer: Any, topic: str, client: str) -> None:
     """Except with librdkafka, for which 0 means now."""
     writer = make_writer()
     writer.open()

@@ -89,7 +89,7 @@ def test_close_ends_the_client_while_its_error_is_still_being_handled(make_write
         pytest.fail("the commit succeeded without an answer")
 
 
-def test_close_twice_and_close_of_a_new_writer_do_nothing(make_writer):
+def test_second_close_and_close_of_a_new_writer_do_nothing(make_writer):
     writer = make_writer()
     writer.close()
     writer.close()
@@ -141,7 +141,7 @@ def test_an_abort_without_a_transaction_does_nothing(make_writer):
     assert writer.state is WriterState.OPEN
 
 
-def test_two_writers_that_open_the_same_id_at_once_leave_exactly_one_in_possession(make_writer, topic, committed):
+def test_only_one_of_the_writers_that_open_the_same_id_at_once_keeps_the_id(make_writer, topic, committed):
     writers = [make_writer(f"contested-{topic}") for _ in range(4)]
     done: list[bytes] = []
 
@@ -164,9 +164,7 @@ def test_two_writers_that_open_the_same_id_at_once_leave_exactly_one_in_possessi
 
 
 @only_librdkafka
-def test_a_writer_that_knows_a_topic_does_not_wait_for_the_client_s_second_look_at_its_brokers(
-    make_writer, proxy, topic
-):
+def test_open_with_a_known_topic_does_not_wait_for_a_second_metadata_refresh(make_writer, proxy, topic):
     """The first look comes before the connection is there, and the second one half a second later."""
     proxy.slow_down(20_000)
 
