@@ -76,12 +76,12 @@ PLANTS = {
         r"assert \[\('put', \(0, 0\), \(1, 0\)\)\] == \[\('put', \(1, 0\)\)\]",
     ),
     "fetched_before_revocation": Plant(
-        "tests/conformance/task/test_group_input.py::test_what_was_fetched_before_a_revocation_is_not_handed_over[2-records]",
+        "tests/conformance/task/test_group_input.py::test_records_fetched_before_a_revocation_are_not_returned[2-records]",
         r"assert \[0, 1, .*\] == \[\]",
     ),
     "read_before_revocation": Plant(
         "tests/conformance/task/test_group_batches.py::"
-        "test_e14_nothing_that_was_read_before_a_revocation_is_handed_over_after_it[10000]",
+        "test_e14_no_record_read_before_a_revocation_is_returned_after_it[10000]",
         r"Left contains \d+ more items",
     ),
     "dead_letter_not_awaited": Plant(
@@ -89,7 +89,7 @@ PLANTS = {
         r"At index 0 diff: \('commit', .*: 1\}\) != \('commit', .*: 2\}\)",
     ),
     "epoch_letter_not_awaited": Plant(
-        f"{_EPOCHS}::test_e13_no_token_and_no_offset_is_durable_before_the_dead_letters_of_an_epoch_are_safe",
+        f"{_EPOCHS}::test_e13_epoch_is_not_committed_before_its_dead_letters_are_acknowledged",
         r"assert \d == 3",
     ),
     "epoch_planned_anew": Plant(
@@ -105,8 +105,7 @@ PLANTS = {
         r"assert \[False, False, False, False\] == \[True, True, True, True\]",
     ),
     "letter_outside_transaction": Plant(
-        "tests/conformance/task/test_source_letters.py::"
-        "test_e15_a_task_that_is_gone_before_its_commit_leaves_no_dead_letter",
+        "tests/conformance/task/test_source_letters.py::test_e15_task_killed_before_its_commit_leaves_no_dead_letter",
         r"assert \[<confluent_k.*>\] == \[\]",
     ),
     "selected_letter_forgotten": Plant(
@@ -131,11 +130,11 @@ PLANTS = {
         r"assert None",
     ),
     "round_left_out": Plant(
-        f"{_HELD}::test_e18_a_new_plan_fences_who_is_in_it_no_more",
+        f"{_HELD}::test_e18_new_task_configs_fence_tasks_that_no_longer_exist",
         r"DID NOT RAISE any of \(WriterFencedError, ProduceError\)",
     ),
     "lane_positions_early": Plant(
-        f"{_HELD}::test_e18_no_lane_sends_its_position_before_that_of_the_transaction_in_front_of_it",
+        f"{_HELD}::test_e18_no_lane_sends_its_position_before_the_previous_transactions",
         r"assert \d+ == 0",
     ),
     "sync_outside_transaction": Plant(
@@ -143,11 +142,11 @@ PLANTS = {
         r"assert \[b'1=0'\] == \[\]",
     ),
     "unstable_position": Plant(
-        f"{_HELD}::test_e18_a_position_that_a_transaction_may_change_is_waited_for",
+        f"{_HELD}::test_e18_position_read_waits_for_an_open_transaction",
         r"DID NOT RAISE ReadTimeoutError",
     ),
     "group_metadata_left_out": Plant(
-        f"{_STREAM}::test_e19_a_member_whose_generation_is_over_commits_neither_output_nor_offsets",
+        f"{_STREAM}::test_e19_member_of_a_past_generation_commits_neither_output_nor_offsets",
         r"assert \(1, 0\) == \(0, 1\)",
     ),
     "conflict_waited_out": Plant(
@@ -206,7 +205,7 @@ PLANTS = {
         r"assert \{.*: 52\} == \{.*: 51\}",
     ),
     "leader_epoch_left_out": Plant(
-        "tests/conformance/task/test_group_batches.py::test_where_it_goes_on_is_known_with_the_epoch_of_its_leader",
+        "tests/conformance/task/test_group_batches.py::test_position_of_a_paused_partition_has_the_leader_epoch",
         r"assert Position\(offset=3, epoch=-1\) == \(3, 0\)",
     ),
     "open_transaction_passed": Plant(

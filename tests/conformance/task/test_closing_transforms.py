@@ -43,7 +43,7 @@ def said(file: Path) -> list[str]:
     return file.read_text().split() if file.exists() else []
 
 
-def test_transforms_are_closed_with_their_task_also_behind_one_that_fails_to(
+def test_transforms_are_closed_with_their_task_after_one_that_fails_to_close(
     kafka: EmbeddedKafka, topics: tuple[str, str], tmp_path: Path
 ) -> None:
     files = tmp_path / "one", tmp_path / "other"
@@ -56,7 +56,7 @@ def test_transforms_are_closed_with_their_task_also_behind_one_that_fails_to(
         assert said(file) == [*["applied"] * 5, "closed"]
 
 
-def test_transforms_of_a_discarded_instance_are_closed_and_the_next_instance_has_its_own(
+def test_transforms_of_a_discarded_task_instance_are_closed(
     kafka: EmbeddedKafka, topics: tuple[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "one"
@@ -101,7 +101,7 @@ def test_transforms_of_a_sink_that_cannot_start_are_closed(
     assert said(file) == ["closed"]
 
 
-def test_transforms_of_both_ways_of_a_stream_are_closed_with_it(
+def test_input_and_output_transforms_of_a_stream_are_closed_with_it(
     kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:
     files = tmp_path / "in", tmp_path / "out"

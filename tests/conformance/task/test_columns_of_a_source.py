@@ -101,7 +101,7 @@ def read(kafka: EmbeddedKafka, task: LoneTask, end: int) -> tuple[list[bytes | N
 
 @pytest.mark.parametrize("lanes", [1, 2])
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"], ids=["lf", "crlf", "cr"])
-def test_lines_and_positions_are_those_of_records(
+def test_lines_sent_as_columns_have_the_same_values_and_offsets_as_records(
     kafka: EmbeddedKafka, run: Run, tmp_path: Path, ending: bytes, lanes: int, columns: list[int]
 ) -> None:
     file = tmp_path / "lines"
@@ -118,7 +118,7 @@ def test_lines_and_positions_are_those_of_records(
         assert positions == [*ends[BATCH_LINES - 1 :: BATCH_LINES], ends[-1]]
 
 
-def test_a_transaction_that_is_cut_where_the_room_ends_is_whole(
+def test_transaction_cut_at_the_buffer_limit_is_complete(
     kafka: EmbeddedKafka, run: Run, tmp_path: Path, columns: list[int]
 ) -> None:
     lines = [b"%07d " % number + b"x" * (200 + number % 300) for number in range(8 * BATCH_LINES)]
@@ -132,7 +132,7 @@ def test_a_transaction_that_is_cut_where_the_room_ends_is_whole(
     assert sum(columns) == len(lines)
 
 
-def test_lines_become_records_where_a_transform_looks_inside(kafka: EmbeddedKafka, run: Run, tmp_path: Path) -> None:
+def test_lines_become_records_when_a_transform_needs_records(kafka: EmbeddedKafka, run: Run, tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_bytes(content(b"\n", 1_500))
     end = file.stat().st_size - len(b"unfinished")
@@ -155,9 +155,7 @@ FRAMES = {
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-def test_rows_of_spark_s_are_sent_as_columns(
-    kafka: EmbeddedKafka, topic_name: str, frame: str, columns: list[int]
-) -> None:
+def test_spark_rows_are_sent_as_columns(kafka: EmbeddedKafka, topic_name: str, frame: str, columns: list[int]) -> None:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     for each in (topic_name, f"{topic_name}-offsets"):
         admin.topics.create(each, partitions=1, replication=1)

@@ -47,7 +47,7 @@ def kill_member(members: Members, client_id: str) -> None:
         process.kill()
 
 
-def test_offsets_are_changed_at_once_though_a_killed_process_has_left_a_member(members: Members) -> None:
+def test_offsets_can_be_changed_after_removal_of_a_killed_processs_member(members: Members) -> None:
     kill_member(members, "ours")
     with pytest.raises(GroupInUseError):
         members.offsets().alter({TopicPartition(members.topic, 0): 7})
@@ -56,7 +56,7 @@ def test_offsets_are_changed_at_once_though_a_killed_process_has_left_a_member(m
     assert members.offsets().read() == {TopicPartition(members.topic, 0): 7}
 
 
-def test_a_member_that_lives_comes_back_and_keeps_the_group(members: Members) -> None:
+def test_group_with_a_live_member_is_reported_as_in_use(members: Members) -> None:
     """Kafka Connect's task of the same name, for one."""
     member, is_over = members.join(Notes(), client_id="ours"), threading.Event()
 
@@ -78,7 +78,7 @@ def test_a_member_that_lives_comes_back_and_keeps_the_group(members: Members) ->
         thread.join(30)
 
 
-def test_nobody_is_taken_out_of_a_group_that_others_are_in(members: Members) -> None:
+def test_no_member_is_removed_from_a_group_with_foreign_members(members: Members) -> None:
     kill_member(members, "somebody else's")
     admin = Admin({"bootstrap.servers": members.bootstrap})
     before = {each.member_id for each in admin.groups.describe(members.group).members}

@@ -47,9 +47,7 @@ def stage(registry: Registry, kafka, topic_name: str, monkeypatch: pytest.Monkey
     made.end()
 
 
-def test_e16_an_epoch_that_was_begun_is_written_by_the_schema_that_it_was_planned_with(
-    stage: Stage, registry: Registry
-) -> None:
+def test_e16_begun_epoch_is_written_with_the_schema_of_its_plan(stage: Stage, registry: Registry) -> None:
     stage.produce(5)
     held = stage.store.hold("write")
     first = stage.start()
@@ -64,7 +62,7 @@ def test_e16_an_epoch_that_was_begun_is_written_by_the_schema_that_it_was_planne
     assert registry.used == [(0, {stage.topic: 1}), (0, {stage.topic: 1}), (5, {stage.topic: 2})]
 
 
-def test_nothing_is_planned_or_lost_while_the_registry_is_away(stage: Stage, registry: Registry) -> None:
+def test_no_epoch_is_planned_and_no_record_is_lost_while_the_registry_is_away(stage: Stage, registry: Registry) -> None:
     registry.error = UnavailableError("the registry is away")
     stage.produce(5)
     # An interval that the test does not live to see: it is not over when the registry is back.
@@ -78,7 +76,7 @@ def test_nothing_is_planned_or_lost_while_the_registry_is_away(stage: Stage, reg
     assert task.thread.is_alive()
 
 
-def test_a_registry_that_refuses_us_fails_the_task_at_once(stage: Stage, registry: Registry) -> None:
+def test_refused_registry_credentials_fail_the_task_at_once(stage: Stage, registry: Registry) -> None:
     registry.error = FatalError("it refuses our credentials")
     stage.produce(5)
     task = stage.start()
@@ -88,7 +86,7 @@ def test_a_registry_that_refuses_us_fails_the_task_at_once(stage: Stage, registr
     assert stage.note().end is None
 
 
-def test_a_record_whose_schema_turns_up_between_the_writing_and_its_dead_letter_is_written(
+def test_record_is_written_when_its_schema_appears_before_its_dead_letter(
     stage: Stage, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was left out, and then it had no dead letter: a registry may answer before it knows all its schemas."""
@@ -105,7 +103,7 @@ def test_a_record_whose_schema_turns_up_between_the_writing_and_its_dead_letter_
     stage.store.holds({0: 5})
 
 
-def test_an_epoch_that_was_planned_without_a_schema_gets_one_for_good(
+def test_epoch_planned_without_a_schema_gets_a_fixed_one_when_it_is_repeated(
     stage: Stage, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The converter was another one then, or the release."""

@@ -87,7 +87,7 @@ def stage(kafka: EmbeddedKafka, topic_name: str, monkeypatch: pytest.MonkeyPatch
     made.end()
 
 
-def test_records_deleted_beyond_the_groups_offset_are_skipped_and_the_rest_is_written(stage: StreamStage) -> None:
+def test_records_deleted_above_the_groups_offset_are_skipped(stage: StreamStage) -> None:
     stage.produce(5)
     first = stage.start()
     eventually(lambda: stage.offsets() == {0: 5, 1: 0}, within_s=60)
@@ -102,7 +102,7 @@ def test_records_deleted_beyond_the_groups_offset_are_skipped_and_the_rest_is_wr
     assert (committed.leader_epoch, committed.has_known_log) == (0, True)
 
 
-def test_what_a_stopped_stream_has_left_open_is_ended_whatever_partition_it_is_of(stage: StreamStage) -> None:
+def test_transactions_left_open_by_a_stopped_stream_are_aborted(stage: StreamStage) -> None:
     spec = stage.start().spec
     settings = WorkerSettings(WorkerConfig({**SETTINGS, "group.id": "g"}), "http://w:1", "me")
     writers = [
@@ -125,7 +125,7 @@ def test_what_a_stopped_stream_has_left_open_is_ended_whatever_partition_it_is_o
         writer.close()
 
 
-def test_a_range_does_not_wait_for_what_a_killed_attempt_has_left_open_in_another(stage: StreamStage) -> None:
+def test_range_does_not_wait_for_a_transaction_left_open_in_another_range(stage: StreamStage) -> None:
     """The next attempt at that one ends it, which may have to wait for a core that this one has."""
 
     def leave_open(epoch: Epoch) -> None:

@@ -52,7 +52,7 @@ def test_records_are_written_epoch_by_epoch_and_committed(stage: Stage) -> None:
     stage.store.holds({0: 9, 1: 3})
 
 
-def test_an_epoch_has_no_more_records_than_wanted(stage: Stage) -> None:
+def test_epoch_has_no_more_than_epoch_rows_max_records(stage: Stage) -> None:
     stage.produce(95)
     stage.start(**{"epoch.rows.max": "10"})
     eventually(lambda: stage.offsets().get(0) == 95, within_s=60)
@@ -60,7 +60,7 @@ def test_an_epoch_has_no_more_records_than_wanted(stage: Stage) -> None:
     stage.store.holds({0: 95})
 
 
-def test_what_is_too_little_of_a_partition_waits_while_others_go_on(stage: Stage) -> None:
+def test_partition_with_too_few_records_waits_while_others_are_written(stage: Stage) -> None:
     stage.produce(4)
     stage.produce(30, 1)
     stage.start(**{"epoch.partition.rows.min": "10", "epoch.partition.wait.max.ms": "120000"})
@@ -76,7 +76,7 @@ def test_what_is_too_little_of_a_partition_waits_while_others_go_on(stage: Stage
     assert all(end - start >= 10 for _, start, end in stage.store.ranges())
 
 
-def test_what_waits_for_more_does_not_wait_for_ever(stage: Stage) -> None:
+def test_partition_with_too_few_records_is_written_after_the_maximum_wait(stage: Stage) -> None:
     stage.produce(4)
     stage.start(**{"epoch.partition.rows.min": "10", "epoch.partition.wait.max.ms": "1500"})
     eventually(lambda: stage.offsets() == {0: 4, 1: 0}, within_s=60)
@@ -102,7 +102,7 @@ def test_e16_an_epoch_that_was_begun_is_finished_with_the_same_ranges(stage: Sta
 
 
 @pytest.mark.parametrize("fate", ["deleted", "taken out"])
-def test_e16_a_decided_epoch_is_shown_once_even_if_one_of_its_topics_is_gone(stage: Stage, fate: str) -> None:
+def test_e16_decided_epoch_is_published_once_when_one_of_its_topics_is_deleted(stage: Stage, fate: str) -> None:
     """One topic of the epoch is shown when the start dies; then the other one goes."""
     other = f"{stage.topic}-b"
     Admin({"bootstrap.servers": stage.bootstrap}).topics.create(other, partitions=1, replication=1)
@@ -133,7 +133,7 @@ def test_e16_a_decided_epoch_is_shown_once_even_if_one_of_its_topics_is_gone(sta
         assert stage.store.ranges(other) == [(0, 0, 4), (0, 4, 7)]
 
 
-def test_e17_numbers_of_epochs_never_begin_anew_while_the_store_knows_them(stage: Stage) -> None:
+def test_e17_epoch_numbers_continue_after_those_in_the_store(stage: Stage) -> None:
     stage.produce(5)
     first = stage.start()
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
@@ -158,7 +158,7 @@ def test_e17_numbers_of_epochs_never_begin_anew_while_the_store_knows_them(stage
 
 
 @pytest.mark.parametrize("refused", ["plan", "token"])
-def test_e16_a_commit_that_ends_in_an_unknown_error_takes_no_ranges_out_of_an_epoch(
+def test_e16_epoch_keeps_its_ranges_when_a_commit_ends_in_an_unknown_error(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
     """So says a coordinator for many reasons. The plan is durable all the same, or `write` has shown it already."""
@@ -183,7 +183,7 @@ def test_e16_a_commit_that_ends_in_an_unknown_error_takes_no_ranges_out_of_an_ep
     stage.store.holds({0: 5, 1: 3})
 
 
-def test_e16_a_replaced_start_publishes_nothing_that_is_not_durable(stage: Stage) -> None:
+def test_e16_replaced_start_publishes_nothing_that_is_not_durable(stage: Stage) -> None:
     """A start stands still in `write` for longer than its session; another takes over, and then it goes on."""
     stage.produce(5)
     held = stage.store.hold("write")
@@ -203,7 +203,7 @@ def test_e16_a_replaced_start_publishes_nothing_that_is_not_durable(stage: Stage
     stage.store.holds({0: 7})
 
 
-def test_a_start_that_has_only_some_partitions_writes_nothing(stage: Stage) -> None:
+def test_start_with_only_some_of_the_partitions_writes_nothing(stage: Stage) -> None:
     stage.produce(5)
     stage.produce(5, 1)
 
@@ -262,7 +262,7 @@ def test_a_failed_write_is_tried_again_for_the_same_ranges(stage: Stage) -> None
     assert any("no space left" in (report.trace or "") for report in stage.reports)
 
 
-def test_a_paused_task_says_that_an_epoch_was_begun_and_is_not_finished(stage: Stage) -> None:
+def test_paused_task_reports_its_unfinished_epoch(stage: Stage) -> None:
     is_broken = True
 
     def fail(epoch: Epoch) -> None:
@@ -293,7 +293,7 @@ LETTERS = {
 }
 
 
-def test_e13_no_token_and_no_offset_is_durable_before_the_dead_letters_of_an_epoch_are_safe(stage: Stage) -> None:
+def test_e13_epoch_is_not_committed_before_its_dead_letters_are_acknowledged(stage: Stage) -> None:
     stage.produce(5)
     failures = [RetriableError("the broker refused a dead letter"), RetriableError("the broker refused a dead letter")]
     notes: list[EpochMetadata] = []
@@ -312,7 +312,7 @@ def test_e13_no_token_and_no_offset_is_durable_before_the_dead_letters_of_an_epo
     stage.store.holds({0: 5})
 
 
-def test_e13_a_takeover_writes_dead_letters_again_unless_the_epochs_token_is_durable(stage: Stage) -> None:
+def test_e13_takeover_writes_dead_letters_again_unless_the_token_is_durable(stage: Stage) -> None:
     stage.produce(5)
     held = stage.store.hold("letters")
     first = stage.start(**LETTERS)
@@ -330,9 +330,7 @@ def test_e13_a_takeover_writes_dead_letters_again_unless_the_epochs_token_is_dur
     stage.store.holds({0: 5})
 
 
-def test_letters_are_not_written_again_by_the_start_that_has_written_them(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dead_letters_are_not_written_twice_by_the_same_start(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.produce(5)
     commit, failures = EpochMembership.commit, [KafkaUnavailableError("the coordinator moves")]
 
@@ -349,7 +347,7 @@ def test_letters_are_not_written_again_by_the_start_that_has_written_them(
 
 
 @pytest.mark.parametrize(("count", "epochs"), [(0, 0), (3, 1), (None, 1)])
-def test_an_epoch_is_not_read_again_for_dead_letters_if_its_only_action_left_no_row_out(
+def test_epoch_is_not_reread_for_dead_letters_when_no_row_was_left_out(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, count: int | None, epochs: int
 ) -> None:
     monkeypatch.setattr("epoch_stage.Sink.writes_at_once", True)
@@ -386,7 +384,7 @@ def test_a_difference_between_rows_left_out_and_dead_letters_is_logged(
     assert set(re.findall(r"2 records that were .* letters?(?:, too)?", caplog.text)) == told
 
 
-def test_there_are_no_letters_where_errors_are_not_tolerated(stage: Stage) -> None:
+def test_no_dead_letters_are_written_when_errors_are_not_tolerated(stage: Stage) -> None:
     stage.produce(5)
     stage.start(**{**LETTERS, "errors.tolerance": "none"})
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
@@ -406,7 +404,7 @@ def test_a_partition_that_is_added_is_written_too(stage: Stage) -> None:
     stage.store.holds({0: 7, 2: 4})
 
 
-def test_auto_offset_reset_latest_does_not_skip_records_that_come_before_the_first_epoch(stage: Stage) -> None:
+def test_auto_offset_reset_latest_keeps_records_from_before_the_first_epoch(stage: Stage) -> None:
     stage.produce(3)
     first = stage.start(auto_offset_reset="latest")
     eventually(lambda: stage.offsets() == {0: 3, 1: 0}, within_s=60)  # it says where it has begun
@@ -419,7 +417,7 @@ def test_auto_offset_reset_latest_does_not_skip_records_that_come_before_the_fir
     assert stage.store.ranges() == [(0, 3, 7), (1, 0, 2)]
 
 
-def test_a_task_that_starts_paused_commits_the_end_at_which_it_begins(stage: Stage) -> None:
+def test_task_that_starts_paused_commits_the_log_ends_where_it_begins(stage: Stage) -> None:
     """Or what comes before it is resumed would be passed over by whoever runs it next."""
     stage.produce(3)
     first = stage.start(auto_offset_reset="latest", is_paused=True)
@@ -446,7 +444,7 @@ def test_a_lost_position_fails_the_task_if_auto_offset_reset_is_none(stage: Stag
     assert stage.store.ranges() == [(0, 6, 10)]
 
 
-def test_a_group_that_a_mirror_copied_continues_at_its_offsets(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_copied_by_a_mirror_continues_at_its_offsets(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the offsets come the ids that topics have in the other cluster, but no leader epochs."""
     monkeypatch.setattr(epoch_logs, "SURE_S", 0.0)
     stage.produce(5)
@@ -528,7 +526,7 @@ def test_a_token_that_is_too_long_fails_the_task(stage: Stage, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("error", "tries"), [(ValueError("no such table"), 5), (SystemExit("no licence"), 1)])
-def test_what_an_authors_write_raises_fails_the_task_with_its_trace(
+def test_error_raised_by_a_connectors_write_fails_the_task_with_its_trace(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, error: BaseException, tries: int
 ) -> None:
     tried = []
@@ -549,7 +547,7 @@ def test_what_an_authors_write_raises_fails_the_task_with_its_trace(
     assert "in write" in trace, "the author's own frame"
 
 
-def test_an_epoch_whose_notes_are_more_than_a_broker_takes_has_fewer_partitions(
+def test_epoch_is_split_when_its_metadata_exceeds_the_brokers_limit(
     topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan fits, and what is noted once it has a token does not."""
@@ -573,7 +571,7 @@ def test_an_epoch_whose_notes_are_more_than_a_broker_takes_has_fewer_partitions(
         stage.store.holds(dict.fromkeys(range(120), 1))
 
 
-def test_e17_no_epoch_that_was_begun_keeps_a_number_that_the_store_already_has(stage: Stage) -> None:
+def test_e17_begun_epoch_gets_a_number_that_the_store_does_not_have_yet(stage: Stage) -> None:
     """What a store has of an old number is anybody's to delete. Two are open where a plan came while one was."""
     for partition in (0, 1):
         stage.produce(5, partition)
@@ -610,7 +608,7 @@ def test_an_epoch_is_a_trace_with_its_steps_and_its_commit(stage: Stage, monkeyp
     assert spans["commit"].attributes["fencepost.outcome"] == "committed"
 
 
-def test_an_epoch_that_is_cut_short_is_traced_as_stopped_and_its_commit_as_dropped(
+def test_interrupted_epoch_is_traced_as_stopped_and_its_commit_as_dropped(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traced = Traced()

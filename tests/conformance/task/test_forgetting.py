@@ -68,7 +68,7 @@ KEYS = [key(file) for file in FILES]
 
 
 @pytest.mark.parametrize("is_exactly_once", [True, False], ids=["exactly once", "at least once"])
-def test_what_was_seen_removed_is_forgotten_and_nothing_else(
+def test_only_offsets_of_removed_files_get_tombstones(
     spec_of: Callable[..., TaskSpec], remembered: Callable[[], set[str]], is_exactly_once: bool
 ) -> None:
     forgetting = Forgetting(spec_of(is_exactly_once), lambda: Admission(True))
@@ -82,7 +82,7 @@ def test_what_was_seen_removed_is_forgotten_and_nothing_else(
     assert forgetting.due([key("a.csv"), key("c.csv")]) == ()
 
 
-def test_what_is_said_to_be_removed_is_due_when_it_is_said_twice_in_a_row(spec_of: Callable[..., TaskSpec]) -> None:
+def test_removed_file_is_due_for_a_tombstone_after_two_reports_in_a_row(spec_of: Callable[..., TaskSpec]) -> None:
     forgetting = Forgetting(spec_of(), lambda: Admission(True))
     due = []
     for said in (["a.csv", "b.csv"], ["b.csv"], ["a.csv", "b.csv"], [], ["a.csv"]):
@@ -91,7 +91,7 @@ def test_what_is_said_to_be_removed_is_due_when_it_is_said_twice_in_a_row(spec_o
     assert due == [(), (key("b.csv"),), (key("b.csv"),), (), ()]
 
 
-def test_a_tombstone_is_in_the_worker_s_topic_before_it_is_committed(
+def test_tombstone_is_in_the_workers_topic_before_it_is_committed(
     spec_of: Callable[..., TaskSpec], remembered: Callable[[], set[str]]
 ) -> None:
     """E7: a connector with an offsets topic of its own."""
@@ -108,7 +108,7 @@ def test_a_tombstone_is_in_the_worker_s_topic_before_it_is_committed(
     assert remembered() == set()
 
 
-def test_a_tombstone_that_the_worker_s_topic_does_not_take_is_not_committed(
+def test_tombstone_is_not_committed_when_the_copy_to_the_workers_topic_fails(
     spec_of: Callable[..., TaskSpec], remembered: Callable[[], set[str]]
 ) -> None:
     def copy(copies: Sequence[OffsetCopy]) -> None:
@@ -120,7 +120,7 @@ def test_a_tombstone_that_the_worker_s_topic_does_not_take_is_not_committed(
     assert remembered() == set(FILES)
 
 
-def test_a_task_that_is_not_admitted_forgets_nothing(
+def test_task_without_admission_writes_no_tombstones(
     spec_of: Callable[..., TaskSpec], remembered: Callable[[], set[str]]
 ) -> None:
     forgetting = Forgetting(spec_of(), lambda: Admission(False, "a newer start"))
@@ -128,7 +128,7 @@ def test_a_task_that_is_not_admitted_forgets_nothing(
     assert remembered() == set(FILES)
 
 
-def test_a_task_that_is_fenced_after_its_admission_forgets_nothing(
+def test_task_fenced_after_its_admission_writes_no_tombstones(
     spec_of: Callable[..., TaskSpec], remembered: Callable[[], set[str]], kafka: EmbeddedKafka
 ) -> None:
     """E2"""

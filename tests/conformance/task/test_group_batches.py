@@ -151,7 +151,7 @@ def test_a_member_with_nothing_to_read_waits_in_the_client(members: Members) -> 
 
 
 @pytest.mark.parametrize("at_once", [10_000, 1])
-def test_e14_nothing_that_was_read_before_a_revocation_is_handed_over_after_it(
+def test_e14_no_record_read_before_a_revocation_is_returned_after_it(
     members: Members, log_writer: LogWriter, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither what is decoded and waits, nor what waits in the reader; what comes back begins where it is to."""
@@ -179,7 +179,7 @@ def test_e14_nothing_that_was_read_before_a_revocation_is_handed_over_after_it(
     assert [each for _, each in behind] == [(kept, n) for n in range(400)]
 
 
-def test_never_more_records_are_returned_than_requested_and_none_is_lost_or_doubled(
+def test_poll_returns_at_most_the_requested_records_and_loses_or_repeats_none(
     members: Members, log_writer: LogWriter, places: list[TopicPartition]
 ) -> None:
     """Through pauses, reading ahead, and returns to where it stands, in the middle of batches and of transactions."""
@@ -251,7 +251,7 @@ def test_records_come_as_columns(members: Members, log_writer: LogWriter, places
     ]
 
 
-def test_an_end_behind_markers_is_told_once_all_before_it_is_handed_over(
+def test_end_after_markers_is_reported_once_all_earlier_records_are_returned(
     members: Members, log_writer: LogWriter, places: list[TopicPartition]
 ) -> None:
     log_writer.write(members.topic, ["a", "b", "c"], 0)
@@ -265,7 +265,7 @@ def test_an_end_behind_markers_is_told_once_all_before_it_is_handed_over(
     assert (last.offsets, ends) == ([2], {places[0]: 6})
 
 
-def test_how_far_logs_go_is_known_while_they_are_read_and_paused(
+def test_ends_of_logs_are_known_while_partitions_are_read_and_paused(
     members: Members, log_writer: LogWriter, places: list[TopicPartition]
 ) -> None:
     log_writer.send(members.topic, numbered(0, 5), 0)
@@ -282,7 +282,7 @@ def test_how_far_logs_go_is_known_while_they_are_read_and_paused(
 @pytest.mark.parametrize(
     ("resets_to", "is_whole", "goes_on"), [("earliest", False, 6), ("latest", False, 10), ("latest", True, 6)]
 )
-def test_a_position_that_the_log_has_no_more_is_reset_and_told(
+def test_position_that_is_no_longer_in_the_log_is_reset_and_reported(
     members: Members,
     log_writer: LogWriter,
     places: list[TopicPartition],
@@ -304,7 +304,7 @@ def test_a_position_that_the_log_has_no_more_is_reset_and_told(
 
 
 @pytest.mark.parametrize("resets_to", ["earliest", "latest", "none"])
-def test_a_log_that_ends_before_the_position_for_a_moment_is_read_on_there(
+def test_reading_continues_at_the_position_when_the_log_ends_before_it_briefly(
     members: Members,
     log_writer: LogWriter,
     places: list[TopicPartition],
@@ -327,7 +327,7 @@ def test_a_log_that_ends_before_the_position_for_a_moment_is_read_on_there(
     assert read(member, 2) == [(0, 7), (0, 8)]
 
 
-def test_a_log_that_still_ends_before_the_position_after_a_while_is_reset(
+def test_position_is_reset_when_the_log_still_ends_before_it_after_a_while(
     members: Members,
     log_writer: LogWriter,
     places: list[TopicPartition],
@@ -345,7 +345,7 @@ def test_a_log_that_still_ends_before_the_position_after_a_while_is_reset(
 
 
 @pytest.mark.parametrize("by", ["records", "batches"])
-def test_a_position_that_is_no_longer_in_the_log_is_an_error_if_no_reset_is_allowed(
+def test_position_that_is_no_longer_in_the_log_is_an_error_without_a_reset(
     members: Members, log_writer: LogWriter, places: list[TopicPartition], by: str
 ) -> None:
     log_writer.send(members.topic, numbered(0, 10), 0)
@@ -381,7 +381,7 @@ def test_other_logs_are_read_while_a_broker_does_not_return_the_start_of_one(
         member.close()
 
 
-def test_a_topic_that_was_created_again_is_read_from_its_beginning(
+def test_recreated_topic_is_read_from_its_beginning(
     members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Although the new topic has the offset, and was led as often."""
@@ -427,7 +427,7 @@ def test_member_continues_at_an_offset_copied_from_another_cluster(
     assert read(members.join(Notes()), 2) == [(0, 3), (0, 4)]
 
 
-def test_a_broker_that_is_away_is_waited_for_in_silence(members: Members, log_writer: LogWriter) -> None:
+def test_unreachable_broker_is_awaited_without_an_error(members: Members, log_writer: LogWriter) -> None:
     log_writer.send(members.topic, numbered(0, 5), 0)
     with KafkaProxy(members.bootstrap) as proxy:
         member = begun(members, bootstrap_servers=proxy.bootstrap_servers)
@@ -437,7 +437,9 @@ def test_a_broker_that_is_away_is_waited_for_in_silence(members: Members, log_wr
         member.close()
 
 
-def test_what_passes_is_waited_for(members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passing_error_of_the_reader_is_waited_out(
+    members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log_writer.send(members.topic, numbered(0, 5), 0)
     ask, refused = BatchReader.read, [KafkaUnavailableError("for now")] * 2
 
@@ -450,7 +452,7 @@ def test_what_passes_is_waited_for(members: Members, log_writer: LogWriter, monk
     assert read(members.join(Notes()), 5) == [(0, n) for n in range(5)]
 
 
-def test_a_batch_that_is_not_what_its_checksum_was_made_of_is_an_error_that_names_it(
+def test_batch_with_a_wrong_checksum_is_an_error_that_names_the_batch(
     members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_writer.send(members.topic, numbered(0, 5), 0)
@@ -460,7 +462,7 @@ def test_a_batch_that_is_not_what_its_checksum_was_made_of_is_an_error_that_name
         poll_for_long(member)
 
 
-def test_what_is_read_ahead_waits_for_the_next_poll(members: Members, log_writer: LogWriter) -> None:
+def test_records_read_ahead_wait_for_the_next_poll(members: Members, log_writer: LogWriter) -> None:
     member = begun(members)
     for partition in range(2):
         log_writer.send(members.topic, numbered(0, 5), partition)
@@ -481,7 +483,7 @@ def test_a_failure_of_reading_ahead_is_raised_by_the_next_poll(
 
 
 @pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
-def test_e14_a_member_that_was_away_too_long_loses_its_partitions_before_it_gets_waiting_records(
+def test_e14_late_member_loses_its_partitions_before_it_gets_waiting_records(
     members: Members, log_writer: LogWriter, strategy: str
 ) -> None:
     """Others may have had them meanwhile."""
@@ -500,7 +502,7 @@ def test_e14_a_member_that_was_away_too_long_loses_its_partitions_before_it_gets
     assert [what for what, _ in notes.log] == ["assigned", "lost", "assigned"]
 
 
-def test_of_several_positions_that_logs_have_no_more_none_waits_for_another(
+def test_resets_of_several_lost_positions_do_not_wait_for_each_other(
     members: Members, log_writer: LogWriter, places: list[TopicPartition], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The leader of one does not answer."""
@@ -523,7 +525,7 @@ def test_of_several_positions_that_logs_have_no_more_none_waits_for_another(
     assert read(member, 4) == [(0, n) for n in range(6, 10)]
 
 
-def test_where_it_goes_on_is_known_with_the_epoch_of_its_leader(
+def test_position_of_a_paused_partition_has_the_leader_epoch(
     members: Members, log_writer: LogWriter, places: list[TopicPartition]
 ) -> None:
     """Else nobody would notice that a log was cut below it (KIP-320)."""
@@ -561,7 +563,7 @@ class Taker:
 
 
 @pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
-def test_the_client_fetches_where_there_are_very_many_partitions(
+def test_librdkafka_fetches_when_there_are_very_many_partitions(
     members: Members, log_writer: LogWriter, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that was paused in the client when it was taken away. A cooperative member keeps what it has."""
@@ -588,7 +590,7 @@ def test_the_client_fetches_where_there_are_very_many_partitions(
 
 
 @pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
-def test_the_client_fetches_where_batches_are_small(
+def test_librdkafka_fetches_when_batches_are_small(
     members: Members,
     log_writer: LogWriter,
     places: list[TopicPartition],
@@ -626,7 +628,7 @@ def test_the_client_fetches_where_batches_are_small(
     taker.until_all(p0=220, p1=120)
 
 
-def test_the_client_fetches_where_a_broker_cannot_be_connected_to(
+def test_librdkafka_fetches_when_a_broker_cannot_be_connected_to(
     members: Members, log_writer: LogWriter, places: list[TopicPartition], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It connects in threads of its own: nobody waits for one broker that is gone without a word."""
@@ -672,7 +674,7 @@ def test_a_closed_or_abandoned_member_keeps_no_connection(members: Members, log_
         assert not len(member.poll(0.1, 5)) if leave is BatchGroupInput.abandon else True
 
 
-def test_e8_a_member_is_used_in_its_own_process_alone(members: Members) -> None:
+def test_e8_member_refuses_use_in_another_process(members: Members) -> None:
     member = members.join(Notes())
     member._guard.pid = os.getpid() + 1
     with pytest.raises(ForkedClientError):

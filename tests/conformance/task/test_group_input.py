@@ -71,9 +71,7 @@ def test_the_name_of_a_header_that_is_not_utf_8_is_read_as_java_reads_it(members
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_a_topic_that_is_read_whole_begins_at_its_earliest_record(
-    members: Members, produce: Any, is_whole: bool
-) -> None:
+def test_topic_to_be_read_whole_begins_at_its_earliest_record(members: Members, produce: Any, is_whole: bool) -> None:
     produce(5)
     notes = Notes()
     member = members.join(notes, [members.topic] if is_whole else [], auto_offset_reset="latest")
@@ -82,7 +80,7 @@ def test_a_topic_that_is_read_whole_begins_at_its_earliest_record(
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_the_rest_of_a_topic_that_is_read_whole_is_read_if_its_position_is_gone(
+def test_rest_of_a_topic_to_be_read_whole_is_read_when_its_position_is_gone(
     members: Members, log_writer: LogWriter, is_whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client fetches: what reads batches goes there itself."""
@@ -106,7 +104,7 @@ def test_the_rest_of_a_topic_that_is_read_whole_is_read_if_its_position_is_gone(
     assert [n for n in seen if n < 5] == ([3, 4] if is_whole else [])
 
 
-def test_a_log_that_was_cut_while_the_group_did_not_read_is_read_from_there(
+def test_log_that_was_cut_while_the_group_was_away_is_read_from_the_cut(
     members: Members, produce: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client fetches. After the records there is a marker, which it has read, too."""
@@ -134,7 +132,7 @@ def topic_id_of(members: Members) -> str:
     return found.id
 
 
-def test_a_member_begins_at_the_earliest_and_goes_on_where_the_group_is(members: Members, produce: Any) -> None:
+def test_member_begins_at_the_earliest_and_continues_at_the_groups_offsets(members: Members, produce: Any) -> None:
     produce(5)
     first, notes = Notes(), Notes()
     member = members.join(first)
@@ -152,7 +150,9 @@ def test_a_member_begins_at_the_earliest_and_goes_on_where_the_group_is(members:
 
 
 @pytest.mark.parametrize("note", ["abc", "x" * 1000])
-def test_a_member_goes_on_where_another_program_has_noted_something(members: Members, produce: Any, note: str) -> None:
+def test_member_continues_at_offsets_with_metadata_of_another_program(
+    members: Members, produce: Any, note: str
+) -> None:
     """Such as Kafka Streams: its notes do not end with a zero, as those of librdkafka do."""
     produce(5)
     commit_for(members.offsets(), [GroupOffset(members.topic, 0, 3, note)])
@@ -162,7 +162,7 @@ def test_a_member_goes_on_where_another_program_has_noted_something(members: Mem
 
 
 @pytest.mark.parametrize(("resets_to", "skipped"), [("earliest", 0), ("latest", 2)])
-def test_records_of_a_recreated_topic_are_skipped_only_if_reading_begins_at_the_latest(
+def test_records_of_a_recreated_topic_are_skipped_only_with_reset_to_latest(
     members: Members, produce: Any, resets_to: str, skipped: int
 ) -> None:
     """A broker deletes what groups have committed of a topic with the topic: there is no position any more."""
@@ -181,9 +181,7 @@ def test_records_of_a_recreated_topic_are_skipped_only_if_reading_begins_at_the_
     assert again.log[0] == ("assigned", begun)
 
 
-def test_the_generation_is_that_of_the_assignment_and_grows_with_each_owner_of_a_partition(
-    members: Members, produce: Any
-) -> None:
+def test_generation_is_the_assignments_and_grows_with_each_new_owner(members: Members, produce: Any) -> None:
     produce(1)
     first, second = Notes(), Notes()
     one = members.join(first)
@@ -214,7 +212,7 @@ def test_the_generation_is_that_of_the_assignment_and_grows_with_each_owner_of_a
     assert three.generation > left, "a group that has offsets goes on counting"
 
 
-def test_an_assignee_says_where_to_begin(members: Members, produce: Any) -> None:
+def test_assignment_callback_chooses_the_starting_offsets(members: Members, produce: Any) -> None:
     produce(5)
     notes = Notes()
     notes.begins = {TopicPartition(members.topic, 0): 4}
@@ -224,7 +222,7 @@ def test_an_assignee_says_where_to_begin(members: Members, produce: Any) -> None
     assert read(member, 4) == [(0, n) for n in range(1, 5)]
 
 
-def test_the_end_behind_the_markers_of_transactions_is_told(members: Members, produce: Any) -> None:
+def test_end_after_transaction_markers_is_reported(members: Members, produce: Any) -> None:
     produce(3, transactional_id=f"{members.topic}-t")
     member = members.join(Notes())
     ends: dict[TopicPartition, int] = {}
@@ -236,7 +234,7 @@ def test_the_end_behind_the_markers_of_transactions_is_told(members: Members, pr
     eventually(reached, within_s=60)
 
 
-def test_the_edges_of_a_log_are_those_of_what_a_reader_may_see(members: Members, produce: Any) -> None:
+def test_edges_of_a_log_are_those_of_committed_data(members: Members, produce: Any) -> None:
     produce(3, transactional_id=f"{members.topic}-t")
     first, second = TopicPartition(members.topic, 0), TopicPartition(members.topic, 1)
     member = members.join(Notes())
@@ -245,7 +243,7 @@ def test_the_edges_of_a_log_are_those_of_what_a_reader_may_see(members: Members,
     assert member.edges([]) == {}
 
 
-def test_offsets_of_a_group_are_changed_only_while_nobody_is_in_it(members: Members, produce: Any) -> None:
+def test_offsets_of_a_group_cannot_be_changed_while_it_has_members(members: Members, produce: Any) -> None:
     produce(5)
     member = members.join(Notes())
     place = TopicPartition(members.topic, 0)
@@ -264,7 +262,7 @@ def test_offsets_of_a_group_are_changed_only_while_nobody_is_in_it(members: Memb
     assert offsets.read() == {}
 
 
-def test_e10_a_former_member_commits_nothing(members: Members, produce: Any) -> None:
+def test_e10_former_member_commits_nothing(members: Members, produce: Any) -> None:
     """A group that is empty takes a commit without a generation from anybody."""
     produce(5)
     notes = Notes()
@@ -281,7 +279,7 @@ def test_e10_a_former_member_commits_nothing(members: Members, produce: Any) -> 
     eventually(lambda: member.poll(0.1, 100) is not None and "lost" in dict(notes.log), within_s=60)
 
 
-def test_a_partition_is_committed_before_the_next_member_has_it(members: Members, produce: Any) -> None:
+def test_partition_is_committed_before_it_moves_to_the_next_member(members: Members, produce: Any) -> None:
     """Nobody is given what somebody else has put: the revocation is granted when the callback returns."""
     produce(3, partition=0)
     produce(3, partition=1)
@@ -360,7 +358,7 @@ def test_a_member_that_leaves_while_it_joins_delays_no_other(members: Members) -
     print(f"divided anew after {time.monotonic() - began:.1f} s")
 
 
-def test_a_partition_that_was_paused_is_fetched_when_it_comes_back(members: Members, produce: Any) -> None:
+def test_paused_partition_is_fetched_when_it_is_assigned_again(members: Members, produce: Any) -> None:
     """The client keeps it paused over a rebalance, and nobody would resume it."""
     produce(3, partition=0)
     produce(3, partition=1)
@@ -389,7 +387,7 @@ def test_a_partition_that_was_paused_is_fetched_when_it_comes_back(members: Memb
     eventually(fetched_of_both, within_s=60)
 
 
-def test_a_partition_that_is_gone_keeps_no_other_from_being_committed(members: Members, produce: Any) -> None:
+def test_deleted_partition_does_not_prevent_commits_of_others(members: Members, produce: Any) -> None:
     produce(3)
     member = members.join(Notes())
     assert len(read(member, 3)) == 3
@@ -400,7 +398,7 @@ def test_a_partition_that_is_gone_keeps_no_other_from_being_committed(members: M
 
 @pytest.mark.parametrize("members", ["records"], indirect=True)
 @pytest.mark.parametrize("chunk", [500, 2])
-def test_what_was_fetched_before_a_revocation_is_not_handed_over(
+def test_records_fetched_before_a_revocation_are_not_returned(
     members: Members, produce: Any, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client may take back a partition, and give it again, between the first record of a poll and the rest."""

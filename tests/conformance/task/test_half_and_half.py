@@ -53,9 +53,7 @@ def shares(stage: StreamStage) -> bool:
     return having == {True, False}
 
 
-def test_e20_partitions_move_between_old_instances_and_ours_without_a_record_processed_twice(
-    stage: StreamStage, scene: CopyScene
-) -> None:
+def test_e20_partitions_move_from_and_to_old_instances_without_duplicates(stage: StreamStage, scene: CopyScene) -> None:
     with scene.watched() as reader, old(scene, 2, ()):
         for _ in range(2):
             scene.write(50)
@@ -70,9 +68,7 @@ def test_e20_partitions_move_between_old_instances_and_ours_without_a_record_pro
         assert verdict.is_clean, verdict
 
 
-def test_e20_a_partition_moves_in_the_middle_of_a_transaction_that_nobody_ends(
-    stage: StreamStage, scene: CopyScene
-) -> None:
+def test_e20_partition_moves_during_a_transaction_that_is_never_ended(stage: StreamStage, scene: CopyScene) -> None:
     with scene.watched() as reader, old(scene, len(POINTS)) as program:
         scene.hold(program, reader)
         program.signal(signal.SIGSTOP)
@@ -84,7 +80,7 @@ def test_e20_a_partition_moves_in_the_middle_of_a_transaction_that_nobody_ends(
         assert verdict.is_clean, verdict
 
 
-def test_e20_an_old_instance_that_came_back_is_fenced_as_well(stage: StreamStage, scene: CopyScene) -> None:
+def test_e20_old_instance_that_comes_back_is_fenced(stage: StreamStage, scene: CopyScene) -> None:
     with scene.watched() as reader:
         scene.write(5)
         with old(scene, 1, ()):

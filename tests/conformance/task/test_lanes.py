@@ -80,7 +80,7 @@ def test_order_is_kept_over_many_transactions_of_two_lanes(
     assert read(kafka, topics[1]) == [turn * 300 + 299 for turn in range(TURNS)]
 
 
-def test_every_commit_is_told_of_once(topics: tuple[str, str], deliver: Deliver) -> None:
+def test_every_commit_is_reported_once(topics: tuple[str, str], deliver: Deliver) -> None:
     delivery = deliver()
     told = 0
     for turn in range(20):
@@ -90,7 +90,7 @@ def test_every_commit_is_told_of_once(topics: tuple[str, str], deliver: Deliver)
     assert not delivery.finished(wait=True)
 
 
-def test_one_lane_asks_for_a_second_once_transactions_wait_for_each_other(
+def test_second_lane_is_requested_once_transactions_wait_for_each_other(
     topics: tuple[str, str], deliver: Deliver
 ) -> None:
     delivery = deliver(lanes=1)
@@ -121,7 +121,7 @@ def test_the_second_lane_sends_nothing_before_the_first_is_flushed(
     assert read(kafka, topics[0]) == list(range(30))
 
 
-def test_a_transaction_is_not_committed_when_the_one_before_it_is_not(
+def test_transaction_is_not_committed_when_the_previous_one_is_not(
     kafka: EmbeddedKafka, topics: tuple[str, str], deliver: Deliver
 ) -> None:
     """E1, E6: the first lane's id is taken by somebody else while its transaction is open."""
@@ -142,7 +142,7 @@ def test_a_transaction_is_not_committed_when_the_one_before_it_is_not(
     assert read(kafka, topics[0]) == list(range(10))
 
 
-def test_nothing_can_follow_a_transaction_that_failed(topics: tuple[str, str], deliver: Deliver) -> None:
+def test_no_transaction_can_follow_a_failed_one(topics: tuple[str, str], deliver: Deliver) -> None:
     delivery = deliver()
     deliver()  # a newer start of the same task
     delivery.send(OutgoingColumns([topics[0]], [b"0"]))  # one record alone: a second might already be told of the fence
@@ -154,7 +154,7 @@ def test_nothing_can_follow_a_transaction_that_failed(topics: tuple[str, str], d
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
-def test_e2_a_newer_start_fences_both_lanes_whatever_it_uses_itself(
+def test_e2_newer_start_fences_both_lanes_with_one_lane_or_two(
     kafka: EmbeddedKafka, topics: tuple[str, str], deliver: Deliver, lanes: int
 ) -> None:
     zombie = deliver()

@@ -171,7 +171,7 @@ def test_e18_records_their_position_and_their_syncs_are_committed_together(scene
     assert sorted(scene.values(scene.data)) == [b"0", b"1", b"3", b"4", b"7"]
 
 
-def test_e18_nothing_of_an_aborted_transaction_counts(scene):
+def test_e18_aborted_transaction_leaves_no_record_position_or_sync(scene):
     delivery = scene.open()
     scene.write(delivery, [1])
     delivery.finished(wait=True)
@@ -185,7 +185,7 @@ def test_e18_nothing_of_an_aborted_transaction_counts(scene):
     assert scene.values(scene.data) == [b"1"]
 
 
-def test_e18_many_transactions_of_two_lanes_keep_their_order_in_the_group_and_in_the_syncs(scene):
+def test_e18_positions_and_syncs_of_two_lanes_keep_their_order(scene):
     """As many as it takes until a hundred were on their way beside the one in front of them."""
     failed = threading.Event()
     delivery = scene.open(on_failure=failed.set)
@@ -221,7 +221,7 @@ def opened_twice(scene: OffsetsInGroupStage, proxy: KafkaProxy) -> LanedDelivery
     return delivery
 
 
-def test_a_position_is_on_its_way_while_its_records_are(scene, proxy):
+def test_position_is_sent_while_its_records_are_in_flight(scene, proxy):
     delivery = opened_twice(scene, proxy)
     records = proxy.on(ApiKey.PRODUCE, Action.HOLD_ANSWER, 1)
     position = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.PASS, 1)
@@ -234,7 +234,7 @@ def test_a_position_is_on_its_way_while_its_records_are(scene, proxy):
     assert scene.values(scene.syncs)[2:] == [b"2=4"]
 
 
-def test_e18_no_lane_sends_its_position_before_that_of_the_transaction_in_front_of_it(scene, proxy):
+def test_e18_no_lane_sends_its_position_before_the_previous_transactions(scene, proxy):
     """The group keeps what came to it last, whatever is committed last."""
     delivery = opened_twice(scene, proxy)
     first = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.HOLD, 1)
@@ -250,7 +250,7 @@ def test_e18_no_lane_sends_its_position_before_that_of_the_transaction_in_front_
     assert scene.position() == 4
 
 
-def test_records_do_not_wait_for_the_syncs_of_earlier_records_but_their_own_syncs_do(scene, proxy):
+def test_syncs_wait_for_earlier_syncs_and_records_do_not(scene, proxy):
     delivery = opened_twice(scene, proxy)
     first, early = (proxy.on(ApiKey.PRODUCE, a, 1, of(scene.syncs)) for a in (Action.HOLD, Action.PASS))
     records = proxy.on(ApiKey.PRODUCE, Action.PASS, 2, of(scene.data))
@@ -270,7 +270,7 @@ def of(topic: str) -> Callable[[Request], bool]:
     return lambda request: topic.encode() in request.frame
 
 
-def test_a_record_that_is_refused_is_the_reason_though_its_position_was_on_its_way(scene, proxy):
+def test_refused_record_is_the_reported_error_while_its_position_is_in_flight(scene, proxy):
     delivery = opened_twice(scene, proxy)
     position = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.HOLD, 1)
     scene.data = f"narrow-{scene.id}"
@@ -316,7 +316,7 @@ def test_e18_syncs_are_not_visible_without_their_records(scene):
     assert scene.values(scene.syncs) == []
 
 
-def test_e18_a_new_plan_fences_who_is_in_it_no_more(scene):
+def test_e18_new_task_configs_fence_tasks_that_no_longer_exist(scene):
     """Two tasks become one: the id of the second is nobody's, and the group would take what its zombie commits."""
     zombie = scene.open(task=1)
     scene.write(zombie, [1], partition=1)
@@ -334,7 +334,7 @@ def test_e18_a_new_plan_fences_who_is_in_it_no_more(scene):
     assert scene.values(scene.data) == [b"1", b"2", b"3"]
 
 
-def test_e18_a_position_that_a_transaction_may_change_is_waited_for(scene):
+def test_e18_position_read_waits_for_an_open_transaction(scene):
     writer = TransactionalWriter(transactional_conf(scene.conf, scene.id).conf, scene.id)
     scene.opened.append(writer)
     writer.open()
@@ -349,7 +349,7 @@ def test_e18_a_position_that_a_transaction_may_change_is_waited_for(scene):
     assert found == [5]
 
 
-def test_positions_are_read_though_some_transaction_of_the_group_is_open_at_any_moment(scene):
+def test_positions_are_read_while_the_group_always_has_an_open_transaction(scene):
     """Two tasks commit in turn, and each has begun again before the other one ends."""
     writers = [TransactionalWriter(transactional_conf(scene.conf, id_).conf, id_) for id_ in lane_ids(scene.id)]
     is_over = threading.Event()
@@ -390,7 +390,7 @@ def test_at_least_once_the_position_follows_the_records(scene):
     assert eventually(lambda: scene.values(scene.syncs)) == [b"2=1"]
 
 
-def test_what_is_forgotten_is_marked_so_in_the_transaction(scene):
+def test_removed_offset_is_marked_as_forgotten_in_the_transaction(scene):
     delivery = scene.open()
     scene.write(delivery, [1])
     scene.send(delivery, [2])
@@ -399,7 +399,7 @@ def test_what_is_forgotten_is_marked_so_in_the_transaction(scene):
     assert scene.positions() == {TopicPartition(scene.data, 0): Committed(0, FORGOTTEN)}
 
 
-def test_offsets_that_the_group_does_not_keep_go_to_the_offsets_topic_in_the_same_transaction(scene):
+def test_offsets_not_kept_by_the_group_go_to_the_offsets_topic(scene):
     delivery = scene.open()
     scene.send(delivery, [1])
     beside = encode("c", {"gap": 3}, {"why": "truncated"})

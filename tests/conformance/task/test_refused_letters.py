@@ -14,7 +14,7 @@ from support.sink_stage import StartedSink
 PROPERTIES = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false", "errors.tolerance": "all"}
 
 
-def test_a_dead_letter_that_is_refused_in_a_revocation_fails_the_task_and_no_offset_passes_its_record(
+def test_dead_letter_refused_during_a_revocation_fails_the_task(
     log_writer: LogWriter, topic_name: str, tmp_path: Path
 ) -> None:
     """Nothing else is committed before: the interval is a minute long."""

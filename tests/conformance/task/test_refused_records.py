@@ -67,7 +67,7 @@ def deliver(delivery: LanedDelivery, outgoing: OutgoingColumns) -> None:
     delivery.finished(wait=True)
 
 
-def test_a_record_that_the_broker_refuses_is_known_as_refused_after_accepted_ones(target: Target) -> None:
+def test_record_refused_by_the_broker_after_accepted_ones_is_reported_as_such(target: Target) -> None:
     target.create(limit_bytes=_LIMIT_BYTES)
     delivery = target.open()
     assert delivery.is_ready()
@@ -78,7 +78,7 @@ def test_a_record_that_the_broker_refuses_is_known_as_refused_after_accepted_one
     assert refused.value.is_refused
 
 
-def test_a_record_that_comes_after_a_refused_one_is_told_why(target: Target) -> None:
+def test_record_sent_after_a_refused_one_fails_with_the_reason(target: Target) -> None:
     target.create(limit_bytes=_LIMIT_BYTES)
     writer = target.open()._lanes[0].writer
     writer.send(target.data, b"small")
@@ -97,7 +97,7 @@ def test_a_record_that_comes_after_a_refused_one_is_told_why(target: Target) -> 
         assert refused.value.is_refused
 
 
-def test_a_refused_record_is_told_of_rather_than_those_that_were_dropped_with_it(target: Target) -> None:
+def test_refused_record_is_reported_instead_of_records_dropped_with_it(target: Target) -> None:
     """The offsets go first, to another topic, and are dropped where a record is refused."""
     target.create(limit_bytes=_LIMIT_BYTES)
     for _ in range(5):
@@ -108,7 +108,7 @@ def test_a_refused_record_is_told_of_rather_than_those_that_were_dropped_with_it
         delivery.close()
 
 
-def test_a_partition_that_does_not_exist_is_refused_also_behind_one_that_does(target: Target) -> None:
+def test_missing_partition_is_refused_after_an_existing_one(target: Target) -> None:
     target.create()
     delivery = target.open()
     with pytest.raises(ProduceError, match="_UNKNOWN_PARTITION") as refused:
@@ -116,7 +116,7 @@ def test_a_partition_that_does_not_exist_is_refused_also_behind_one_that_does(ta
     assert refused.value.is_refused
 
 
-def test_a_topic_that_does_not_exist_is_refused(target: Target) -> None:
+def test_missing_topic_is_refused(target: Target) -> None:
     delivery = target.open()
     assert delivery.is_ready()
     with pytest.raises(ProduceError) as refused:
@@ -124,7 +124,7 @@ def test_a_topic_that_does_not_exist_is_refused(target: Target) -> None:
     assert refused.value.is_refused
 
 
-def test_a_transaction_larger_than_the_queue_does_not_wait_for_its_batches_to_fill(target: Target) -> None:
+def test_transaction_larger_than_the_queue_does_not_wait_for_full_batches(target: Target) -> None:
     """Of many partitions none has enough for a batch when the queue is full, and `linger.ms` is nearly a minute."""
     target.create(partitions=20)
     delivery = target.open(queue_kb=1024)
@@ -134,7 +134,7 @@ def test_a_transaction_larger_than_the_queue_does_not_wait_for_its_batches_to_fi
     assert time.monotonic() - begun < 40
 
 
-def test_a_topic_that_does_not_exist_is_refused_also_behind_one_that_does(target: Target) -> None:
+def test_missing_topic_is_refused_after_an_existing_one(target: Target) -> None:
     target.create()
     delivery = target.open()
     topics = [target.data, target.data, "no such topic"]

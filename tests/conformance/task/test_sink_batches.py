@@ -25,7 +25,7 @@ from support.sink_stage import StartedSink
     ],
     ids=["as it comes", "settings of groups", "client.rack", "statistics"],
 )
-def test_a_sink_reads_batches_unless_it_has_settings_that_their_reader_lacks(
+def test_sink_reads_batches_unless_a_setting_needs_librdkafka(
     log_writer: LogWriter,
     topic_name: str,
     tmp_path: Path,
@@ -46,7 +46,7 @@ def test_a_sink_reads_batches_unless_it_has_settings_that_their_reader_lacks(
     assert ("record by record" in caplog.text) is bool(said)
 
 
-def test_a_batch_that_is_not_what_its_producer_wrote_ends_the_task_with_its_place(
+def test_corrupt_batch_fails_the_task_with_its_topic_partition_and_offset(
     log_writer: LogWriter, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_writer.send(log_writer.topic(topic_name), ["a", "b"])

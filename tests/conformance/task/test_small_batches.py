@@ -48,7 +48,7 @@ def delivered(kafka: EmbeddedKafka, topic: str, task: LoneTask) -> list[int]:
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
-def test_a_topic_with_a_small_limit_takes_what_comes_under_load(
+def test_topic_with_a_small_size_limit_accepts_all_records_under_load(
     make: Make, kafka: EmbeddedKafka, topic_name: str, lanes: int
 ) -> None:
     """A larger batch than the topic takes is refused as a whole, though each of its records is small."""
@@ -56,13 +56,13 @@ def test_a_topic_with_a_small_limit_takes_what_comes_under_load(
         assert delivered(kafka, topic_name, task) == list(range(sum(SIZES)))
 
 
-def test_the_user_s_batch_size_holds_with_two_lanes(make: Make, kafka: EmbeddedKafka, topic_name: str) -> None:
+def test_configured_batch_size_applies_with_two_lanes(make: Make, kafka: EmbeddedKafka, topic_name: str) -> None:
     with make(lanes=2, conf={"batch.size": "2000"}, batch_bytes=2_000) as task:
         assert delivered(kafka, topic_name, task) == list(range(sum(SIZES)))
         assert task.producers_retired == 0
 
 
-def test_a_record_that_is_larger_than_its_topic_takes_fails_the_task(make: Make) -> None:
+def test_record_above_its_topics_size_limit_fails_the_task(make: Make) -> None:
     """However small the batches become."""
     with make(lanes=1, limit_bytes=300, width=500) as task:
         eventually(lambda: task.failure is not None, within_s=60)

@@ -79,7 +79,7 @@ def bad(file: str, line: int, **more: Any) -> Callable[[str], Any]:
 
 
 @both_modes
-def test_e15_a_bad_record_is_a_dead_letter_once_and_its_neighbours_are_delivered_once(
+def test_e15_bad_record_becomes_one_dead_letter_and_others_are_delivered_once(
     start: Start, how: dict[str, Any], letters: Letters, topic_name: str, is_exactly_once: bool
 ) -> None:
     run = start(
@@ -111,7 +111,7 @@ def test_e15_a_bad_record_is_a_dead_letter_once_and_its_neighbours_are_delivered
     assert (errors.dead_letters, errors.dead_letter_failures, errors.skipped) == (1, 0, 1)
 
 
-def test_e15_a_task_that_is_gone_before_its_commit_leaves_no_dead_letter(
+def test_e15_task_killed_before_its_commit_leaves_no_dead_letter(
     start: Start, how: dict[str, Any], letters: Letters, kafka: EmbeddedKafka, dead: str
 ) -> None:
     """All that is sent is in the log; the process is gone before the commit: as after a SIGKILL."""
@@ -134,9 +134,7 @@ def test_e15_a_task_that_is_gone_before_its_commit_leaves_no_dead_letter(
     assert [orjson.loads(letter.value()) for letter in letters()] == [BAD]
 
 
-def test_e15_an_aborted_transaction_takes_its_dead_letters_with_it(
-    start: Start, how: dict[str, Any], letters: Letters
-) -> None:
+def test_e15_aborted_transaction_leaves_no_dead_letter(start: Start, how: dict[str, Any], letters: Letters) -> None:
     """With connector-defined boundaries: what the connector takes back is not kept as a letter either (KIP-618)."""
 
     def ask(task: SourceTask) -> list[Any]:
@@ -149,7 +147,7 @@ def test_e15_an_aborted_transaction_takes_its_dead_letters_with_it(
     assert (run.values(), letters(), run.offsets()) == ([], [], {"a": {"line": 2}})
 
 
-def test_e15_a_batch_of_nothing_but_bad_records_is_a_transaction_of_its_own(
+def test_e15_batch_of_only_bad_records_is_a_transaction_of_its_own(
     start: Start, how: dict[str, Any], letters: Letters
 ) -> None:
     run = start([bad("a", 1), bad("a", 2)], **how)
@@ -160,7 +158,7 @@ def test_e15_a_batch_of_nothing_but_bad_records_is_a_transaction_of_its_own(
     assert len(letters()) == 2
 
 
-def test_e15_at_least_once_no_offset_passes_a_dead_letter_that_is_not_acknowledged(
+def test_e15_at_least_once_no_offset_passes_an_unacknowledged_dead_letter(
     start: Start, how: dict[str, Any], kafka: EmbeddedKafka, dead: str, letters: Letters
 ) -> None:
     with KafkaProxy(kafka.bootstrap_servers) as proxy:
@@ -177,7 +175,7 @@ def test_e15_at_least_once_no_offset_passes_a_dead_letter_that_is_not_acknowledg
 
 
 @both_modes
-def test_e15_a_dead_letter_that_is_refused_fails_the_task_and_no_offset_passes_it(
+def test_e15_refused_dead_letter_fails_the_task_and_no_offset_passes_it(
     start: Start, how: dict[str, Any], kafka: EmbeddedKafka, dead: str, is_exactly_once: bool
 ) -> None:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
@@ -187,7 +185,7 @@ def test_e15_a_dead_letter_that_is_refused_fails_the_task_and_no_offset_passes_i
     assert (run.stored(), run.runner.counters.errors.dead_letter_failures > 0) == ({}, True)
 
 
-def test_a_task_that_tolerates_nothing_fails_and_leaves_no_dead_letter(
+def test_task_without_error_tolerance_fails_and_leaves_no_dead_letter(
     start: Start, how: dict[str, Any], kafka: EmbeddedKafka, dead: str
 ) -> None:
     """It would be one for each start of the task: the record is polled again."""

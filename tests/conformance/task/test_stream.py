@@ -46,7 +46,7 @@ def stage(make: Make) -> StreamStage:
     return make()
 
 
-def test_what_is_read_is_written_once_and_its_offsets_are_the_groups(stage: StreamStage) -> None:
+def test_stream_writes_each_record_once_and_commits_offsets_to_its_group(stage: StreamStage) -> None:
     stage.produce(range(1_000))
     run = stage.start()
     assert stage.await_values(1_000) == [str(n) for n in range(1_000)]
@@ -58,7 +58,7 @@ def test_what_is_read_is_written_once_and_its_offsets_are_the_groups(stage: Stre
     assert stage.offsets() == {0: 1_010}
 
 
-def test_a_stream_reads_on_where_a_log_was_cut_while_it_was_stopped(
+def test_stream_continues_at_the_cut_of_a_log_that_was_cut_while_it_was_stopped(
     stage: StreamStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The offsets were committed in its transactions with the leader epoch of what was read."""
@@ -74,7 +74,7 @@ def test_a_stream_reads_on_where_a_log_was_cut_while_it_was_stopped(
     eventually(lambda: stage.offsets() == {0: 11})
 
 
-def test_e19_a_member_whose_generation_is_over_commits_neither_output_nor_offsets(stage: StreamStage) -> None:
+def test_e19_member_of_a_past_generation_commits_neither_output_nor_offsets(stage: StreamStage) -> None:
     """Its transactional id is another one than its successor's: nobody but the group can keep it out."""
     stage.produce(range(10))
     entered, may_go_on = threading.Event(), threading.Event()
@@ -104,7 +104,7 @@ def test_e19_a_member_whose_generation_is_over_commits_neither_output_nor_offset
     assert stage.offsets() == {0: 10}
 
 
-def test_keys_times_and_headers_are_kept_and_rows_may_go_anywhere(stage: StreamStage) -> None:
+def test_keys_times_and_headers_are_kept_when_rows_go_to_other_topics(stage: StreamStage) -> None:
     other = f"{stage.name}-other"
     stage.admin.topics.create(other, partitions=1, replication=1)
 
@@ -127,7 +127,7 @@ def test_keys_times_and_headers_are_kept_and_rows_may_go_anywhere(stage: StreamS
         assert (first.key(), first.headers(), first.timestamp()[1]) == (b"k", [("h", b"1")], yesterday)
 
 
-def test_what_is_filtered_is_passed(stage: StreamStage) -> None:
+def test_offsets_pass_filtered_records(stage: StreamStage) -> None:
     stage.scripts[stage.name] = lambda task, batch: None
     stage.produce(range(20))
     stage.start()
@@ -135,9 +135,7 @@ def test_what_is_filtered_is_passed(stage: StreamStage) -> None:
     assert stage.values() == []
 
 
-def test_with_an_interval_all_that_comes_in_it_is_one_transaction(
-    stage: StreamStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_records_of_an_interval_are_one_transaction(stage: StreamStage, monkeypatch: pytest.MonkeyPatch) -> None:
     passed_s = [0.0]
     boundary = StreamIntervalBoundary(3_600, lambda: time.monotonic() + passed_s[0])
     monkeypatch.setattr(stream_runner, "stream_boundary_of", lambda *_: boundary)
@@ -157,7 +155,7 @@ def test_with_an_interval_all_that_comes_in_it_is_one_transaction(
     assert stage.offsets() == {0: 4}
 
 
-def test_two_lanes_keep_the_order(stage: StreamStage) -> None:
+def test_order_is_kept_with_two_lanes(stage: StreamStage) -> None:
     """A task that is never done sends one transaction while the last one is committed."""
     run = stage.start(most_records=10)
     run.runner.uses_both_lanes = True  # what it would come to by itself under load
@@ -172,7 +170,7 @@ def test_two_lanes_keep_the_order(stage: StreamStage) -> None:
     assert run.runner.counters.commits > 1
 
 
-def test_what_fails_is_aborted_and_the_next_start_goes_on_where_the_group_stands(stage: StreamStage) -> None:
+def test_failed_transaction_is_aborted_and_the_next_start_repeats_its_input(stage: StreamStage) -> None:
     def process(task: Any, batch: SinkBatch) -> SinkBatch:
         if b"poison" in batch.values and stage.scripts.get("is_strict"):
             raise ValueError("poison")
@@ -190,7 +188,7 @@ def test_what_fails_is_aborted_and_the_next_start_goes_on_where_the_group_stands
     assert stage.await_values(11) == ["0", "1", "2", "3", "4", "poison", "0", "1", "2", "3", "4"]
 
 
-def test_a_batch_that_process_refuses_for_now_is_given_again(stage: StreamStage) -> None:
+def test_batch_is_processed_again_after_a_retriable_error(stage: StreamStage) -> None:
     refusals = [RetriableError("not yet"), RetriableError("not yet")]
 
     def process(task: Any, batch: SinkBatch) -> SinkBatch:
@@ -205,13 +203,13 @@ def test_a_batch_that_process_refuses_for_now_is_given_again(stage: StreamStage)
     assert run.runner.counters.errors.retries == 2
 
 
-def test_records_as_they_came_are_refused_they_would_go_where_they_were_read(stage: StreamStage) -> None:
+def test_records_returned_without_an_output_topic_are_refused(stage: StreamStage) -> None:
     stage.scripts[stage.name] = lambda task, batch: batch.where([True] * len(batch))
     stage.produce(range(3))
     assert "batch.to(topic)" in stage.start().trace
 
 
-def test_a_paused_task_has_committed_stays_in_its_group_and_writes_nothing(stage: StreamStage) -> None:
+def test_paused_stream_commits_stays_in_its_group_and_writes_nothing(stage: StreamStage) -> None:
     stage.produce(range(3))
     run = stage.start(boundary="interval", boundary_interval_ms=600_000)
     eventually(lambda: run.runner.counters.records_written == 3)
@@ -239,7 +237,7 @@ LETTERS = {
 }
 
 
-def test_e15_dead_letters_of_input_output_and_process_are_in_the_transaction_as_they_were_read(
+def test_e15_dead_letters_of_all_stages_are_in_the_transaction_as_read(
     stage: StreamStage,
 ) -> None:
     dead = f"{stage.name}-dead"
@@ -273,7 +271,7 @@ def seen(one: Observation) -> tuple[int, int]:
     return int(partition), int(number)
 
 
-def test_e19_forced_rebalances_leave_the_output_what_was_made_of_the_input(make: Make) -> None:
+def test_e19_output_is_exact_after_forced_rebalances(make: Make) -> None:
     """Tasks come, stop, are abandoned, and are thrown out of the group while they write."""
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
@@ -356,7 +354,7 @@ def test_a_topic_deleted_before_its_commit_is_reported_soon_and_delays_no_other(
 
 
 @pytest.mark.parametrize("action", [Action.ANSWER_LOST, Action.HOLD_AND_RESET])
-def test_e6_requests_that_are_lost_or_late_leave_the_output_exact(stage: StreamStage, action: Action) -> None:
+def test_e6_output_is_exact_after_lost_or_late_requests(stage: StreamStage, action: Action) -> None:
     """Their producer is replaced (E5); whether an unknown commit happened is what the group says then."""
     wanted: list[str] = []
 

@@ -43,7 +43,7 @@ def begin(stage: StreamStage, writer: TransactionalWriter, offset: int) -> None:
 
 
 @pytest.mark.parametrize("has_committed", [True, False])
-def test_e20_a_stream_s_task_fences_who_has_its_input_and_says_so(
+def test_e20_stream_task_fences_the_old_producer_of_its_input_and_logs_it(
     stage: StreamStage, old: TransactionalWriter, has_committed: bool
 ) -> None:
     stage.produce(range(10))
@@ -66,7 +66,7 @@ def test_e20_a_stream_s_task_fences_who_has_its_input_and_says_so(
     assert stage.offsets() == {0: 10}
 
 
-def test_e20_offsets_of_a_stream_task_name_its_producer_so_that_no_other_is_searched_for(stage: StreamStage) -> None:
+def test_e20_offsets_of_a_stream_task_name_its_producer(stage: StreamStage) -> None:
     stage.produce(range(3))
     run = stage.start()
     stage.await_values(3)

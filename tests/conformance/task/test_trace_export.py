@@ -56,7 +56,7 @@ def move(spec: TaskSpec, batches: int = BATCHES) -> float:
     return longest_s
 
 
-def test_spans_arrive_with_the_service_they_belong_to(collector: Collector) -> None:
+def test_spans_arrive_with_the_attributes_of_their_service(collector: Collector) -> None:
     spec = spec_to(collector.url, headers="key=a%20b", service_name="orders", resource={"team": "a"})
     move(spec, 1)
     eventually(lambda: len(collector.spans) == SPANS_OF_A_BATCH)
@@ -67,14 +67,14 @@ def test_spans_arrive_with_the_service_they_belong_to(collector: Collector) -> N
     assert spans_dropped(spec) == {"spans_dropped": 0.0}
 
 
-def test_what_waits_is_sent_when_a_slot_ends(collector: Collector) -> None:
+def test_waiting_spans_are_sent_when_a_slot_ends(collector: Collector) -> None:
     move(spec_to(collector.url, delay_ms=3_600_000))
     assert collector.spans == []
     close_tracing(60.0)
     assert len(collector.spans) == BATCHES * SPANS_OF_A_BATCH
 
 
-def test_a_collector_that_does_not_answer_delays_no_batch_and_costs_spans_that_are_counted(
+def test_silent_collector_delays_no_batch_and_dropped_spans_are_counted(
     collector: Collector, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector.may_answer.clear()
@@ -96,7 +96,7 @@ def test_spans_that_the_collector_refuses_are_counted(collector: Collector) -> N
     eventually(lambda: spans_dropped(spec)["spans_dropped"] == BATCHES * SPANS_OF_A_BATCH)
 
 
-def test_a_collector_that_is_not_there_fails_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_collector_does_not_fail_the_task(caplog: pytest.LogCaptureFixture) -> None:
     spec = spec_to(f"http://127.0.0.1:{free_port()}", headers="key=hunter3", timeout_ms=1)
     move(spec)
     eventually(lambda: spans_dropped(spec)["spans_dropped"] > 0)
@@ -112,7 +112,7 @@ def _own_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if "process_request_thread" not in thread.name}
 
 
-def test_tasks_of_a_process_share_the_way_to_their_collector(collector: Collector) -> None:
+def test_tasks_of_a_process_share_one_exporter(collector: Collector) -> None:
     before, exporting = _own_threads(), _exporting()  # tests before may have had a collector of their own
     move(spec_to(collector.url), 1)
     with_one = _own_threads()
@@ -123,7 +123,7 @@ def test_tasks_of_a_process_share_the_way_to_their_collector(collector: Collecto
     eventually(lambda: len(collector.spans) == 6 * SPANS_OF_A_BATCH)
 
 
-def test_a_share_of_the_batches_is_traced_and_a_trace_is_whole(collector: Collector) -> None:
+def test_sampled_share_of_batches_is_traced_with_complete_traces(collector: Collector) -> None:
     move(spec_to(collector.url, sampler="parentbased_traceidratio", sampler_arg=0.5), 200)
     close_tracing(60.0)
     traces = [span.trace_id for span in collector.spans]
@@ -131,7 +131,7 @@ def test_a_share_of_the_batches_is_traced_and_a_trace_is_whole(collector: Collec
     assert len(traces) == SPANS_OF_A_BATCH * len(set(traces))
 
 
-def test_without_the_library_a_task_runs_without_traces(
+def test_task_runs_without_traces_when_opentelemetry_is_not_installed(
     collector: Collector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "fencepost.task.tracing.export", None)

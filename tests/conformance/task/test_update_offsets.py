@@ -33,7 +33,7 @@ def always(update: Any) -> Callable[[Mapping[Any, Any]], Any]:
 
 
 @both_modes
-def test_the_default_changes_nothing(start: Start, is_exactly_once: bool) -> None:
+def test_default_update_offsets_changes_no_offset(start: Start, is_exactly_once: bool) -> None:
     run = start([record("a", 1), record("b", 1), record("a", 2)], update=None, is_exactly_once=is_exactly_once)
     run.await_idle()
     run.stop()
@@ -41,7 +41,7 @@ def test_the_default_changes_nothing(start: Start, is_exactly_once: bool) -> Non
 
 
 @both_modes
-def test_none_changes_nothing(start: Start, is_exactly_once: bool) -> None:
+def test_update_offsets_returning_none_changes_no_offset(start: Start, is_exactly_once: bool) -> None:
     run = start([record("a", 1), record("b", 1)], update=always(None), is_exactly_once=is_exactly_once)
     run.await_idle()
     run.stop()
@@ -53,9 +53,7 @@ def test_none_changes_nothing(start: Start, is_exactly_once: bool) -> None:
 
 
 @both_modes
-def test_the_offset_of_a_partition_that_is_about_to_be_committed_is_replaced(
-    start: Start, is_exactly_once: bool
-) -> None:
+def test_update_replaces_the_offset_that_is_about_to_be_committed(start: Start, is_exactly_once: bool) -> None:
     run = start([record("a", 1)], update=once({at("a"): {"line": 10}}), is_exactly_once=is_exactly_once)
     run.await_idle()
     run.stop()
@@ -64,7 +62,7 @@ def test_the_offset_of_a_partition_that_is_about_to_be_committed_is_replaced(
 
 
 @both_modes
-def test_a_missing_partition_is_added(start: Start, is_exactly_once: bool) -> None:
+def test_update_adds_an_offset_of_another_source_partition(start: Start, is_exactly_once: bool) -> None:
     run = start([record("a", 1)], update=once({at("idle"): {"line": 7}}), is_exactly_once=is_exactly_once)
     run.await_idle()
     run.stop()
@@ -97,13 +95,13 @@ def test_none_as_an_offset_writes_a_tombstone(start: Start, is_exactly_once: boo
     assert third.script.offsets_at_start == [({"file": "b"}, {"line": 2})]
 
 
-def test_a_tombstone_replaces_what_is_about_to_be_committed(start: Start) -> None:
+def test_tombstone_replaces_the_offset_that_is_about_to_be_committed(start: Start) -> None:
     run = start([record("a", 1)], update=once({at("a"): None}))
     run.await_idle()
     assert run.history() == [("a", None)]
 
 
-def test_a_tombstone_is_written_also_where_this_task_knows_of_no_offset(start: Start) -> None:
+def test_tombstone_is_written_for_a_source_partition_without_a_known_offset(start: Start) -> None:
     """Once: another task of the connector may have committed one since this one began."""
     run = start(update=always({at("other"): None}))
     run.await_idle(10)
@@ -114,7 +112,7 @@ def test_a_tombstone_is_written_also_where_this_task_knows_of_no_offset(start: S
 
 
 @both_modes
-def test_a_dropped_partition_has_no_effect(start: Start, is_exactly_once: bool) -> None:
+def test_source_partition_left_out_of_the_update_keeps_its_offset(start: Start, is_exactly_once: bool) -> None:
     run = start(
         [record("a", 1), record("b", 1)],
         update=lambda offsets: {key: offset for key, offset in offsets.items() if key != at("a")},
@@ -129,7 +127,7 @@ def test_a_dropped_partition_has_no_effect(start: Start, is_exactly_once: bool) 
 
 
 @both_modes
-def test_an_empty_map_disables_the_update(start: Start, is_exactly_once: bool) -> None:
+def test_empty_map_changes_no_offset(start: Start, is_exactly_once: bool) -> None:
     run = start([record("a", 1)], [record("a", 2)], update=always({}), is_exactly_once=is_exactly_once)
     run.await_idle()
     run.stop()
@@ -137,7 +135,7 @@ def test_an_empty_map_disables_the_update(start: Start, is_exactly_once: bool) -
     assert run.values() == ["a1", "a2"]
 
 
-def test_an_empty_map_disables_the_update_of_one_commit_only(start: Start) -> None:
+def test_empty_map_leaves_later_updates_enabled(start: Start) -> None:
     answers = [{}, {at("idle"): {"line": 2}}]
     run = start([record("a", 1)], [record("a", 2)], update=lambda offsets: answers.pop(0) if answers else None)
     run.await_idle()
@@ -148,7 +146,7 @@ def test_an_empty_map_disables_the_update_of_one_commit_only(start: Start) -> No
 
 
 @both_modes
-def test_the_argument_is_a_read_only_view(start: Start, is_exactly_once: bool) -> None:
+def test_argument_of_update_offsets_is_a_read_only_view(start: Start, is_exactly_once: bool) -> None:
     refused: list[str] = []
 
     def meddle(offsets: Any) -> None:
@@ -170,7 +168,7 @@ def test_the_argument_is_a_read_only_view(start: Start, is_exactly_once: bool) -
     assert run.history() == [("a", {"line": 1})]
 
 
-def test_the_argument_can_be_returned_as_it_is_or_copied(start: Start) -> None:
+def test_argument_of_update_offsets_can_be_returned_or_copied(start: Start) -> None:
     run = start(
         [record("a", 1)], [record("a", 2)], update=lambda offsets: {**offsets, at("b"): {"line": 1}} if offsets else {}
     )
@@ -182,14 +180,14 @@ def test_the_argument_can_be_returned_as_it_is_or_copied(start: Start) -> None:
 # that are about to be committed and not the latest offsets returned from SourceTask::poll so far."
 
 
-def test_the_argument_holds_the_latest_record_of_each_partition(start: Start) -> None:
+def test_argument_of_update_offsets_has_the_latest_offset_of_each_partition(start: Start) -> None:
     run = start([record("a", 1), record("b", 1), record("a", 2)], [record("b", 2)])
     run.await_idle()
     given = [g for g in run.script.given if g]
     assert given == [{at("a"): {"line": 2}, at("b"): {"line": 1}}, {at("b"): {"line": 2}}]
 
 
-def test_the_argument_is_what_is_about_to_be_committed_and_not_what_was_polled(start: Start) -> None:
+def test_argument_of_update_offsets_has_offsets_to_be_committed_not_polled_ones(start: Start) -> None:
     def poll(task: SourceTask) -> list[Any]:
         records = [record("a", n)(task.config.topic) for n in (1, 2, 3)]
         task.context.transaction.commit_transaction(records[0])  # type: ignore[union-attr]
@@ -220,14 +218,14 @@ def test_updates_are_committed_with_the_records_or_not_at_all(start: Start, kafk
         end.discard()
 
 
-def test_with_poll_boundaries_it_is_asked_at_every_poll_an_empty_one_too(start: Start) -> None:
+def test_update_offsets_is_called_at_every_poll_with_poll_boundaries(start: Start) -> None:
     run = start([record("a", 1)], None, [record("a", 2)])
     run.await_idle(1)
     done = [d for d in run.script.done if not d.startswith(("record", "commit"))]
     assert done[:7] == ["poll 1", "update", "poll 0", "update", "poll 1", "update", "poll nothing"]
 
 
-def test_with_interval_boundaries_it_is_asked_when_the_interval_is_over(start: Start) -> None:
+def test_update_offsets_is_called_after_the_interval_with_interval_boundaries(start: Start) -> None:
     run = start([record("a", 1)], [record("a", 2)], boundary="interval", boundary_interval_ms=3_600_000)
     run.await_idle()
     assert "update" not in run.script.done
@@ -238,7 +236,7 @@ def test_with_interval_boundaries_it_is_asked_when_the_interval_is_over(start: S
     assert {at("a"): {"line": 3}} in due.script.given
 
 
-def test_a_clean_stop_and_a_pause_ask_once_more_before_their_commit(start: Start) -> None:
+def test_update_offsets_is_called_before_the_commit_of_a_pause(start: Start) -> None:
     run = start([record("a", 1)], boundary="interval", boundary_interval_ms=3_600_000, update=once({at("b"): {"n": 1}}))
     run.await_idle()
     run.runner.control.pause()
@@ -251,7 +249,7 @@ def test_a_clean_stop_and_a_pause_ask_once_more_before_their_commit(start: Start
 # context."
 
 
-def test_with_connector_boundaries_it_is_not_asked_until_the_task_asks_for_a_commit(start: Start) -> None:
+def test_update_offsets_is_not_called_before_a_commit_with_connector_boundaries(start: Start) -> None:
     run = start([record("a", 1)], None, boundary="connector", update=always({at("idle"): {"line": 7}}))
     run.await_idle()
     run.stop()
@@ -259,7 +257,7 @@ def test_with_connector_boundaries_it_is_not_asked_until_the_task_asks_for_a_com
     assert run.history() == []
 
 
-def test_with_connector_boundaries_a_commit_can_be_asked_for_without_records(start: Start) -> None:
+def test_commit_without_records_can_be_requested_with_connector_boundaries(start: Start) -> None:
     def ask(task: SourceTask) -> None:
         task.context.transaction.commit_transaction()  # type: ignore[union-attr]
 
@@ -268,7 +266,7 @@ def test_with_connector_boundaries_a_commit_can_be_asked_for_without_records(sta
     assert run.history() == [("idle", {"line": 7})]
 
 
-def test_the_offsets_of_an_aborted_transaction_can_be_updated_too(start: Start) -> None:
+def test_update_offsets_applies_to_an_aborted_transaction(start: Start) -> None:
     def ask(task: SourceTask) -> list[Any]:
         task.context.transaction.abort_transaction()  # type: ignore[union-attr]
         return [record("a", 1)]
@@ -283,20 +281,20 @@ def test_the_offsets_of_an_aborted_transaction_can_be_updated_too(start: Start) 
 # records returned by the previous poll invocation got processed successfully, or first iteration of task."
 
 
-def test_at_least_once_it_is_asked_when_a_poll_gave_nothing(start: Start) -> None:
+def test_at_least_once_update_offsets_is_called_after_an_empty_poll(start: Start) -> None:
     run = start(is_exactly_once=False, update=always({at("idle"): {"line": 7}}))
     run.await_done(lambda done: "update" in done)
     assert set(run.script.done[: run.script.done.index("update")]) == {"poll nothing"}
 
 
-def test_at_least_once_it_is_asked_when_all_records_were_processed(start: Start) -> None:
+def test_at_least_once_update_offsets_is_called_when_all_records_are_processed(start: Start) -> None:
     run = start([record("a", 1), record("a", 2)], is_exactly_once=False, offset_flush_interval_ms=0)
     run.await_done(lambda done: "update" in done)
     assert run.script.done[:2] == ["poll 2", "update"]
     assert run.script.given[0] == {at("a"): {"line": 2}}
 
 
-def test_at_least_once_it_is_asked_in_the_first_iteration(start: Start) -> None:
+def test_at_least_once_update_offsets_is_called_in_the_first_iteration(start: Start) -> None:
     """A task that is paused before its first poll."""
     run = start(
         on_start=lambda run: run.runner.control.pause(),
@@ -308,14 +306,14 @@ def test_at_least_once_it_is_asked_in_the_first_iteration(start: Start) -> None:
     assert run.offsets() == {"idle": {"line": 7}}
 
 
-def test_at_least_once_it_is_not_asked_when_a_record_was_not_processed(start: Start) -> None:
+def test_at_least_once_update_offsets_is_not_called_after_a_failed_record(start: Start) -> None:
     run = start([record("a", 1), record("a", 2, headers="broken")], is_exactly_once=False, offset_flush_interval_ms=0)
     assert run.trace
     assert "update" not in run.script.done
     assert run.history() == []
 
 
-def test_at_least_once_it_is_asked_when_a_flush_is_due_and_not_before(start: Start) -> None:
+def test_at_least_once_update_offsets_is_called_only_when_a_flush_is_due(start: Start) -> None:
     run = start([record("a", 1)], is_exactly_once=False, offset_flush_interval_ms=3_600_000)
     run.await_idle(10)
     assert "update" not in run.script.done
@@ -364,7 +362,7 @@ def test_at_least_once_no_offset_overtakes_an_unacknowledged_record(
 
 
 @both_modes
-def test_unchanged_offsets_write_nothing(start: Start, is_exactly_once: bool) -> None:
+def test_unchanged_offsets_are_not_written_again(start: Start, is_exactly_once: bool) -> None:
     """A task may return the same map each time, tombstones too, and reuse its own dicts."""
     update: dict[Any, Any] = {at("idle"): {"line": 7}, at("gone"): None}
     run = start(is_exactly_once=is_exactly_once, update=always(update))
@@ -428,9 +426,7 @@ def test_a_task_that_updates_offsets_is_not_polled_ahead(start: Start) -> None:
 
 
 @both_modes
-def test_an_update_that_cannot_be_used_fails_the_task_and_says_what_to_return(
-    start: Start, is_exactly_once: bool
-) -> None:
+def test_invalid_update_fails_the_task_with_the_expected_return_type(start: Start, is_exactly_once: bool) -> None:
     run = start([record("a", 1)], update=always({"a": {"line": 2}}), is_exactly_once=is_exactly_once)
     assert "return None, or a mapping of source partitions" in run.trace
     if is_exactly_once:
