@@ -209,7 +209,7 @@ PLANTS = {
         r"assert Position\(offset=3, epoch=-1\) == \(3, 0\)",
     ),
     "open_transaction_passed": Plant(
-        f"{_DECISION}::test_each_bound_holds[open]",
+        f"{_DECISION}::test_each_bound_limits_the_deletion[open]",
         r"assert \(90, .*\) == \(30, 'an open transaction'\)",
     ),
     "deletion_not_given_up": Plant(

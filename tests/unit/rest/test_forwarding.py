@@ -222,7 +222,7 @@ def test_change_applied_by_a_deposed_leader_is_answered_and_not_repeated(
     assert new.seen == []
 
 
-def test_a_time_out_of_the_leader_keeps_its_stage(nodes: list[Node]) -> None:
+def test_time_out_of_the_leader_is_passed_back_with_its_stage(nodes: list[Node]) -> None:
     leader, follower, _ = nodes
     leader.failure = RequestTimeoutError("Request timed out. The worker is currently writing a config.")
     answer = follower.rest.post("/connectors", json=creation("c"))

@@ -39,7 +39,7 @@ def test_error_shows_a_name_in_the_path_even_when_it_equals_a_password(client: T
     assert "hidden]" not in right.text
 
 
-def test_caller_without_a_role_is_not_shown_the_name_that_it_asks_for(worker: FakeWorker) -> None:
+def test_error_for_a_missing_role_does_not_repeat_the_requested_name(worker: FakeWorker) -> None:
     access = Access({"basic": Passwords()}, rules=lambda: Rules(()))
     client = TestClient(create_app(worker.operations, options=RestOptions(access=access)))
     answer = client.get(f"/connectors/{PASSWORD}/status", headers=RIGHT)

@@ -54,7 +54,7 @@ def test_records_committed_by_the_only_sink_are_deleted() -> None:
     assert of_topic(verdict) == (60, "sink connector a, which has committed 60")
 
 
-def test_topic_is_held_by_none_when_every_reader_is_at_its_end() -> None:
+def test_topic_read_to_its_end_by_every_sink_has_no_holder() -> None:
     assert of_topic(decide(facts(sink(100)), Rules())) == (100, "")
 
 
@@ -85,7 +85,7 @@ def test_each_partition_is_decided_separately() -> None:
     ],
     ids=["open", "records", "records behind an open one", "ms", "all old", "both", "all kept", "begins behind"],
 )
-def test_each_bound_holds(log: Log, rules: Rules, until: int, held_by: str) -> None:
+def test_each_bound_limits_the_deletion(log: Log, rules: Rules, until: int, held_by: str) -> None:
     verdict = decide(facts(sink(90), logs={0: log}), rules)
     assert of_topic(verdict) == (until, held_by)
     assert verdict.deletes == ({0: until} if until > log.start else {})

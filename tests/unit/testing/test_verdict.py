@@ -62,7 +62,7 @@ def test_order_does_not_matter_between_partitions():
     assert judge({"a": [0, 1, 2, 3]}, seen, sighting=parsed).is_clean
 
 
-def test_a_record_whose_payload_names_another_topic_is_misrouted():
+def test_record_with_a_payload_of_another_topic_is_misrouted():
     seen = observations(("t-a", 0, "a:0"), ("t-b", 0, "a:1"))
     verdict = judge({"a": [0, 1]}, seen, sighting=parsed, is_at_home=lambda o: o.topic == f"t-{parsed(o)[0]}")
     assert verdict.misrouted == (seen[1],)

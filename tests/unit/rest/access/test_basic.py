@@ -49,7 +49,7 @@ def test_a_changed_file_takes_effect(path: Path) -> None:
     assert users.authenticate(pair("eve", "new password")) is not None
 
 
-def test_a_file_that_was_damaged_later_changes_nothing(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_users_file_damaged_later_is_ignored_and_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     users = UserFile(str(path))
     path.write_text("bob={scrypt}nonsense\n")
     assert users.authenticate(pair("bob", "hashed one")) is not None

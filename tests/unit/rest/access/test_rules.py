@@ -44,13 +44,13 @@ def test_role_includes_lower_roles_for_the_connectors_of_its_pattern(
     assert rules.allow(Principal(name, frozenset(groups)), role, connector) is expected
 
 
-def test_brackets_and_dots_of_a_pattern_are_themselves() -> None:
+def test_brackets_and_dots_of_a_role_pattern_are_literal() -> None:
     rules = parse_rules("user:a view a.[b]*", "roles")
     seen = [name for name in ("a.[b]", "a.[b]c\nd", "a.b", "ax[b]") if rules.allow(Principal("a"), Role.VIEW, name)]
     assert seen == ["a.[b]", "a.[b]c\nd"]
 
 
-def test_only_the_pattern_for_all_is_everywhere(rules: Rules) -> None:
+def test_only_the_catch_all_pattern_grants_a_role_everywhere(rules: Rules) -> None:
     everywhere = [name for name in ("alice", "bob", "dave") if rules.allow_everywhere(Principal(name), Role.VIEW)]
     somewhere = [name for name in ("alice", "bob", "dave") if rules.allow_somewhere(Principal(name), Role.EDIT)]
     assert (everywhere, somewhere) == (["alice"], ["alice", "bob"])

@@ -85,7 +85,9 @@ def test_credentials_that_a_browser_adds_do_not_help_another_site(worker: FakeWo
         ("https://ui.example", "null", 403),
     ],
 )
-def test_only_pages_of_allowed_origins_may(worker: FakeWorker, allowed: str, origin: str, status: int) -> None:
+def test_only_pages_of_allowed_origins_may_make_changes(
+    worker: FakeWorker, allowed: str, origin: str, status: int
+) -> None:
     headers = {"sec-fetch-site": "cross-site", "origin": origin}
     found = client_of(worker, allowed).post("/connectors/file/restart?includeTasks=true", headers=headers)
     assert found.status_code == status

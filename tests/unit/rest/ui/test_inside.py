@@ -19,7 +19,7 @@ def test_integers_of_any_size_are_exact(number: int) -> None:
         assert read(json.dumps(value).encode()) == value
 
 
-def test_a_half_of_a_surrogate_pair_is_read_as_rest_writes_it() -> None:
+def test_lone_surrogate_is_read_as_rest_writes_it() -> None:
     assert read(to_json({"trace": "caf\udce9"})) == {"trace": "caf\udce9"}
 
 

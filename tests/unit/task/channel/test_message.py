@@ -76,12 +76,12 @@ def test_a_spec_names_its_task_and_its_guarantee() -> None:
     assert not replace(SPEC, output=replace(SPEC.output, transactional_id=None)).is_exactly_once
 
 
-def test_no_secret_is_shown() -> None:
+def test_repr_of_a_task_spec_shows_no_secret() -> None:
     config = {"connection.password": "hush too"}
     assert "hush" not in repr(replace(SPEC, connector_config=config, task_config=config))
 
 
-def test_no_secret_of_a_registry_is_shown() -> None:
+def test_repr_of_an_epoch_reading_shows_no_secret_of_a_registry() -> None:
     assert "hush" not in repr(EpochReading({}, registry={"basic.auth.user.info": "me:hush"}))
 
 

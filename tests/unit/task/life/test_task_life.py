@@ -54,7 +54,7 @@ def test_snapshot_of_an_ended_task_is_not_reported_by_the_slot() -> None:
     assert ReportFilter().changed([task.snapshot()]) == []
 
 
-def test_a_failure_is_left_to_the_log_of_the_worker(caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_of_a_task_is_not_logged_by_its_own_process(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
         Waiting([]).run()
     assert [record for record in caplog.records if record.exc_info] == []

@@ -318,14 +318,14 @@ def test_lost_partitions_are_closed_without_a_flush_or_a_commit(it: Stage) -> No
     assert it.run()[-2:] == [("put", (0, 0)), ("close", A)]
 
 
-def test_a_commit_that_is_refused_leaves_the_offsets_to_the_next(it: Stage) -> None:
+def test_offsets_of_a_refused_commit_are_committed_next_time(it: Stage) -> None:
     it.then(it.assigned(a=0), it.records((A, 0)), it.commits(), it.nothing)
     it.group.refuses = [KafkaRequestError("a rebalance is under way", 27)]
     assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {A: 1})] * 2
     assert (it.counters.commit_failures, it.counters.commits) == (1, 1)
 
 
-def test_pre_commit_may_hold_back_and_may_not_go_ahead(it: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_pre_commit_may_hold_offsets_back_but_not_advance_them(it: Stage, caplog: pytest.LogCaptureFixture) -> None:
     it.then(it.assigned(a=0, b=0), it.records((A, 0), (A, 1), (B, 0)))
     elsewhere = TopicPartition("other", 0)
     it.task.answers = lambda offsets: {A: 1, B: 2, elsewhere: 7}

@@ -19,7 +19,7 @@ def test_an_idle_task_is_reported_until_its_rate_is_zero_and_then_no_more() -> N
     assert filter_.changed([busy[3], report("i", 8)]) == [busy[3], report("i", 8)]
 
 
-def test_a_new_incarnation_is_news() -> None:
+def test_new_incarnation_of_an_idle_task_is_reported() -> None:
     filter_ = ReportFilter()
     for _ in range(3):
         filter_.changed([report("a", 1)])

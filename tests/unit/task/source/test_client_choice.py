@@ -141,7 +141,7 @@ def test_reason_for_decoding_batches_is_given() -> None:
 
 
 @pytest.mark.parametrize("name", ["FileStreamSource", "VerifiableSource"])
-def test_a_connector_says_in_which_form_it_gives_records(name: str) -> None:
+def test_connector_declares_the_form_of_its_records(name: str) -> None:
     wanted = Form.COLUMNS if name == "FileStreamSource" else Form.RECORDS
     assert find("connector", name).task.form(None) is wanted
 

@@ -137,7 +137,7 @@ def test_stored_offsets_are_compared_with_those_of_this_incarnation() -> None:
     assert book.differs_from([])
 
 
-def test_progress_of_other_tasks_of_the_connector_is_no_difference() -> None:
+def test_offsets_of_other_tasks_are_not_a_difference() -> None:
     book = OffsetBook([(A, {"n": 1}), (B, {"n": 1})])
     book.add([(A, {"n": 2})])
     book.seal()
@@ -145,7 +145,7 @@ def test_progress_of_other_tasks_of_the_connector_is_no_difference() -> None:
     assert not book.differs_from([(A, {"n": 2}), (B, {"n": 7})])
 
 
-def test_a_removed_offset_that_is_back_is_a_difference() -> None:
+def test_removed_offset_that_reappears_is_a_difference() -> None:
     book = OffsetBook([(A, {"n": 1})])
     book.updated_by({partition_key(A): None})
     book.seal()
