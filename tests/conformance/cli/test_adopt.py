@@ -65,7 +65,7 @@ def adopt(scene: CopyScene, *options: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", [signal.SIGKILL, signal.SIGSTOP])
-def test_e20_a_group_is_adopted_in_the_middle_of_its_transactions(
+def test_e20_group_is_adopted_during_its_transactions(
     scene: CopyScene, start: Start, what: signal.Signals, request: pytest.FixtureRequest
 ) -> None:
     if what is signal.SIGKILL and request.node.callspec.params["start"] == "streams" and not IS_LONG:
@@ -87,7 +87,7 @@ def test_e20_a_group_is_adopted_in_the_middle_of_its_transactions(
         assert verdict.is_clean, verdict
 
 
-def test_a_group_with_members_is_shown_and_not_adopted_unless_told_to(scene: CopyScene) -> None:
+def test_group_with_members_is_shown_and_not_adopted_without_an_option(scene: CopyScene) -> None:
     with scene.watched() as reader, per_partition(scene) as program:
         scene.hold(program, reader)
         told = adopt(scene, "--dry-run")
@@ -111,7 +111,7 @@ def test_a_group_with_members_is_shown_and_not_adopted_unless_told_to(scene: Cop
         assert verdict.is_clean, verdict
 
 
-def test_members_of_a_newer_kind_are_no_less_members(scene: CopyScene) -> None:
+def test_group_with_members_of_the_consumer_protocol_is_not_adopted(scene: CopyScene) -> None:
     scene.write(3)
     conf = {"bootstrap.servers": scene.bootstrap, "group.id": scene.group, "group.protocol": "consumer"}
     consumer = Consumer({**conf, "auto.offset.reset": "earliest"})
@@ -125,12 +125,12 @@ def test_members_of_a_newer_kind_are_no_less_members(scene: CopyScene) -> None:
     assert adopt(scene, "--yes")["is_adopted"]
 
 
-def test_a_group_that_there_is_not_is_not_adopted(scene: CopyScene) -> None:
+def test_missing_group_is_not_adopted(scene: CopyScene) -> None:
     with pytest.raises(AdoptionError, match="There is no group"):
         adopt(scene, "--dry-run")
 
 
-def test_producers_that_have_not_committed_yet_are_found_by_the_beginning_of_their_ids(scene: CopyScene) -> None:
+def test_producers_without_commits_are_found_by_the_prefix_of_their_ids(scene: CopyScene) -> None:
     with scene.watched() as reader, per_partition(scene) as program:
         scene.write(5, hold=True)
         scene.await_held(program)
@@ -146,9 +146,7 @@ def test_producers_that_have_not_committed_yet_are_found_by_the_beginning_of_the
         assert verdict.is_clean, verdict
 
 
-def test_the_owner_of_an_id_that_only_resembles_the_others_has_to_be_named(
-    log_writer: LogWriter, topic_name: str
-) -> None:
+def test_owner_of_an_id_that_only_resembles_the_others_must_be_named(log_writer: LogWriter, topic_name: str) -> None:
     scene = CopyScene.create(log_writer, topic_name, 2)
     conf, group = {"bootstrap.servers": scene.bootstrap}, memberless(scene.group)
     read_stable(conf, scene.group, 60)  # a cluster that has had no group yet makes it wait
@@ -182,7 +180,7 @@ def test_the_owner_of_an_id_that_only_resembles_the_others_has_to_be_named(
             own.commit()
 
 
-def test_without_the_right_to_read_the_log_the_ids_have_to_be_named(
+def test_ids_must_be_named_without_the_right_to_read_the_offsets_log(
     scene: CopyScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def last(*_: object) -> dict[TopicPartition, Contributor]:
@@ -204,7 +202,7 @@ def test_without_the_right_to_read_the_log_the_ids_have_to_be_named(
             log_writer.commit()
 
 
-def test_many_partitions_with_an_open_transaction_of_each_member_are_adopted_within_seconds(
+def test_many_partitions_with_open_transactions_are_adopted_within_seconds(
     log_writer: LogWriter, topic_name: str
 ) -> None:
     stage = StreamStage(log_writer.bootstrap, topic_name, PARTITIONS)

@@ -24,7 +24,7 @@ from support.dead_letters import ENVIRONMENT, DeadLetters
 from support.proxy import Action, ApiKey, KafkaProxy
 
 
-def test_a_letter_is_sent_again_once_as_it_was_read(letters: DeadLetters) -> None:
+def test_letter_is_resent_once_with_the_content_it_was_read_with(letters: DeadLetters) -> None:
     letters.bury("a", key=b"k", timestamp=1_000)
     letters.bury("other", connector="somebody-else")
     assert letters.resend() == 1
@@ -38,7 +38,7 @@ def test_a_letter_is_sent_again_once_as_it_was_read(letters: DeadLetters) -> Non
     assert letters.values == ["a", "b"]
 
 
-def test_a_letter_that_is_not_taken_is_named_and_can_be_passed_over(letters: DeadLetters) -> None:
+def test_refused_letter_is_named_and_can_be_skipped(letters: DeadLetters) -> None:
     """One that is too large for its topic, as the topic of the letters takes larger ones."""
     letters.alter(letters.topic, "max.message.bytes", "2000")
     letters.bury("a", "b" * 5_000, "c")
@@ -52,7 +52,7 @@ def test_a_letter_that_is_not_taken_is_named_and_can_be_passed_over(letters: Dea
     assert letters.resend() == 0
 
 
-def test_letters_of_a_topic_that_is_gone_are_named_and_can_be_passed_over(
+def test_letters_of_a_deleted_topic_are_named_and_can_be_skipped(
     letters: DeadLetters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They hold up none of those after them."""
@@ -84,7 +84,7 @@ def test_letters_of_a_topic_that_is_gone_are_named_and_can_be_passed_over(
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
-def test_progress_outlives_the_offsets_of_its_group(letters: DeadLetters, policy: str) -> None:
+def test_progress_survives_the_deletion_of_its_groups_offsets(letters: DeadLetters, policy: str) -> None:
     """A broker deletes a group without members after offsets.retention.minutes; this is what it leaves."""
     admin = Admin({"bootstrap.servers": letters.bootstrap})
     dead = letters.dead
@@ -109,7 +109,7 @@ def test_a_letter_without_context_headers_is_not_sent(letters: DeadLetters) -> N
     assert letters.values == []
 
 
-def test_a_letter_of_the_sink_without_an_origin_is_refused_by_name_until_it_is_skipped(letters: DeadLetters) -> None:
+def test_letter_without_an_origin_is_refused_until_it_is_skipped(letters: DeadLetters) -> None:
     producer = Producer({"bootstrap.servers": letters.bootstrap})
     headers = [("__connect.errors.connector.name", letters.topic.encode())]
     producer.produce(letters.dead, b"whence?", partition=0, headers=headers)
@@ -122,7 +122,7 @@ def test_a_letter_of_the_sink_without_an_origin_is_refused_by_name_until_it_is_s
     assert letters.values == ["here"]
 
 
-def test_e10_nothing_is_sent_in_the_name_of_a_group_that_has_members(letters: DeadLetters) -> None:
+def test_e10_no_letter_is_sent_while_its_progress_group_has_members(letters: DeadLetters) -> None:
     """Their offsets are theirs, and the broker would take ours."""
     letters.bury("a")
     conf = {"bootstrap.servers": letters.bootstrap, "group.id": progress_name(letters.topic)}
@@ -178,7 +178,7 @@ def test_two_processes_that_resend_the_same_dead_letters_send_each_once(
     assert letters.resend() == 0
 
 
-def test_a_process_that_is_killed_while_it_resends_neither_loses_nor_doubles_a_letter(letters: DeadLetters) -> None:
+def test_resend_killed_within_a_transaction_neither_loses_nor_repeats_letters(letters: DeadLetters) -> None:
     """Its first transaction is committed, and of the second the commit is asked for; then comes SIGKILL."""
     letters.bury(*map(str, range(1_200)))
     with KafkaProxy(letters.bootstrap) as proxy:
@@ -197,7 +197,7 @@ def test_a_process_that_is_killed_while_it_resends_neither_loses_nor_doubles_a_l
     assert letters.resend() == 0
 
 
-def test_the_newest_letters_are_found_from_the_end(letters: DeadLetters) -> None:
+def test_newest_letters_are_found_by_reading_backwards(letters: DeadLetters) -> None:
     """Also where others have written many behind them."""
     letters.bury(*"abc", timestamp=1_000)
     letters.bury(*map(str, range(700)), connector="somebody-else", timestamp=2_000)

@@ -47,7 +47,7 @@ def ended(resends: Resends, letters: DeadLetters) -> ResendProgressInfo:
     return info
 
 
-def test_a_resend_says_how_far_it_is_and_how_it_has_ended(letters: DeadLetters) -> None:
+def test_resend_reports_its_progress_and_its_result(letters: DeadLetters) -> None:
     letters.bury(*"abc")
     resends = Resends(lambda _: True)
     assert resends.progress(letters.topic).state == "none"
@@ -57,7 +57,7 @@ def test_a_resend_says_how_far_it_is_and_how_it_has_ended(letters: DeadLetters) 
     assert letters.values == ["a", "c"]
 
 
-def test_two_at_once_are_refused_and_each_letter_is_sent_once(letters: DeadLetters) -> None:
+def test_second_resend_at_the_same_time_is_refused(letters: DeadLetters) -> None:
     letters.bury("a", "b")
     resends = Resends(lambda _: True)
     with KafkaProxy(letters.bootstrap) as proxy:
@@ -75,7 +75,7 @@ def test_two_at_once_are_refused_and_each_letter_is_sent_once(letters: DeadLette
     assert letters.values == ["a", "b"]
 
 
-def test_a_resend_that_is_fenced_by_another_process_doubles_nothing(letters: DeadLetters) -> None:
+def test_resend_that_is_fenced_by_another_process_repeats_no_letter(letters: DeadLetters) -> None:
     letters.bury("a", "b")
     resends = Resends(lambda _: True)
     with KafkaProxy(letters.bootstrap) as proxy:
@@ -89,7 +89,7 @@ def test_a_resend_that_is_fenced_by_another_process_doubles_nothing(letters: Dea
     assert letters.values == ["a", "b"]
 
 
-def test_a_resend_that_is_no_longer_wanted_ends_with_its_transaction_and_another_one_continues(
+def test_cancelled_resend_ends_with_its_transaction_and_another_one_continues(
     letters: DeadLetters,
 ) -> None:
     """As when a leader leaves, or the connector is deleted."""
@@ -112,7 +112,7 @@ def test_a_resend_that_is_no_longer_wanted_ends_with_its_transaction_and_another
     assert letters.values == [str(n) for n in range(1_200)]
 
 
-def test_a_transaction_that_a_killed_process_has_left_open_is_not_waited_for(letters: DeadLetters) -> None:
+def test_resend_does_not_wait_for_a_transaction_left_open_by_a_killed_process(letters: DeadLetters) -> None:
     """It would be aborted after a minute; whoever asks again takes its id, which ends it at once."""
     letters.bury("a", "b")
     with KafkaProxy(letters.bootstrap) as proxy:
@@ -136,7 +136,7 @@ def test_a_transaction_that_a_killed_process_has_left_open_is_not_waited_for(let
     assert letters.values == ["a", "b"]
 
 
-def test_a_header_does_not_lead_to_a_topic_that_the_sink_does_not_read(letters: DeadLetters) -> None:
+def test_letter_with_a_forged_origin_header_is_not_sent(letters: DeadLetters) -> None:
     """Who can write to the dead letter topic writes nowhere else with the worker's rights."""
     letters.bury("a")
     letters.bury("forged", origin=letters.dead)
@@ -151,7 +151,7 @@ def test_a_header_does_not_lead_to_a_topic_that_the_sink_does_not_read(letters: 
     assert letters.values == ["a"]
 
 
-def test_a_failure_is_said_and_what_was_sent_before_it_stays_sent(letters: DeadLetters) -> None:
+def test_failed_resend_reports_its_error_and_keeps_the_letters_already_sent(letters: DeadLetters) -> None:
     letters.alter(letters.topic, "max.message.bytes", "2000")
     letters.bury("a", "b" * 5_000, "c")
     resends = Resends(lambda _: True)

@@ -24,7 +24,7 @@ def handled_flags(letters: DeadLetters) -> list[bool]:
     return [one.is_handled for one in reversed(page.letters)]
 
 
-def test_selected_letters_are_sent_alone_and_all_later_sends_the_others(letters: DeadLetters) -> None:
+def test_selected_letters_are_sent_alone_and_a_later_resend_sends_the_others(letters: DeadLetters) -> None:
     letters.bury(*"abcd")
     chosen = [letters.place(1), letters.place(3)]
     assert letters.resend(only=chosen) == 2
@@ -36,7 +36,7 @@ def test_selected_letters_are_sent_alone_and_all_later_sends_the_others(letters:
     assert letters.resend() == 0
 
 
-def test_what_was_sent_alone_outlives_the_offsets_of_the_group(letters: DeadLetters) -> None:
+def test_progress_of_selected_letters_survives_the_loss_of_group_offsets(letters: DeadLetters) -> None:
     letters.bury(*"abcd")
     assert letters.resend(only=[letters.place(2)]) == 1
     letters.forget_group()
@@ -45,7 +45,7 @@ def test_what_was_sent_alone_outlives_the_offsets_of_the_group(letters: DeadLett
     assert letters.values == ["c", "a", "b", "d"]
 
 
-def test_progress_that_cannot_be_read_is_refused_with_what_helps(letters: DeadLetters) -> None:
+def test_unreadable_progress_is_refused_with_advice(letters: DeadLetters) -> None:
     letters.bury(*"abcd")
     assert letters.resend(only=[letters.place(2)]) == 1
     letters.commit(0, "ahead 2;")
@@ -59,7 +59,7 @@ def test_progress_that_cannot_be_read_is_refused_with_what_helps(letters: DeadLe
     assert letters.values == ["c", "a", "b", "d"]
 
 
-def test_a_selected_letter_that_is_passed_over_is_never_sent(letters: DeadLetters) -> None:
+def test_skipped_selected_letter_is_never_sent(letters: DeadLetters) -> None:
     letters.bury(*"abc")
     assert letters.resend(only=[letters.place(1)], skip=[letters.place(1)]) == 0
     assert letters.resend() == 2
@@ -76,7 +76,7 @@ def test_letters_of_another_connector_cannot_be_selected(letters: DeadLetters) -
             letters.resend(only=[place])
 
 
-def test_a_commit_whose_answer_is_lost_sends_a_selected_letter_once(letters: DeadLetters) -> None:
+def test_selected_letter_is_sent_once_when_the_answer_to_its_commit_is_lost(letters: DeadLetters) -> None:
     letters.bury(*"abc")
     with KafkaProxy(letters.bootstrap) as proxy:
         proxy.on(ApiKey.END_TXN, Action.ANSWER_LOST, 1)
@@ -86,7 +86,7 @@ def test_a_commit_whose_answer_is_lost_sends_a_selected_letter_once(letters: Dea
     assert letters.values == ["c", "a", "b"]
 
 
-def test_in_any_order_of_selections_each_is_sent_once(letters: DeadLetters) -> None:
+def test_each_letter_is_sent_once_in_any_order_of_selections(letters: DeadLetters) -> None:
     drawn, count = random.Random(new_seed()), 40
     for n in range(count):
         letters.bury(str(n), partition=n % 2)

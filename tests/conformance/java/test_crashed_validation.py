@@ -37,7 +37,7 @@ def questions(started: list[JavaHost], tmp_path: Path) -> Questions:
     return JavaPlugins(JavaIndex([]), JavaHosts([QUICK], start), class_for, facts_directory=tmp_path).questions
 
 
-def test_who_validates_while_another_plug_in_crashes_the_host_is_answered_and_that_one_gets_its_crash(
+def test_validation_is_answered_when_another_plugin_crashes_the_host(
     questions: Questions, started: list[JavaHost], plugins: Location, tmp_path: Path
 ) -> None:
     scripted, here = JavaClass("tests.ScriptedConnector", plugins), tmp_path / "hangs"

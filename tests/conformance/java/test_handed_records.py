@@ -40,7 +40,7 @@ def polled(task: HostedSourceTask, max_bytes: int | None = None) -> Polled:
     return found
 
 
-def test_a_value_that_cannot_be_sent_fails_its_record_alone(scripted: Scripted) -> None:
+def test_unsendable_value_fails_only_its_record(scripted: Scripted) -> None:
     found = polled(scripted("a,alien,null,half-value,alien,b", **TOLERANT))
     failures = found.processing.failures
     assert [(each.row, each.stage, each.offset) for each in failures] == [
@@ -52,7 +52,7 @@ def test_a_value_that_cannot_be_sent_fails_its_record_alone(scripted: Scripted) 
 
 
 @pytest.mark.parametrize("kind", ["numbers", "flags", "decimals", "bytes", "texts", "times"])
-def test_a_map_whose_keys_are_equal_in_python_fails_its_record(scripted: Scripted, kind: str) -> None:
+def test_map_with_keys_that_are_equal_in_python_fails_its_record(scripted: Scripted, kind: str) -> None:
     found = polled(scripted(f"other-keys,equal-{kind},b", **TOLERANT))
     assert [each.row for each in found.processing.failures] == [1]
     assert "keys that are equal in Python" in str(found.processing.failures[0].message)
@@ -69,7 +69,7 @@ def test_a_value_that_contains_itself_fails_its_record(scripted: Scripted, kind:
 
 
 @pytest.mark.parametrize("item", ["nested", "circle"])
-def test_a_letter_has_no_offset_where_kafka_connect_could_not_store_it(scripted: Scripted, item: str) -> None:
+def test_dead_letter_has_no_offset_when_the_offset_cannot_be_stored(scripted: Scripted, item: str) -> None:
     """Only the last offset of a batch is stored, and has to be such that it can be."""
     letters = {"errors.deadletterqueue.topic.name": "dead"}
     found = polled(scripted(f"a,{item},b", **TOLERANT, **letters)).batch
@@ -78,7 +78,7 @@ def test_a_letter_has_no_offset_where_kafka_connect_could_not_store_it(scripted:
         scripted(f"a,{item}", **TOLERANT, **letters).poll()
 
 
-def test_a_dropped_records_offset_that_could_not_be_stored_is_left_out(scripted: Scripted) -> None:
+def test_unstorable_offset_of_a_dropped_record_is_left_out(scripted: Scripted) -> None:
     unfit = with_transforms(
         a={"type": "org.apache.kafka.connect.transforms.InsertField$Value", "static.field": "f", "static.value": "v"}
     )
@@ -86,7 +86,7 @@ def test_a_dropped_records_offset_that_could_not_be_stored_is_left_out(scripted:
     assert [(each.row, each.offset) for each in found.processing.failures] == [(0, {"n": 1}), (1, None), (2, {"n": 3})]
 
 
-def test_offsets_of_records_cross_if_dead_letters_are_to_have_them(scripted: Scripted) -> None:
+def test_offsets_of_records_are_sent_when_dead_letters_need_them(scripted: Scripted) -> None:
     letters = {"errors.deadletterqueue.topic.name": "dead"}
     found = polled(scripted("a,alien,b", **TOLERANT, **letters)).batch
     assert [each.source_offset for each in found.records()] == [{"n": 1}, {"n": 2}, {"n": 3}]
@@ -95,7 +95,7 @@ def test_offsets_of_records_cross_if_dead_letters_are_to_have_them(scripted: Scr
     assert [each.source_offset for each in plain.records()] == [None]
 
 
-def test_a_value_that_cannot_be_sent_fails_the_task_if_errors_are_not_tolerated(scripted: Scripted) -> None:
+def test_unsendable_value_fails_the_task_when_errors_are_not_tolerated(scripted: Scripted) -> None:
     with pytest.raises(JavaError, match="Tolerance exceeded in error handler: stage 'VALUE_CONVERTER' failed"):
         scripted("a,alien").poll()
 
@@ -108,7 +108,7 @@ def test_failures_of_transforms_and_of_values_keep_their_rows_and_offsets(script
     assert list(found.batch.values) == [None, "bad", "a"]
 
 
-def test_what_is_polled_comes_in_parts_of_about_so_many_bytes(scripted: Scripted) -> None:
+def test_poll_is_returned_in_parts_of_about_the_requested_size(scripted: Scripted) -> None:
     task = scripted(",".join(["x" * 100] * 5))
     parts = [polled(task, 300) for _ in range(2)]
     assert [len(part.batch) for part in parts] == [3, 2]

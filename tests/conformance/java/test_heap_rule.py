@@ -47,11 +47,11 @@ def part_of_time(found: Sequence[str], takes_ms: int) -> float:
     return spent_s / (TICK_S * len(found) + spent_s)
 
 
-def test_a_start_makes_the_heap_no_larger(ticks: Ticks) -> None:
+def test_heap_does_not_grow_during_a_start(ticks: Ticks) -> None:
     assert ticks("ticks=2 busy=50", "ticks=1 busy=9", "ticks=2 busy=50") == [["0S", "0S"], ["0S"], ["0S"] * 2]
 
 
-def test_a_busy_heap_is_large_until_it_is_calm(ticks: Ticks) -> None:
+def test_heap_is_large_while_collections_are_frequent(ticks: Ticks) -> None:
     busy, quiet, still_busy, calm = ticks(
         "ticks=3 busy=10", "ticks=2 large_busy=1", "ticks=9 large_busy=3", "ticks=4 large_busy=1"
     )
@@ -66,12 +66,12 @@ def test_a_heap_that_has_grown_too_large_is_corrected_at_once(ticks: Ticks) -> N
     assert ticks("ticks=3 busy=10 too_large=1") == [["0S", "0S", "2L"]]
 
 
-def test_what_is_new_is_looked_for_each_ten_seconds(ticks: Ticks) -> None:
+def test_heap_with_new_objects_is_collected_every_ten_seconds(ticks: Ticks) -> None:
     (found,) = ticks("ticks=20 new_mb=2")
     assert [number for number, each in enumerate(found, 1) if each == "1S"] == [5, 10, 15, 20]
 
 
-def test_what_a_task_has_let_go_is_looked_for_though_nothing_is_new(ticks: Ticks) -> None:
+def test_heap_without_new_objects_is_collected_every_minute(ticks: Ticks) -> None:
     """Its memory would stay with the host for as long as nobody uses it."""
     (found,) = ticks("ticks=60")
     assert [number for number, each in enumerate(found, 1) if each == "1S"] == [30, 60]
@@ -86,19 +86,21 @@ def test_what_a_task_has_let_go_is_looked_for_though_nothing_is_new(ticks: Ticks
         ("busy=99 large_busy=99 new_mb=500 too_large=1", 1 / 20),
     ],
 )
-def test_no_load_lets_collections_take_the_time(ticks: Ticks, load: str, most: float, takes_ms: int) -> None:
+def test_share_of_time_in_collections_is_limited_under_any_load(
+    ticks: Ticks, load: str, most: float, takes_ms: int
+) -> None:
     (found,) = ticks(f"ticks=3000 takes_ms={takes_ms} {load}")
     assert 0 < part_of_time(found, takes_ms) < most
 
 
-def test_a_host_that_was_stopped_in_a_collection_goes_on_with_them_within_an_hour(ticks: Ticks) -> None:
+def test_collections_resume_within_an_hour_after_a_stop_during_one(ticks: Ticks) -> None:
     day_ms, hour = 24 * 3600 * 1000, 3600 // TICK_S
     (_, stopped, later) = ticks("ticks=29", f"ticks=1 takes_ms={day_ms}", f"ticks={hour} new_mb=1")
     assert stopped == ["1S"]
     assert later.count("1S") == 1
 
 
-def test_about_300_mb_are_free_however_much_is_in_use(program: Answer) -> None:
+def test_free_part_of_the_heap_is_about_300_mb_for_any_usage(program: Answer) -> None:
     """Of a heap with little in use, that would be nearly all; of one with much, it is what a host at rest has."""
     percents = {0: 85, 40: 85, 100: 75, 400: 42, 1000: 23, 9000: 20}
     assert program(*map(str, percents)) == [str(each) for each in percents.values()]
@@ -121,6 +123,6 @@ def test_about_300_mb_are_free_however_much_is_in_use(program: Answer) -> None:
         ("-XX:+DisableExplicitGC", False),  # a heap that has become large would stay so
     ],
 )
-def test_a_heap_is_as_its_user_says(program: Answer, chosen: str, is_ours: bool) -> None:
+def test_heap_settings_of_the_user_disable_the_heap_rule(program: Answer, chosen: str, is_ours: bool) -> None:
     options = [*jvm_options(find_java(), chosen.split()), *chosen.split()]
     assert program("ours", options=options) == [str(is_ours).lower()]

@@ -43,7 +43,7 @@ def own_archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield Path(archive_of_a_host() or "")
 
 
-def test_an_archive_is_made_also_after_hosts_with_wrong_options_have_not_started(own_archive: Path) -> None:
+def test_archive_is_made_after_hosts_with_wrong_options_failed_to_start(own_archive: Path) -> None:
     assert own_archive.stat().st_size > 0
 
 
@@ -51,7 +51,7 @@ def test_a_host_runs_with_the_archive_of_its_classes(own_archive: Path) -> None:
     assert archive_of_a_host() == str(own_archive)
 
 
-def test_a_host_starts_without_an_archive_that_is_cut_off(
+def test_host_starts_without_a_truncated_archive(
     own_archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = own_archive
@@ -64,15 +64,13 @@ def test_a_host_starts_without_an_archive_that_is_cut_off(
     assert not list(tmp_path.glob("*.log"))  # what Java writes down of its crash
 
 
-def test_a_host_does_not_wait_for_long_for_the_one_that_makes_the_archive(
+def test_host_waits_a_limited_time_for_another_host_that_makes_the_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert given_up_archive(tmp_path, monkeypatch).stat().st_size == 0
 
 
-def test_an_archive_that_could_not_be_made_is_tried_again_after_a_day_however_many_hosts_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_archive_is_tried_again_after_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given_up = given_up_archive(tmp_path, monkeypatch)
     hours_ago_s = time.time() - 23 * 3600
     os.utime(given_up, (hours_ago_s, hours_ago_s))

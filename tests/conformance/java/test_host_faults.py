@@ -77,15 +77,13 @@ def test_an_exit_is_reported_with_its_code_and_caller(lost: JavaHost, scripted: 
         scripted(lost, "a")
 
 
-def test_a_lack_of_memory_ends_the_host(lost: JavaHost, scripted: Starter) -> None:
+def test_out_of_memory_error_ends_the_host_with_advice(lost: JavaHost, scripted: Starter) -> None:
     with pytest.raises(HostEndedError, match=r"more memory with java\.host\.options") as raised:
         scripted(lost, "!memory").poll()
     assert "Terminating due to java.lang.OutOfMemoryError" in str(raised.value)
 
 
-def test_a_crash_of_java_is_reported_with_the_thread_and_its_stack_and_leaves_no_file(
-    lost: JavaHost, scripted: Starter
-) -> None:
+def test_jvm_crash_is_reported_with_thread_and_stack_and_leaves_no_file(lost: JavaHost, scripted: Starter) -> None:
     with pytest.raises(HostEndedError, match="its exit code is 1") as raised:
         scripted(lost, "!crash").poll()
     found = str(raised.value)
@@ -98,14 +96,14 @@ def test_a_crash_of_java_is_reported_with_the_thread_and_its_stack_and_leaves_no
     assert lost.end == found
 
 
-def test_a_signal_is_reported(lost: JavaHost, scripted: Starter) -> None:
+def test_signal_that_ended_the_host_is_reported(lost: JavaHost, scripted: Starter) -> None:
     task = scripted(lost, "a")
     os.kill(lost.pid, signal.SIGKILL)
     with pytest.raises(HostEndedError, match="signal 9 ended it"):
         task.poll()
 
 
-def test_an_overflow_of_the_stack_fails_one_task(host: JavaHost, scripted: Starter) -> None:
+def test_stack_overflow_fails_only_its_task(host: JavaHost, scripted: Starter) -> None:
     neighbour = scripted(host, "a")
     with pytest.raises(JavaError, match=r"^java\.lang\.StackOverflowError\n") as raised:
         scripted(host, "!overflow").poll()
@@ -113,7 +111,7 @@ def test_an_overflow_of_the_stack_fails_one_task(host: JavaHost, scripted: Start
     assert neighbour.poll() is not None
 
 
-def test_calls_may_be_as_deep_as_in_kafka_connect(scripted: Starter) -> None:
+def test_call_stack_can_be_as_deep_as_in_kafka_connect(scripted: Starter) -> None:
     """As those of a parser are, Debezium's of MySQL's DDL for one. Without a compiler these take 750 kB."""
     with start_host(HostOptions(["-Xint"], "host of tests")) as slow:
         assert scripted(slow, "!deep,a").poll() is not None
@@ -128,14 +126,14 @@ def test_calls_may_be_as_deep_as_in_kafka_connect(scripted: Starter) -> None:
         ("!mute", r"ScriptedTask\$Mute: \(its getMessage\(\) has thrown java\.lang\.IllegalStateException\)"),
     ],
 )
-def test_what_cannot_be_sent_fails_its_task_alone(host: JavaHost, scripted: Starter, polls: str, why: str) -> None:
+def test_unsendable_poll_fails_only_its_task(host: JavaHost, scripted: Starter, polls: str, why: str) -> None:
     neighbour = scripted(host, "a")
     with pytest.raises(JavaError, match=why):
         scripted(host, polls).poll()
     assert neighbour.poll() is not None
 
 
-def test_logging_in_an_interrupted_thread_hurts_nothing(
+def test_logging_in_an_interrupted_thread_does_no_harm(
     host: JavaHost, scripted: Starter, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "tests.ScriptedTask")
@@ -146,7 +144,7 @@ def test_logging_in_an_interrupted_thread_hurts_nothing(
     assert {(vars(each)["connector"], vars(each)["task"]) for each in caplog.records} == {("made", 0)}
 
 
-def test_a_connection_that_ends_costs_its_task_alone(
+def test_closed_connection_ends_only_its_task(
     host: JavaHost, scripted: Starter, diary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fencepost.java.client.process._END_S", 0.5)  # for what does not come
@@ -168,9 +166,7 @@ def test_a_connection_that_ends_costs_its_task_alone(
     assert list(found.batch.values) == [b"b"]
 
 
-def test_a_poll_that_sleeps_is_interrupted(
-    host: JavaHost, scripted: Starter, beside: Callable[..., "Future[Any]"]
-) -> None:
+def test_sleeping_poll_is_interrupted(host: JavaHost, scripted: Starter, beside: Callable[..., "Future[Any]"]) -> None:
     task = scripted(host, "!sleep;a")
     polling = beside(task.poll)
     eventually(lambda: "Thread.sleep" in host.threads(), within_s=60)
@@ -183,7 +179,7 @@ def test_a_poll_that_sleeps_is_interrupted(
     task.stop(60)
 
 
-def test_an_interrupt_does_not_wait_for_a_host_that_is_stopped(
+def test_interrupt_does_not_wait_for_a_host_paused_by_sigstop(
     lost: JavaHost, scripted: Starter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fencepost.java.client.host._INTERRUPT_S", 0.02)
@@ -199,7 +195,7 @@ def test_an_interrupt_does_not_wait_for_a_host_that_is_stopped(
 
 
 @pytest.mark.parametrize(("act", "method"), [("loop", "loop"), ("socket", "readSocket"), ("deadlock", "deadlock")])
-def test_a_poll_that_heeds_nothing_ends_with_its_host(
+def test_poll_that_ignores_interrupts_ends_when_its_host_is_killed(
     act: str,
     method: str,
     lost: JavaHost,
@@ -224,7 +220,7 @@ def test_a_poll_that_heeds_nothing_ends_with_its_host(
     assert elsewhere.poll() is not None
 
 
-def test_a_late_stop_kills_the_host(lost: JavaHost, scripted: Starter) -> None:
+def test_host_is_killed_when_stop_does_not_return_in_time(lost: JavaHost, scripted: Starter) -> None:
     task = scripted(lost, "a", stays="yes")
     with pytest.raises(HostTimeoutError, match=r"it was killed, because stop did not return within 0\.2 s"):
         task.stop(0.2)
@@ -249,18 +245,18 @@ def made(host: JavaHost, java_class: JavaClass, **config: str) -> HostedSourceTa
         ("tests.Picky", "is no org.apache.kafka.connect.source.SourceTask"),
     ],
 )
-def test_a_class_that_cannot_be_used_is_named(host: JavaHost, plugins: Location, name: str, why: str) -> None:
+def test_unusable_class_is_named(host: JavaHost, plugins: Location, name: str, why: str) -> None:
     with pytest.raises(JavaPluginError) as raised:
         made(host, JavaClass(name, plugins))
     assert str(raised.value).startswith(f"class {name} of plug-in {plugins.path} {why}")
 
 
-def test_what_a_constructor_throws_arrives(host: JavaHost, plugins: Location) -> None:
+def test_exception_of_a_constructor_is_raised_in_python(host: JavaHost, plugins: Location) -> None:
     with pytest.raises(JavaError, match="this is not to be made"):
         made(host, JavaClass("tests.Unusable$Throwing", plugins))
 
 
-def test_a_jar_that_is_damaged_is_named(host: JavaHost, tmp_path: Path) -> None:
+def test_damaged_jar_is_named(host: JavaHost, tmp_path: Path) -> None:
     jar = tmp_path / "broken.jar"
     jar.write_bytes(b"PK\x03\x04 and nothing of a jar")
     with pytest.raises(JavaPluginError, match=rf"is not found; {jar} cannot be read: "):
@@ -280,7 +276,7 @@ def test_a_class_of_a_newer_java_is_refused_with_both_versions(
         made(host, JavaClass("tests.ScriptedTask", Location(str(jar), (str(jar),))))
 
 
-def test_a_class_that_needs_a_jar_which_is_not_there_is_answered_with_where_jars_belong(
+def test_class_with_a_missing_dependency_is_reported_with_the_place_for_jars(
     host: JavaHost, plugins: Location, tmp_path: Path
 ) -> None:
     name = "tests/Unusable$Throwing.class"
@@ -319,7 +315,7 @@ def test_two_versions_of_a_plug_in_run_side_by_side(
     assert [topics(at) for at in (other, plugins, other)] == [["u-p"], ["t-p"], ["u-p"]]
 
 
-def test_an_option_that_java_refuses_is_reported() -> None:
+def test_invalid_java_option_is_reported_without_secrets() -> None:
     options = ["-Dtrust.password=hunter22", "-Xno"]
     with pytest.raises(JavaUnavailableError, match="Unrecognized option: -Xno") as raised:
         start_host(HostOptions(jvm=options, label="host of tests"))
@@ -327,7 +323,7 @@ def test_an_option_that_java_refuses_is_reported() -> None:
     assert "hunter22" not in str(raised.value)
 
 
-def test_hosts_leave_nothing_behind(plugins: Location, scripted: Starter) -> None:
+def test_ended_hosts_leave_no_process_thread_or_file(plugins: Location, scripted: Starter) -> None:
     us = psutil.Process()
     for turn in range(3):
         with start_host(HostOptions(label="host of tests")) as started:
@@ -353,7 +349,7 @@ sys.stdin.read()
 """
 
 
-def test_a_host_ends_with_a_process_that_is_killed() -> None:
+def test_host_ends_when_the_process_that_started_it_is_killed() -> None:
     owner = subprocess.Popen([sys.executable, "-c", _OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     pid = int(owner.stdout.readline())

@@ -26,7 +26,7 @@ def lines_of(file: Path, batch: int) -> SourceTaskStart:
     )
 
 
-def test_what_a_task_has_used_goes_back_to_the_system(tmp_path: Path) -> None:
+def test_memory_freed_by_a_task_is_returned_to_the_system(tmp_path: Path) -> None:
     """Without its collections by the clock, the host would keep it: its heap never fills up."""
     file = tmp_path / "one-long-line"
     file.write_bytes(b"x" * (6 * _MIB) + b"\n")
@@ -51,7 +51,7 @@ def sizes(log: Path) -> list[int]:
     return [int(size) for size in re.findall(r"Pause Full \(System\.gc\(\)\) .*\((\d+)M\)", log.read_text())]
 
 
-def test_a_busy_heap_is_large_for_what_is_in_use_and_small_at_rest(plugins: Location, tmp_path: Path) -> None:
+def test_heap_is_large_under_load_and_small_at_rest(plugins: Location, tmp_path: Path) -> None:
     """A small one is collected a hundred times a second. That was a quarter of the processor time of Debezium's.
 
     With 150 MB in use it would have up to 275 MB at rest, and 1,090 if it were as large as one with little in use. Few
@@ -81,7 +81,7 @@ def test_a_busy_heap_is_large_for_what_is_in_use_and_small_at_rest(plugins: Loca
         eventually(lambda: java.memory_info().rss < most - HELD * _MIB, within_s=30)
 
 
-def test_a_poll_may_have_two_thousand_large_rows(tmp_path: Path) -> None:
+def test_poll_of_two_thousand_large_rows_succeeds(tmp_path: Path) -> None:
     """As a snapshot of a table with documents has. Kafka Connect's heap, 2 GB, has room for them."""
     file = tmp_path / "large-lines"
     file.write_bytes(b"".join(b"%0*d\n" % (ROW, number) for number in range(ROWS)))

@@ -90,7 +90,7 @@ plain = st.recursive(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(typed() | st.tuples(st.none(), plain), typed() | st.tuples(st.none(), plain)), max_size=4))
-def test_values_of_all_types_come_back_as_they_are(nothing: HostedSteps, pairs: Any) -> None:
+def test_values_of_all_types_are_unchanged_after_java(nothing: HostedSteps, pairs: Any) -> None:
     records = [
         record(value, schema, key=key, key_schema=key_schema, timestamp=number or None, kafka_partition=number or None)
         for number, ((schema, value), (key_schema, key)) in enumerate(pairs)
@@ -99,7 +99,7 @@ def test_values_of_all_types_come_back_as_they_are(nothing: HostedSteps, pairs: 
 
 
 @pytest.mark.parametrize("text", ["", "é", "\U0001f600", "\ud800", "x\udc00", "a\ud83d b\ude00", "\0"])
-def test_texts_come_back_even_halves_of_characters(nothing: HostedSteps, text: str) -> None:
+def test_texts_with_lone_surrogates_are_unchanged_after_java(nothing: HostedSteps, text: str) -> None:
     records = [
         record(text, STRING, key={text: [text]}, headers=(Header(text, text, STRING), Header(text, text))),
         record("next", STRING),
@@ -107,7 +107,7 @@ def test_texts_come_back_even_halves_of_characters(nothing: HostedSteps, text: s
     assert passed(nothing, records) == records
 
 
-def test_numbers_at_the_edges_come_back(nothing: HostedSteps) -> None:
+def test_extreme_numbers_dates_and_times_are_unchanged_after_java(nothing: HostedSteps) -> None:
     values = [
         (INT64, -(2**63)), (FLOAT32, 3.5), (FLOAT32, math.inf), (decimal(-3), Decimal("1.2E+4")),
         (decimal(2), Decimal("-0.01")), (TIMESTAMP, dt.datetime(1, 1, 1, tzinfo=dt.UTC)), (DATE, dt.date(9999, 12, 31)),
@@ -120,12 +120,12 @@ def test_numbers_at_the_edges_come_back(nothing: HostedSteps) -> None:
     assert math.isnan(passed(nothing, [record(math.nan)])[0].value)
 
 
-def test_a_date_that_python_does_not_have_is_the_number_that_stands_for_it(nothing: HostedSteps) -> None:
+def test_timestamp_out_of_pythons_range_is_returned_as_its_number(nothing: HostedSteps) -> None:
     [found] = passed(nothing, [record(2**60, TIMESTAMP)])
     assert found.value == 2**60
 
 
-def test_places_and_headers_of_sinks_and_sources_are_those_of_the_record(opened: Opened) -> None:
+def test_positions_and_headers_of_records_are_unchanged_after_java(opened: Opened) -> None:
     header = Header("n", 3, INT32)
     at = TopicPartition("read", 2)
     sink = SinkRecord("t", 5, 17, "v", STRING, None, None, 1_700_000_000_123, (header, header), at)
@@ -139,7 +139,7 @@ def test_places_and_headers_of_sinks_and_sources_are_those_of_the_record(opened:
     [(INT32, 2**31), (INT32, "1"), (STRING, 1), (BYTES, "a"), (Schema.array(INT32), 3), (None, object()),
      (Schema.struct({"a": INT32}), [1]), (decimal(2), 1.5), (SchemaType.BOOLEAN, 1)],
 )  # fmt: skip
-def test_what_does_not_fit_its_schema_is_refused_before_it_is_sent(
+def test_value_that_does_not_fit_its_schema_is_refused_before_it_is_sent(
     nothing: HostedSteps, schema: Any, value: Any
 ) -> None:
     declared = Schema(schema) if isinstance(schema, SchemaType) else schema
@@ -165,7 +165,7 @@ def nested(levels: int) -> Any:
 
 
 @pytest.mark.usefixtures("calls")
-def test_the_deepest_value_comes_back_and_one_that_a_transform_makes_deeper_fails_alone(opened: Opened) -> None:
+def test_value_that_a_transform_nests_too_deep_fails_only_its_record(opened: Opened) -> None:
     hoist = opened(transform("HoistField$Value"), **{"transforms.a.field": "f"})
     deepest = nested(MOST_DEPTH - 1)
     assert passed(hoist, [record(deepest)]) == [record(deepest)]
@@ -179,7 +179,7 @@ def test_the_deepest_value_comes_back_and_one_that_a_transform_makes_deeper_fail
     assert [each.value for each in rest.records] == [{"f": "a"}, {"f": "b"}]
 
 
-def test_a_time_that_kafka_does_not_have_is_none_or_refused(opened: Opened) -> None:
+def test_negative_timestamp_is_none_or_refused_as_in_kafka_connect(opened: Opened) -> None:
     """As Kafka Connect does: -1 is no time, and others below 0 are none that a record can have."""
     route = opened(transform("RegexRouter"), **{"transforms.a.regex": ".*", "transforms.a.replacement": "t"})
     given = [record("a", timestamp=-1), record("b", timestamp=0), record("c", timestamp=-2)]
@@ -202,7 +202,7 @@ def transform(name: str, **own: str) -> ChainStep:
     return ChainStep("transform", JavaClass(TRANSFORMS + name), "transforms.a.", **own)  # type: ignore[arg-type]
 
 
-def test_records_that_are_filtered_or_not_chosen_go_as_in_java(opened: Opened) -> None:
+def test_predicates_and_filters_choose_records_as_in_java(opened: Opened) -> None:
     predicate = JavaClass(TRANSFORMS + "predicates.RecordIsTombstone")
     choose = ChainStep("choose", predicate, "predicates.p.", is_negated=True)
     route = ChainStep("transform", JavaClass(TRANSFORMS + "RegexRouter"), "transforms.a.", is_conditional=True)
@@ -220,7 +220,7 @@ def test_records_that_are_filtered_or_not_chosen_go_as_in_java(opened: Opened) -
     assert (list(filtered.rows), [each.value for each in filtered.records]) == ([0], ["v"])
 
 
-def test_the_first_error_stops_and_python_decides_how_it_goes_on(opened: Opened, plugins: Location) -> None:
+def test_chain_stops_at_the_first_error_and_continues_as_python_decides(opened: Opened, plugins: Location) -> None:
     once = ChainStep("transform", JavaClass("tests.Once", plugins), "transforms.a.")
     picky = ChainStep("transform", JavaClass("tests.Picky", plugins), "transforms.b.")
     chain = opened(once, picky)
@@ -238,7 +238,7 @@ def test_the_first_error_stops_and_python_decides_how_it_goes_on(opened: Opened,
 
 
 @pytest.mark.parametrize(("value", "kind"), [("later", JavaRetriableError), ("late", JavaError)])
-def test_only_connects_own_exception_says_that_a_step_may_be_tried_again(
+def test_only_connects_retriable_exception_makes_a_step_retriable(
     opened: Opened, plugins: Location, value: str, kind: type[Exception]
 ) -> None:
     picky = ChainStep("transform", JavaClass("tests.Picky", plugins), "transforms.b.")
@@ -247,7 +247,7 @@ def test_only_connects_own_exception_says_that_a_step_may_be_tried_again(
     assert type(found.error) is kind
 
 
-def test_converters_of_a_source_make_bytes_and_those_of_a_sink_values(opened: Opened) -> None:
+def test_converters_of_a_source_make_bytes_and_converters_of_a_sink_make_values(opened: Opened) -> None:
     steps = [ChainStep(role, JSON, f"{role}.converter.") for role in ("header", "key", "value")]
     given = record({"a": 1}, Schema.struct({"a": INT32}), key="k", headers=(Header("h", True),))
     [found] = passed(opened(*steps), [given], 0, 3)
@@ -261,7 +261,7 @@ def test_converters_of_a_source_make_bytes_and_those_of_a_sink_values(opened: Op
     assert (back.headers[0].key, back.headers[0].value) == ("h", True)
 
 
-def test_a_converter_leaves_a_record_whose_headers_are_still_to_be_converted(opened: Opened) -> None:
+def test_value_converter_leaves_records_with_unconverted_headers_unchanged(opened: Opened) -> None:
     chain = opened(ChainStep("value", JSON, "value.converter."))
     found = passed(chain, [record("a", STRING), record("b", STRING, headers=(Header("h", 1, INT32),))], 0, 1)
     assert [each.value_schema is RAW for each in found] == [True, False]
@@ -301,7 +301,7 @@ class InJava:
         return found.records[0] if found.records else None
 
 
-def test_kafkas_transforms_make_of_crossed_records_what_they_make_in_java(host: JavaHost) -> None:
+def test_kafkas_transforms_have_the_same_results_from_python_as_in_java(host: JavaHost) -> None:
     """The golden cases: Python's JSON converter ▸ Java's transform ▸ Python's JSON converter."""
     in_java = InJava(host)
     wrong = [case for case in CASES if meaning(answer(case, in_java), case) != meaning(case["answer"], case)]
@@ -315,7 +315,7 @@ def same_hashes(host: JavaHost) -> Iterator[JavaHost]:
         yield started
 
 
-def test_debeziums_transforms_make_of_crossed_events_what_they_make_in_java(
+def test_debeziums_transforms_have_the_same_results_from_python_as_in_java(
     same_hashes: JavaHost, tmp_path: Path
 ) -> None:
     """The golden cases of ExtractNewRecordState and the outbox EventRouter, those that differ in Python included.

@@ -50,7 +50,7 @@ def connector(host: JavaHost, plugins: Location, context: Context) -> Iterator[H
     made.close()
 
 
-def test_a_class_says_what_it_is(host: JavaHost, plugins: Location) -> None:
+def test_description_of_a_class_has_its_kinds_and_version(host: JavaHost, plugins: Location) -> None:
     assert host.ask.describe(file_class("FileStreamSinkConnector")) == Description(("sink",), "4.3.1")
     assert host.ask.describe(tool_class("VerifiableSourceConnector")).kinds == ("source",)
     assert host.ask.describe(JavaClass(STRING)) == Description(("converter", "header_converter"), "4.3.1")
@@ -62,7 +62,7 @@ def test_a_class_says_what_it_is(host: JavaHost, plugins: Location) -> None:
     assert host.ask.describe(JavaClass(file_provider)).kinds == ("configprovider",)
 
 
-def test_settings_are_as_rest_shows_them(host: JavaHost, plugins: Location) -> None:
+def test_config_definitions_of_a_class_have_the_form_of_rest(host: JavaHost, plugins: Location) -> None:
     (troubles,) = host.ask.definitions(JavaClass("tests.Picky", plugins))
     assert troubles == {
         "name": "troubles",
@@ -120,7 +120,7 @@ def test_a_connector_reads_the_newest_offsets(connector: HostedConnector, contex
     assert connector.task_configs(1)[0]["offset"] == "null"
 
 
-def test_offsets_that_cannot_be_read_are_not_taken_for_none(
+def test_unreadable_offsets_are_an_error_and_not_missing_offsets(
     connector: HostedConnector, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connector.start({"polls": "a"})
@@ -136,12 +136,12 @@ def test_offsets_that_cannot_be_read_are_not_taken_for_none(
         connector.task_configs(1)
 
 
-def test_a_request_for_new_tasks_arrives(connector: HostedConnector, context: Context) -> None:
+def test_request_for_task_reconfiguration_reaches_the_context(connector: HostedConnector, context: Context) -> None:
     connector.start({"polls": "a", "asks": "yes"})
     assert context.is_asked.wait(_SECONDS)
 
 
-def test_a_context_that_waits_for_the_host_holds_up_nothing(
+def test_context_that_waits_for_the_host_delays_no_other_call(
     connector: HostedConnector, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_planned = threading.Event()
@@ -162,19 +162,19 @@ def test_a_context_that_waits_for_the_host_holds_up_nothing(
     assert waited == [True]
 
 
-def test_an_error_of_a_connectors_thread_arrives(connector: HostedConnector, context: Context) -> None:
+def test_error_raised_in_a_connectors_thread_reaches_the_context(connector: HostedConnector, context: Context) -> None:
     connector.start({"polls": "a", "raises": "the source is gone"})
     assert context.is_raised.wait(_SECONDS)
     assert isinstance(context.error, JavaError)
     assert "ConnectException: the source is gone" in str(context.error)
 
 
-def test_a_start_that_fails_says_why(connector: HostedConnector) -> None:
+def test_failed_start_is_raised_with_its_reason(connector: HostedConnector) -> None:
     with pytest.raises(JavaError, match="cannot start: no network"):
         connector.start({"fails": "no network"})
 
 
-def test_a_connector_says_what_it_supports(connector: HostedConnector) -> None:
+def test_connector_declares_support_for_exactly_once_and_boundaries(connector: HostedConnector) -> None:
     assert connector.exactly_once_support({}) is None
     assert connector.exactly_once_support({"support": "SUPPORTED"}) is ExactlyOnceSupport.SUPPORTED
     assert connector.exactly_once_support({"support": "UNSUPPORTED"}) is ExactlyOnceSupport.UNSUPPORTED
@@ -190,7 +190,7 @@ def test_a_connector_checks_altered_offsets(connector: HostedConnector) -> None:
         connector.alter_source_offsets({"refuses": "yes"}, [({"p": "p"}, {"n": 3})])
 
 
-def test_a_file_source_refuses_offsets_that_are_none_of_its(host: JavaHost, context: Context) -> None:
+def test_file_source_refuses_invalid_offsets(host: JavaHost, context: Context) -> None:
     connector = host.connector(file_class("FileStreamSourceConnector"), "made", context)
     config = {"file": "in", "topic": "t"}
     assert connector.alter_source_offsets(config, [({"filename": "in"}, {"position": 3})])

@@ -130,9 +130,7 @@ def batch(*values: str | bytes | None, place: TopicPartition = P0, first: int = 
     return SinkBatch(**found | columns)
 
 
-def test_the_host_puts_records_while_something_else_is_done_here(
-    scripted: Callable[..., HostedSinkTask], diary: Path
-) -> None:
+def test_host_puts_records_while_python_does_other_work(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     seen: list[str] = []
     task = scripted()
     task.put(batch("one"), meanwhile=lambda: seen.append(eventually(lambda: diary.exists() and diary.read_text())))
@@ -151,7 +149,9 @@ def test_lines_arrive_in_a_file(started: Callable[..., HostedSinkTask], tmp_path
     assert task.close([P0]) == Effects()
 
 
-def test_a_task_may_keep_its_records(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+def test_records_kept_by_a_task_are_not_overwritten_by_later_requests(
+    scripted: Callable[..., HostedSinkTask], diary: Path
+) -> None:
     """What comes later, a question's answer among it, is read over the bytes of the request, not over theirs."""
     task = scripted()
     task.put(batch("one", "!retriable", keys=[b"k", b"k"]))
@@ -162,7 +162,7 @@ def test_a_task_may_keep_its_records(scripted: Callable[..., HostedSinkTask], di
     assert diary.read_text().splitlines()[-1] == "all [one, !retriable, one, !retriable, two, !committed, six, !all]"
 
 
-def test_requests_of_all_sizes_arrive_as_they_are(started: Callable[..., HostedSinkTask], tmp_path: Path) -> None:
+def test_requests_of_all_sizes_arrive_unchanged(started: Callable[..., HostedSinkTask], tmp_path: Path) -> None:
     task = started(file_class("FileStreamSinkTask"), {"file": str(tmp_path / "out.txt")})
     task.open([P0])
     sizes = [10, 70_000, 5 << 20, 10, (4 << 20) - 64, 1 << 20, 10]
@@ -172,7 +172,7 @@ def test_requests_of_all_sizes_arrive_as_they_are(started: Callable[..., HostedS
     assert (tmp_path / "out.txt").read_bytes().splitlines() == values
 
 
-def test_requests_arrive_without_memory_beside_the_heap(tmp_path: Path) -> None:
+def test_requests_arrive_when_direct_memory_is_exhausted(tmp_path: Path) -> None:
     """Each task has a buffer there. What it is not given, it takes of the heap."""
     lines = [b"%0100d" % number for number in range(12_000)]
     tasks = []  # or they would end
@@ -238,14 +238,14 @@ def test_each_record_has_all_of_its_parts(scripted: Callable[..., HostedSinkTask
     assert "key=one, value=1" in lines[0]
 
 
-def test_a_slice_of_columns_is_put_as_it_is(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+def test_slice_of_columns_is_put_unchanged(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     array = pa.array([b"x", None, b"a", b"", None, b"b", b"y"], pa.binary())
     task = scripted()
     task.put(batch(b"", b"", b"", b"", values=BinaryColumn(array[2:6]), keys=BinaryColumn(array[1:5])))
     assert [line.split()[1] for line in diary.read_text().splitlines()] == ["null=a", "a=", "=null", "null=b"]
 
 
-def test_transforms_run_behind_converters(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+def test_transforms_run_after_converters(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     task = scripted(with_transforms(picky={"type": "tests.Picky"}) | {"errors.tolerance": "all"})
     effects = task.put(batch("a", "drop", "bad", "b"))
     assert [line.split()[1] for line in diary.read_text().splitlines()] == ["null=a", "null=b"]
@@ -253,7 +253,7 @@ def test_transforms_run_behind_converters(scripted: Callable[..., HostedSinkTask
     assert [(each.row, each.message) for each in effects.processing.failures] == [(2, "bad is bad")]
 
 
-def test_a_value_that_cannot_be_converted_fails_the_task_and_is_named(
+def test_unconvertible_value_fails_the_task_and_is_named_in_the_error(
     scripted: Callable[..., HostedSinkTask], diary: Path
 ) -> None:
     headers = {"errors.deadletterqueue.topic.name": "dead", "errors.deadletterqueue.context.headers.enable": "true"}
@@ -269,12 +269,12 @@ def test_a_value_that_cannot_be_converted_fails_the_task_and_is_named(
     assert not diary.exists()  # nothing was put
 
 
-def test_records_say_who_has_set_their_time(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+def test_records_have_the_type_of_their_timestamp(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     scripted().put(batch("!times", "b", "c", timestamps=[AppendTime(5), 6, None]))
     assert "times [LogAppendTime, CreateTime, NoTimestampType]" in diary.read_text()
 
 
-def test_a_resent_record_is_one_of_its_first_topic_and_known_by_where_it_was_read(
+def test_resent_record_has_its_original_topic_and_the_offset_of_its_read(
     scripted: Callable[..., HostedSinkTask], diary: Path
 ) -> None:
     task = scripted(has_reporter=True)
@@ -284,7 +284,7 @@ def test_a_resent_record_is_one_of_its_first_topic_and_known_by_where_it_was_rea
     assert effects.errant[0].record.topic == "t"  # as it was read: its headers name the first topic
 
 
-def test_a_batch_that_is_refused_is_put_again(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+def test_refused_batch_is_put_again(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     task = scripted()
     refused = batch("a", "!retriable", "b")
     effects = task.put(refused)
@@ -295,7 +295,7 @@ def test_a_batch_that_is_refused_is_put_again(scripted: Callable[..., HostedSink
     assert put == ["null=a", "null=!retriable", "null=a", "null=!retriable", "null=b"]
 
 
-def test_a_batch_is_put_again_as_it_was_though_the_task_has_emptied_its_list(
+def test_batch_is_put_again_unchanged_when_the_task_has_emptied_its_list(
     scripted: Callable[..., HostedSinkTask], diary: Path
 ) -> None:
     task = scripted(with_transforms(picky={"type": "tests.Picky"}))
@@ -307,7 +307,7 @@ def test_a_batch_is_put_again_as_it_was_though_the_task_has_emptied_its_list(
     assert put_with(diary) == ["a", "!take-and-refuse", "a", "!take-and-refuse", "b"]
 
 
-def test_what_kafkas_clients_throw_in_put_fails_the_task_though_they_call_it_retriable(
+def test_retriable_exception_of_kafkas_clients_in_put_fails_the_task(
     scripted: Callable[..., HostedSinkTask],
 ) -> None:
     """The task may be in the middle of its put: only Connect's own exception says that it may have them again."""
@@ -316,7 +316,7 @@ def test_what_kafkas_clients_throw_in_put_fails_the_task_though_they_call_it_ret
     assert thrown.thrown.class_name == "org.apache.kafka.common.errors.TimeoutException"
 
 
-def test_a_start_that_is_refused_for_now_fails_the_task(
+def test_retriable_exception_in_start_fails_the_task(
     started: Callable[..., HostedSinkTask], plugins: Location, diary: Path
 ) -> None:
     with pytest.raises(JavaError, match="the store is not there yet"):
@@ -324,7 +324,7 @@ def test_a_start_that_is_refused_for_now_fails_the_task(
 
 
 @pytest.mark.parametrize("tolerance", ["all", "none"])
-def test_a_transform_is_tried_again_as_often_as_its_time_allows(
+def test_retries_of_a_transform_are_limited_by_time_and_not_by_count(
     scripted: Callable[..., HostedSinkTask], diary: Path, tolerance: str
 ) -> None:
     config = with_transforms(picky={"type": "tests.Picky", "troubles": 70})
@@ -343,7 +343,7 @@ def put_with(diary: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("patient")
-def test_many_rows_are_put_in_calls_of_a_few(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+def test_many_rows_are_put_in_several_calls(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     headers: Any = [[("n", str(n).encode())] * n for n in range(5)]
     places = [P0, P1, P1, P1, P0]
     task = scripted()
@@ -356,7 +356,7 @@ def test_many_rows_are_put_in_calls_of_a_few(scripted: Callable[..., HostedSinkT
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("act", ["rewind", "timeout", "pause", "commit", "report", "seek", "fail", "retriable"])
-def test_no_call_follows_one_that_has_asked_for_something_or_has_thrown(
+def test_no_put_follows_a_call_with_a_context_request_or_an_exception(
     act: str, scripted: Callable[..., HostedSinkTask], diary: Path
 ) -> None:
     effects = scripted(has_reporter=True).put(batch("a", "b", f"!{act}", "c", "d"), 2)
@@ -366,7 +366,7 @@ def test_no_call_follows_one_that_has_asked_for_something_or_has_thrown(
 
 
 @pytest.mark.usefixtures("patient")
-def test_rows_behind_one_that_cannot_be_converted_wait_for_it(
+def test_rows_after_one_that_cannot_be_converted_wait_for_it(
     scripted: Callable[..., HostedSinkTask], diary: Path
 ) -> None:
     """They are not even transformed: a transform that drops duplicates would drop them when they come again."""
@@ -378,7 +378,7 @@ def test_rows_behind_one_that_cannot_be_converted_wait_for_it(
 
 
 @pytest.mark.usefixtures("patient")
-def test_refused_rows_are_put_again_alone(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+def test_only_refused_rows_are_put_again(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     task = scripted(with_transforms(picky={"type": "tests.Picky"}))
     refused = batch("a", "b", "drop", "!retriable", "c")
     assert [(put.rows, put.removed) for put in task.put(refused, 2).puts] == [(2, 0), (2, 1)]
@@ -388,14 +388,14 @@ def test_refused_rows_are_put_again_alone(scripted: Callable[..., HostedSinkTask
     assert put_with(diary) == ["a", "b", "!retriable", "!retriable"]
 
 
-def test_no_call_follows_one_that_took_long(scripted: Callable[..., HostedSinkTask]) -> None:
+def test_no_put_follows_a_slow_call(scripted: Callable[..., HostedSinkTask]) -> None:
     effects = scripted().put(batch("a", "!slow", "b"), 1)
     assert [put.rows for put in effects.puts][-1:] == [1]
     assert len(effects.puts) <= 2
     assert effects.puts[-1].took_s >= 0.15 or len(effects.puts) == 1
 
 
-def test_what_a_task_asks_of_its_context_is_returned_once(scripted: Callable[..., HostedSinkTask]) -> None:
+def test_requests_of_a_task_to_its_context_are_returned_once(scripted: Callable[..., HostedSinkTask]) -> None:
     task = scripted()
     assert task.put(batch("!rewind")).rewinds == {P0: 5}
     assert task.put(batch("!rewind to nothing")).rewinds == {P1: 5}
@@ -421,7 +421,7 @@ LOUD = {"header": "loud", "value.literal": "much"}
     [{}, {"type": "org.apache.kafka.connect.transforms.InsertHeader", **LOUD}],
     ids=["plain", "transformed"],
 )
-def test_reported_records_come_back_with_the_bytes_that_were_read(
+def test_reported_records_have_the_bytes_that_were_read(
     scripted: Callable[..., HostedSinkTask], transform: Mapping[str, str]
 ) -> None:
     config = JSON_VALUES | (with_transforms(loud=transform) if transform else {})
@@ -437,7 +437,7 @@ def test_reported_records_come_back_with_the_bytes_that_were_read(
     assert (second.record.kafka_offset, second.record.key, second.record.headers) == (6, b"l", ())
 
 
-def test_a_record_is_reported_with_its_bytes_long_after_it_was_committed(
+def test_record_reported_long_after_its_commit_has_its_bytes(
     scripted: Callable[..., HostedSinkTask],
 ) -> None:
     task = scripted(JSON_VALUES, has_reporter=True)
@@ -449,7 +449,7 @@ def test_a_record_is_reported_with_its_bytes_long_after_it_was_committed(
     assert (errant.record.kafka_offset, errant.record.key, errant.record.value) == (0, b"k", b' "first" ')
 
 
-def test_a_record_that_is_reported_in_stop_is_in_the_log(
+def test_record_reported_in_stop_is_logged(
     scripted: Callable[..., HostedSinkTask], caplog: pytest.LogCaptureFixture
 ) -> None:
     task = scripted(has_reporter=True)
@@ -460,7 +460,7 @@ def test_a_record_that_is_reported_in_stop_is_in_the_log(
     assert line.levelno == logging.WARNING
 
 
-def test_a_record_that_the_task_has_made_is_reported_as_the_converters_write_it(
+def test_reported_record_made_by_the_task_is_written_by_the_converters(
     scripted: Callable[..., HostedSinkTask],
 ) -> None:
     (errant,) = scripted(JSON_VALUES, has_reporter=True).put(batch(' "!report a new one"', first=4)).errant
@@ -468,7 +468,7 @@ def test_a_record_that_the_task_has_made_is_reported_as_the_converters_write_it(
     assert errant.record.as_read is None
 
 
-def test_a_record_that_python_has_converted_is_reported_as_it_was_put(
+def test_reported_record_converted_in_python_has_its_put_value(
     scripted: Callable[..., HostedSinkTask],
 ) -> None:
     task = scripted(has_reporter=True, passes_records=True)
@@ -485,7 +485,7 @@ def raw(offset: int, value: bytes, *headers: tuple[str, bytes]) -> SinkRecord:
 
 
 @pytest.mark.parametrize("transform", [{}, {"type": "tests.Anew"}], ids=["plain", "made anew"])
-def test_a_record_that_python_has_converted_is_reported_late_as_it_was_read(
+def test_late_report_of_a_record_converted_in_python_has_the_bytes_read(
     scripted: Callable[..., HostedSinkTask], transform: Mapping[str, str]
 ) -> None:
     config = with_transforms(anew=transform) if transform else {}
@@ -501,7 +501,7 @@ def test_a_record_that_python_has_converted_is_reported_late_as_it_was_read(
     assert (found.key, found.value, found.timestamp) == (b"k", b"?", 9)
 
 
-def test_a_resent_record_is_reported_late_with_the_headers_about_its_origin(
+def test_late_report_of_a_resent_record_has_the_headers_about_its_origin(
     scripted: Callable[..., HostedSinkTask],
 ) -> None:
     """Java never sees them. A record before it that is dropped has some, too."""
@@ -521,7 +521,7 @@ def test_a_resent_record_is_reported_late_with_the_headers_about_its_origin(
 
 
 @pytest.mark.parametrize("act", ["report and wait", "report, and wait for those who wait"])
-def test_a_task_that_waits_for_a_report_goes_on_once_its_dead_letter_is_written(
+def test_task_that_waits_for_a_report_continues_once_its_letter_is_written(
     scripted: Callable[..., HostedSinkTask], diary: Path, act: str
 ) -> None:
     seen: list[str] = []
@@ -534,13 +534,13 @@ def test_a_task_that_waits_for_a_report_goes_on_once_its_dead_letter_is_written(
     assert diary.read_text().count("reported") == 2
 
 
-def test_a_task_is_told_that_a_record_cannot_be_reported(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+def test_failed_report_of_a_record_is_raised_in_the_task(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     effects = scripted(has_reporter=True).put(batch("!report and wait"))
     assert "report failed: no leader for 1 dead letters" in str(effects.thrown)
     assert "reported" not in diary.read_text()
 
 
-def test_a_task_may_look_later_whether_its_report_is_written(
+def test_task_can_check_later_whether_its_report_is_written(
     scripted: Callable[..., HostedSinkTask], diary: Path
 ) -> None:
     asked: list[int] = []
@@ -557,7 +557,7 @@ def test_a_task_may_look_later_whether_its_report_is_written(
     assert [record.kafka_offset for record in letters.taken] == [0]
 
 
-def test_a_report_has_what_was_read_though_a_transform_has_made_its_record_anew(
+def test_report_has_the_bytes_read_when_a_transform_has_replaced_the_record(
     scripted: Callable[..., HostedSinkTask],
 ) -> None:
     config = JSON_VALUES | with_transforms(anew={"type": "tests.Anew"})
@@ -566,12 +566,16 @@ def test_a_report_has_what_was_read_though_a_transform_has_made_its_record_anew(
     assert errant.record.value == b' "!report"'
 
 
-def test_there_is_a_reporter_only_if_the_config_has_one(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+def test_reporter_is_null_when_the_config_has_no_dead_letters(
+    scripted: Callable[..., HostedSinkTask], diary: Path
+) -> None:
     scripted().put(batch("!reporter"))
     assert "reporter null" in diary.read_text()
 
 
-def test_the_group_is_found_where_iceberg_looks(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+def test_group_metadata_is_in_the_consumer_field_that_iceberg_reads(
+    scripted: Callable[..., HostedSinkTask], diary: Path
+) -> None:
     task = scripted()
     task.open([], GroupMember("connect-made", 3, "member-1"))
     task.put(batch("!group"))
@@ -580,7 +584,7 @@ def test_the_group_is_found_where_iceberg_looks(scripted: Callable[..., HostedSi
     assert refusal in str(task.put(batch("!consumer")).thrown)
 
 
-def test_the_consumer_says_what_is_committed(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+def test_consumer_returns_committed_offsets(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     asked: list[frozenset[TopicPartition]] = []
 
     class Committed(Offsets):
@@ -597,7 +601,7 @@ def test_the_consumer_says_what_is_committed(scripted: Callable[..., HostedSinkT
     assert refusal in str(task.put(batch("!elsewhere")).thrown)
 
 
-def test_offsets_that_cannot_be_read_are_an_error_of_the_consumers(scripted: Callable[..., HostedSinkTask]) -> None:
+def test_unreadable_offsets_are_a_kafka_exception_of_the_consumer(scripted: Callable[..., HostedSinkTask]) -> None:
     class Away(Offsets):
         def committed(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
             raise RetriableError("no broker")
@@ -607,7 +611,7 @@ def test_offsets_that_cannot_be_read_are_an_error_of_the_consumers(scripted: Cal
 
 
 @pytest.mark.usefixtures("patient")
-def test_the_position_of_the_consumer_is_behind_what_the_task_was_given(
+def test_position_of_the_consumer_is_after_the_last_record_put(
     scripted: Callable[..., HostedSinkTask], diary: Path
 ) -> None:
     task = scripted()
@@ -621,14 +625,14 @@ def test_the_position_of_the_consumer_is_behind_what_the_task_was_given(
     ]
 
 
-def test_the_position_before_the_first_record_is_that_of_the_group(
+def test_position_of_the_consumer_is_the_groups_before_the_first_record(
     scripted: Callable[..., HostedSinkTask], diary: Path
 ) -> None:
     scripted().put(batch("!position of t-1"))
     assert "position of t-1: 40" in diary.read_text()
 
 
-def test_the_consumer_knows_where_logs_begin_and_end(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+def test_consumer_returns_beginning_and_end_offsets(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     scripted().put(batch("!edges", place=P1))
     assert "edges {t-1=8}{t-1=50}" in diary.read_text()
 
@@ -640,7 +644,7 @@ def test_a_seek_of_the_consumer_is_a_rewind(scripted: Callable[..., HostedSinkTa
     assert "No current assignment for partition t-0" in str(task.put(batch("!seek")).thrown)
 
 
-def test_a_task_may_allow_less_than_is_asked(scripted: Callable[..., HostedSinkTask]) -> None:
+def test_pre_commit_can_return_lower_offsets(scripted: Callable[..., HostedSinkTask]) -> None:
     assert scripted().pre_commit({P0: 4, P1: 9}) == ({P0: 3, P1: 8}, Effects())
 
 
@@ -654,13 +658,13 @@ def test_partitions_are_opened_and_closed(
     assert diary.read_text().splitlines() == ["open [t-0] of 1", "open [t-1] of 2", "close [t-0, t-1]"]
 
 
-def test_what_put_throws_arrives(scripted: Callable[..., HostedSinkTask]) -> None:
+def test_exception_of_put_is_returned_with_its_cause_first(scripted: Callable[..., HostedSinkTask]) -> None:
     thrown = scripted().put(batch("!fail")).thrown
     assert isinstance(thrown, JavaError)
     assert str(thrown).startswith("java.io.IOException: no space left\n")
 
 
-def test_log_lines_arrive_with_their_task(
+def test_log_lines_of_java_have_their_task(
     scripted: Callable[..., HostedSinkTask], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

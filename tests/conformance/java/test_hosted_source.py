@@ -94,7 +94,7 @@ def test_lines_of_a_file_are_polled_as_columns(started: Started, tmp_path: Path)
     assert found.mark is None
 
 
-def test_a_task_goes_on_behind_its_committed_offset(started: Started, tmp_path: Path) -> None:
+def test_task_continues_after_its_committed_offset(started: Started, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("one\ntwo\nthree\n")
     config = {"file": str(tmp_path / "in.txt"), "topic": "lines", "batch.size": "2"}
     first = polled(started(file_class("FileStreamSourceTask"), config)).batch
@@ -147,7 +147,7 @@ def test_nulls_keys_topics_and_partitions_stay_in_order(scripted: Started) -> No
     assert sorted(batch.ends, key=str) == [({"p": "p"}, {"n": 6}), ({"p": "q"}, {"n": 4})]
 
 
-def test_a_record_may_name_its_partition(scripted: Started) -> None:
+def test_record_can_name_its_partition(scripted: Started) -> None:
     assert polled(scripted("a,to2,to0")).batch.kafka_partitions == [None, 2, 0]
 
 
@@ -158,18 +158,18 @@ def test_a_record_that_kafka_would_refuse_fails_the_task(scripted: Started, item
         scripted(f"a,{item}", {"errors.tolerance": "all"}).poll()
 
 
-def test_an_offset_that_is_no_json_fails_the_task_alone(scripted: Started) -> None:
+def test_offset_that_is_not_json_fails_only_its_task(scripted: Started) -> None:
     task, neighbour = scripted("circle;a"), scripted("b")
     with pytest.raises(JavaError, match="Offsets may only contain primitive types"):
         task.poll()
     assert values(polled(neighbour).batch) == [b"b"]
 
 
-def test_half_of_a_character_arrives_as_it_is(scripted: Started) -> None:
+def test_lone_surrogate_in_an_offset_arrives_unchanged(scripted: Started) -> None:
     assert polled(scripted("half")).batch.ends == [({"p": "p"}, {"n": 1, "half": "\ud800"})]
 
 
-def test_only_nulls_are_a_column_as_well(scripted: Started) -> None:
+def test_batch_of_only_nulls_is_a_column(scripted: Started) -> None:
     assert values(polled(scripted("null,null")).batch) == [None, None]
 
 
@@ -191,7 +191,7 @@ def sent_headers(task: HostedSourceTask) -> Sequence[Any]:
     return headers.raw
 
 
-def test_headers_that_records_have_in_common_cross_once(scripted: Started) -> None:
+def test_headers_shared_by_records_are_sent_once(scripted: Started) -> None:
     one, other = (("one", b"1"), ("two", b"h1")), (("one", b"1"), ("two", b"h2"))
     task = scripted(";".join(["h1," * 9, "h1," * 9 + "a," * 9 + "h1," * 9 + "h2," * 9, ",".join(["h1", "h2"] * 9)]))
     same = sent_headers(task)
@@ -204,7 +204,7 @@ def test_headers_that_records_have_in_common_cross_once(scripted: Started) -> No
     assert sent_headers(task) == [one, other] * 9  # shorter runs cost more than a list
 
 
-def test_headers_that_differ_a_little_are_not_one(scripted: Started) -> None:
+def test_slightly_different_headers_are_not_merged(scripted: Started) -> None:
     kinds = {
         "h1": (("one", b"1"), ("two", b"h1")),
         "h-order": (("two", b"h1"), ("one", b"1")),
@@ -220,13 +220,13 @@ def test_headers_that_differ_a_little_are_not_one(scripted: Started) -> None:
     assert list(sent_headers(task)) == [(("one", b"1"), ("two", b"h%d" % number)) for number in range(40)]
 
 
-def test_a_header_converter_may_use_its_array_again(scripted: Started) -> None:
+def test_header_converter_can_reuse_its_array(scripted: Started) -> None:
     """Headers of one record share it then, as in Kafka Connect, but not those of several."""
     task = scripted("h1,h2,h2,h1", {"header.converter": "tests.ReusingHeaderConverter"})
     assert [headers[-1] for headers in sent_headers(task)] == [("two", digit) for digit in (b"1", b"2", b"2", b"1")]
 
 
-def test_a_poll_of_nothing_is_none(scripted: Started) -> None:
+def test_empty_poll_returns_none(scripted: Started) -> None:
     task = scripted(";a")
     assert task.poll() is None
     assert values(polled(task).batch) == [b"a"]
@@ -243,7 +243,7 @@ def test_a_large_poll_is_returned_in_parts(scripted: Started) -> None:
     assert values(polled(task).batch) == [b"last"]
 
 
-def test_offsets_come_back_as_the_task_gave_them(scripted: Started, diary: Path) -> None:
+def test_committed_offsets_are_returned_to_the_task_with_their_types(scripted: Started, diary: Path) -> None:
     offsets: CommittedOffsets = [({"p": "p"}, {"n": 41}), ({"p": "q"}, {"n": 7})]
     task = scripted("a", offsets=offsets)
     assert diary.read_text().splitlines() == ["start {n=41}"]  # and its cast to Long has not failed
@@ -280,7 +280,7 @@ def test_offsets_of_filtered_records_are_in_the_batch(scripted: Started, plugins
     assert second.batch.ends == [({"p": "p"}, {"n": 3})]
 
 
-def test_names_of_classes_mean_what_is_said(scripted: Started, plugins: Location) -> None:
+def test_class_names_are_resolved_to_the_given_classes(scripted: Started, plugins: Location) -> None:
     config = with_transforms(picky={"type": "Choosy"})
     task = scripted("a,drop", config, classes={"Choosy": JavaClass("tests.Picky", plugins)})
     assert values(polled(task).batch) == [b"a"]
@@ -294,7 +294,7 @@ def test_a_record_that_cannot_be_transformed_fails_the_task(scripted: Started) -
     assert "tests.Picky.apply" in raised.value.thrown.trace
 
 
-def test_a_tolerated_failure_is_reported_and_its_offset_moves(scripted: Started) -> None:
+def test_tolerated_failure_is_reported_and_its_offset_is_passed(scripted: Started) -> None:
     config = with_transforms(picky={"type": "tests.Picky"}) | {"errors.tolerance": "all"}
     found = polled(scripted("a,bad,b,bad", config))
     assert values(found.batch) == [b"a", None, b"b", None]
@@ -307,7 +307,7 @@ def test_a_tolerated_failure_is_reported_and_its_offset_moves(scripted: Started)
     assert found.processing.filtered == 0
 
 
-def test_a_dropped_record_has_what_its_dead_letter_is_to_have(scripted: Started) -> None:
+def test_dropped_record_has_all_parts_of_its_dead_letter(scripted: Started) -> None:
     config = with_transforms(picky={"type": "tests.Picky"}) | {"errors.tolerance": "all"}
     config |= {"errors.deadletterqueue.topic.name": "dead", "errors.deadletterqueue.context.headers.enable": "true"}
     found = polled(scripted("a,bad", config))
@@ -329,7 +329,7 @@ def test_a_dropped_record_has_what_its_dead_letter_is_to_have(scripted: Started)
         ("ring", b'"<java.util.ArrayList>"'),
     ],
 )
-def test_values_that_no_converter_takes_are_json_in_a_dead_letter(scripted: Started, item: str, letter: bytes) -> None:
+def test_values_refused_by_the_converter_are_json_in_a_dead_letter(scripted: Started, item: str, letter: bytes) -> None:
     config = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
     found = polled(scripted(item, config | {"value.converter": "org.apache.kafka.connect.converters.LongConverter"}))
     assert [each.stage for each in found.processing.failures] == ["VALUE_CONVERTER"]
@@ -337,7 +337,7 @@ def test_values_that_no_converter_takes_are_json_in_a_dead_letter(scripted: Star
     assert values(found.batch) == [letter]
 
 
-def test_a_converter_that_refuses_a_record_is_tolerated(scripted: Started) -> None:
+def test_record_refused_by_a_converter_is_tolerated(scripted: Started) -> None:
     config = {"errors.tolerance": "all", "value.converter": "org.apache.kafka.connect.converters.LongConverter"}
     found = polled(scripted("a,b", config))
     assert values(found.batch) == [None, None]
@@ -345,7 +345,7 @@ def test_a_converter_that_refuses_a_record_is_tolerated(scripted: Started) -> No
     assert found.batch.ends == [({"p": "p"}, {"n": 2})]
 
 
-def test_a_retriable_failure_is_tried_again_within_its_time(scripted: Started) -> None:
+def test_retriable_failure_is_retried_within_its_timeout(scripted: Started) -> None:
     config = with_transforms(picky={"type": "tests.Picky", "troubles": 2})
     config |= {"errors.retry.timeout": "600000", "errors.retry.delay.max.ms": "1"}
     found = polled(scripted("later", config))
@@ -354,7 +354,7 @@ def test_a_retriable_failure_is_tried_again_within_its_time(scripted: Started) -
 
 
 @pytest.mark.parametrize("most_ms", ["1", "-1"])
-def test_a_transform_is_tried_again_as_often_as_its_time_allows(scripted: Started, most_ms: str) -> None:
+def test_retries_of_a_transform_are_limited_by_time_and_not_by_count(scripted: Started, most_ms: str) -> None:
     config = with_transforms(picky={"type": "tests.Picky", "troubles": 70})
     config |= {"errors.retry.timeout": "600000", "errors.retry.delay.max.ms": most_ms, "errors.tolerance": "all"}
     found = polled(scripted("later", config))
@@ -362,7 +362,7 @@ def test_a_transform_is_tried_again_as_often_as_its_time_allows(scripted: Starte
     assert (found.processing.retries, found.processing.failures) == (70, ())
 
 
-def test_a_retry_repeats_no_transform_before_the_one_that_failed(scripted: Started) -> None:
+def test_retry_does_not_repeat_transforms_before_the_failed_one(scripted: Started) -> None:
     config = with_transforms(once={"type": "tests.Once"}, picky={"type": "tests.Picky", "troubles": 2})
     config |= {"errors.retry.timeout": "600000", "errors.retry.delay.max.ms": "1"}
     found = polled(scripted("later,a,a", config))
@@ -370,13 +370,13 @@ def test_a_retry_repeats_no_transform_before_the_one_that_failed(scripted: Start
     assert (found.processing.retries, found.processing.filtered) == (2, 1)
 
 
-def test_a_retriable_failure_of_a_transform_is_none_of_poll(scripted: Started) -> None:
+def test_retriable_failure_of_a_transform_is_no_retriable_error_of_poll(scripted: Started) -> None:
     task = scripted("later", with_transforms(picky={"type": "tests.Picky", "troubles": 1}))
     with pytest.raises(JavaError, match="RetriableException: not yet"):
         task.poll()
 
 
-def test_a_poll_that_may_be_repeated_raises_a_retriable_error(scripted: Started) -> None:
+def test_retriable_exception_of_poll_is_a_retriable_error(scripted: Started) -> None:
     task = scripted("!retriable;!late;a")
     with pytest.raises(JavaRetriableError, match="the source is away"):
         task.poll()
@@ -385,7 +385,7 @@ def test_a_poll_that_may_be_repeated_raises_a_retriable_error(scripted: Started)
     assert values(polled(task).batch) == [b"a"]
 
 
-def test_the_first_cause_is_first_in_an_error(scripted: Started) -> None:
+def test_root_cause_is_first_in_an_error(scripted: Started) -> None:
     with pytest.raises(JavaError) as raised:
         scripted("!fail").poll()
     assert str(raised.value).startswith("java.io.IOException: no route to the source\n")
@@ -429,7 +429,7 @@ def test_both_a_commit_and_an_abort_of_a_batch_fail_the_task(scripted: Started) 
         task.poll()
 
 
-def test_the_task_is_told_of_its_records_and_commits(scripted: Started, diary: Path) -> None:
+def test_task_receives_commit_record_and_commit_calls(scripted: Started, diary: Path) -> None:
     task = scripted("a,drop,b", with_transforms(p={"type": "tests.Picky"}))
     found = polled(task)
     task.commit_records(found.number, [RecordMetadata("t-p", 1, 70, 5), RecordMetadata("t-p", 0, 9, None)])
@@ -438,7 +438,7 @@ def test_the_task_is_told_of_its_records_and_commits(scripted: Started, diary: P
     assert diary.read_text().splitlines() == ["start null", *told]
 
 
-def test_all_records_of_a_batch_may_be_written_nobody_knows_where(scripted: Started, diary: Path) -> None:
+def test_commit_records_accepts_missing_record_metadata(scripted: Started, diary: Path) -> None:
     route = {"type": f"{CONNECT}.RegexRouter", "regex": "t-(.*)", "replacement": "routed-$1"}
     task = scripted("a,drop;b", with_transforms(p={"type": "tests.Picky"}, route=route))
     for metadata in (None, []):
@@ -447,7 +447,7 @@ def test_all_records_of_a_batch_may_be_written_nobody_knows_where(scripted: Star
     assert diary.read_text().splitlines() == ["start null", *told]
 
 
-def test_the_task_reads_what_was_committed_since_its_start(scripted: Started, diary: Path) -> None:
+def test_task_reads_offsets_committed_since_its_start(scripted: Started, diary: Path) -> None:
     task = scripted("a,b;!offset;!offset;!offset", offsets=[({"p": "p"}, {"n": 5}), ({"p": "q"}, {"n": 1})])
     ends = polled(task).batch.ends
     assert task.poll() is None
@@ -475,7 +475,7 @@ def test_tasks_leave_no_thread_in_the_host(host: JavaHost, started: Started, tmp
     assert last <= most + 25  # the last ones may be about to end
 
 
-def test_metrics_of_plug_ins_arrive(scripted: Started) -> None:
+def test_metrics_of_java_plugins_reach_python(scripted: Started) -> None:
     """Those that are numbers; one that cannot be computed is left out."""
     task = scripted("a,b", with_transforms(picky={"type": "tests.Picky"}))
     assert len(polled(task).batch) == 2
@@ -483,26 +483,26 @@ def test_metrics_of_plug_ins_arrive(scripted: Started) -> None:
     eventually(lambda: list(task.figures()) == [expected], within_s=60)
 
 
-def test_the_task_may_change_what_is_committed(scripted: Started, diary: Path) -> None:
+def test_task_can_change_offsets_to_be_committed(scripted: Started, diary: Path) -> None:
     task = scripted("a")
     offsets = polled(task).batch.ends
     assert sorted(task.update_offsets(offsets), key=str) == [({"p": "gone"}, None), ({"p": "idle"}, {"n": 1})]
     assert "update {{p=p}={n=1}}" in diary.read_text()
 
 
-def test_a_class_says_which_callbacks_are_its_own(host: JavaHost, plugins: Location) -> None:
+def test_description_of_a_class_has_the_callbacks_that_it_overrides(host: JavaHost, plugins: Location) -> None:
     assert host.ask.describe(JavaClass("tests.ScriptedTask", plugins)).callbacks == (True, True, True, True)
     assert host.ask.describe(file_class("FileStreamSourceTask")).callbacks == (False, False, False, False)
     assert host.ask.describe(file_class("FileStreamSourceConnector")).callbacks is None
 
 
-def test_a_class_says_whether_it_looks_where_a_record_is(host: JavaHost, plugins: Location) -> None:
+def test_description_of_a_class_shows_whether_it_uses_record_metadata(host: JavaHost, plugins: Location) -> None:
     callbacks = host.ask.describe(JavaClass("tests.BlindTask", plugins)).callbacks
     assert callbacks is not None
     assert (callbacks.records, callbacks.places) == (True, False)
 
 
-def test_callbacks_that_a_class_does_not_have_are_not_called(started: Started, tmp_path: Path) -> None:
+def test_callbacks_that_a_class_does_not_override_are_not_called(started: Started, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("one\n")
     task = started(file_class("FileStreamSourceTask"), {"file": str(tmp_path / "in.txt"), "topic": "lines"})
     found = polled(task)
@@ -511,12 +511,12 @@ def test_callbacks_that_a_class_does_not_have_are_not_called(started: Started, t
     assert task.update_offsets(found.batch.ends) == []
 
 
-def test_an_offset_that_is_null_removes_the_committed_one(scripted: Started) -> None:
+def test_null_offset_removes_the_committed_one(scripted: Started) -> None:
     assert polled(scripted("a,no-offset")).batch.ends == [({"p": "p"}, None)]
     assert polled(scripted("no-offset,a")).batch.ends == [({"p": "p"}, {"n": 2})]
 
 
-def test_half_of_a_character_comes_back(scripted: Started, diary: Path) -> None:
+def test_lone_surrogate_in_a_committed_offset_reaches_the_task(scripted: Started, diary: Path) -> None:
     offset = {"n": 7, "half": "\ud800"}
     scripted("", offsets=[({"p": "p"}, offset)])
     (line,) = diary.read_text().splitlines()
@@ -526,7 +526,7 @@ def test_half_of_a_character_comes_back(scripted: Started, diary: Path) -> None:
 @pytest.mark.parametrize(
     "which", ["key.converter", "value.converter", "header.converter", "transforms.t", "predicates.p"]
 )
-def test_what_was_made_for_a_task_that_cannot_start_is_closed(scripted: Started, diary: Path, which: str) -> None:
+def test_plugins_of_a_task_that_cannot_start_are_closed(scripted: Started, diary: Path, which: str) -> None:
     """Also the one that could not be configured."""
     config = with_transforms(t={"type": "tests.Closing", "predicate": "p"})
     config |= {"predicates": "p", "predicates.p.type": "tests.Closing"}

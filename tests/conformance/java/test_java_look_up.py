@@ -8,9 +8,7 @@ from fencepost.java.error import JavaError, JavaRetriableError
 from fencepost.java.port import JavaClass, JavaHost, Location
 
 
-def test_a_provider_is_configured_and_answers_for_the_keys_that_were_asked_for(
-    host: JavaHost, plugins: Location
-) -> None:
+def test_config_provider_is_configured_and_returns_the_requested_keys(host: JavaHost, plugins: Location) -> None:
     provider = JavaClass("tests.VaultProvider", plugins)
     settings = {"token": "s3cret"}
     assert host.ask.look_up(provider, settings, "p", ["token", "missing"]) == ({"token": "p:s3cret"}, 5_000)
@@ -20,7 +18,7 @@ def test_a_provider_is_configured_and_answers_for_the_keys_that_were_asked_for(
         host.ask.look_up(provider, settings, "wrong", ["token"])
 
 
-def test_kafkas_provider_for_files_reads_them_in_java(host: JavaHost, tmp_path: Path) -> None:
+def test_kafkas_file_config_provider_reads_files_in_java(host: JavaHost, tmp_path: Path) -> None:
     secrets = tmp_path / "secrets.properties"
     secrets.write_text("user=ada\npassword=hunt\\u00e9r2\n")
     provider = JavaClass("org.apache.kafka.common.config.provider.FileConfigProvider")

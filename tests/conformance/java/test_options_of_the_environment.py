@@ -42,7 +42,7 @@ def host_options() -> list[str]:
         (VARIABLES[0], "-XX:+UsePerfData -XX:-ExitOnOutOfMemoryError", {"UsePerfData": "true"}),
     ],
 )
-def test_java_takes_options_of_the_environment_beside_those_of_ours(
+def test_java_accepts_options_of_the_environment_together_with_ours(
     options_of_ours: Callable[[], list[str]],
     variable: str,
     users: str,
@@ -57,13 +57,13 @@ def test_java_takes_options_of_the_environment_beside_those_of_ours(
     assert {name: found[name] for name in flags} == flags
 
 
-def test_a_host_starts_when_the_environment_names_a_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_starts_when_the_environment_selects_a_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseG1GC")
     with start_host(HostOptions([], "host of tests")) as host:
         assert host.threads()
 
 
-def test_a_broker_starts_when_the_environment_names_a_collector(
+def test_broker_starts_when_the_environment_selects_a_garbage_collector(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseG1GC")

@@ -48,7 +48,7 @@ _OF_KAFKA = (  # KAFKA_HEAP_OPTS and KAFKA_JVM_PERFORMANCE_OPTS of Kafka's own s
         _OF_KAFKA,
     ],
 )
-def test_a_host_with_options_of_its_users_takes_a_record(chosen: str, tmp_path: Path) -> None:
+def test_host_with_the_users_java_options_polls_a_record(chosen: str, tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_bytes(b"a line\n")
     with start_host(HostOptions(chosen.split(), "host of tests")) as host:

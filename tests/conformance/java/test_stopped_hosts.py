@@ -48,7 +48,7 @@ def stop(host: JavaHost) -> None:
     os.kill(host.pid, signal.SIGSTOP)
 
 
-def test_a_stopped_host_is_asked_about_itself_for_a_limited_time_and_goes_on_later(
+def test_request_to_a_paused_host_times_out_and_the_host_continues_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with start_host(HostOptions([QUICK], "host of tests")) as host:
@@ -64,7 +64,7 @@ def test_a_stopped_host_is_asked_about_itself_for_a_limited_time_and_goes_on_lat
         assert "fencepost.host.Host.main" in host.threads()
 
 
-def test_a_level_that_a_stopped_host_does_not_take_keeps_no_other_from_starting(
+def test_log_level_not_accepted_by_a_paused_host_does_not_block_other_starts(
     hosts: JavaHosts, beside: Callable[..., "Future[Any]"]
 ) -> None:
     name = f"test-{uuid.uuid4().hex}"
@@ -80,7 +80,7 @@ def test_a_level_that_a_stopped_host_does_not_take_keeps_no_other_from_starting(
         eventually(lambda: all(each.name != "java-levels" for each in threading.enumerate()), within_s=_SECONDS)
 
 
-def test_a_stopped_host_for_validation_ends_with_the_question_that_it_does_not_answer(
+def test_paused_validation_host_is_ended_when_it_does_not_answer(
     hosts: JavaHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     questions = JavaPlugins(JavaIndex([]), hosts, class_for, facts_directory=tmp_path).questions
@@ -94,7 +94,7 @@ def test_a_stopped_host_for_validation_ends_with_the_question_that_it_does_not_a
     assert [each.errors for each in questions.validated(hoist, given)] == [()]
 
 
-def test_a_connector_can_be_stopped_while_a_stopped_host_does_not_create_it(
+def test_connector_can_be_stopped_while_a_paused_host_does_not_create_it(
     hosts: JavaHosts,
     plugins: Location,
     tmp_path: Path,

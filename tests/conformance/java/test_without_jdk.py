@@ -38,7 +38,7 @@ def jre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
     return find_java()
 
 
-def test_a_jre_cannot_build_it_and_says_what_to_install(
+def test_host_jar_cannot_be_built_with_a_jre_and_the_error_names_the_package(
     jre: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host_jar, "JAR", tmp_path / "host.jar")
@@ -47,7 +47,7 @@ def test_a_jre_cannot_build_it_and_says_what_to_install(
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".jar"] == []
 
 
-def test_without_java_only_java_classes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_java_classes_are_refused_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names are found all the same, and so is everything in Python."""
     write_jar(tmp_path / "prices" / "prices.jar", {SOURCE: [PRICES]})
     (tmp_path / "fp_no_jdk.py").write_text(
@@ -69,7 +69,7 @@ def test_without_java_only_java_classes_are_refused(tmp_path: Path, monkeypatch:
     assert registry.failures() == ()
 
 
-def test_a_jre_runs_a_host_whose_jar_is_there(jre: Java, tmp_path: Path) -> None:
+def test_host_runs_on_a_jre_when_its_jar_exists(jre: Java, tmp_path: Path) -> None:
     assert host_jar.JAR.exists()
     with start_host(HostOptions()) as host:
         assert host.ask.describe(JavaClass("org.apache.kafka.connect.transforms.HoistField$Value")).kinds

@@ -16,7 +16,7 @@ def lines(count: int, start: int = 0) -> list[bytes]:
     return [b"line %07d" % number for number in range(start, start + count)]
 
 
-def test_transactions_are_verified_when_the_log_has_what_was_sent(stage):
+def test_transactions_are_verified_when_the_log_has_all_sent_records(stage):
     stage.write(lines(1_000))
     stage.write(lines(1_000, 1_000), 1)
     stage.write([b"one", None, b"", b"four"])
@@ -92,7 +92,7 @@ def test_a_transaction_with_several_entries_is_verified(stage):
     assert report.entries == 4
 
 
-def test_what_was_aborted_is_no_difference(stage):
+def test_aborted_records_are_no_difference(stage):
     stage.write(lines(10))
     stage.send(lines(10, 10))
     stage.delivery.abort()
@@ -137,7 +137,7 @@ def test_an_entry_that_is_missing_is_found(stage, monkeypatch):
     assert kinds == {DifferenceKind.ENTRY_LOST, DifferenceKind.WITHOUT_ENTRY}
 
 
-def test_a_time_without_a_ledger_is_noted_and_no_difference(stage):
+def test_period_without_a_ledger_is_noted_and_no_difference(stage):
     stage.write(lines(10))
     stage.opened("")
     stage.write(lines(10, 10))
@@ -169,7 +169,7 @@ def test_records_that_were_deleted_are_no_difference(stage, log_writer):
     assert report.partitions[0].verified >= 20
 
 
-def test_a_run_that_is_lost_where_a_log_begins_is_found(stage, monkeypatch, log_writer):
+def test_loss_at_the_beginning_of_a_log_is_found(stage, monkeypatch, log_writer):
     """Everything before it is deleted, so it could seem to be deleted as well."""
     stage.write(lines(10))
     stage.write(lines(10, 10))
@@ -185,7 +185,7 @@ def test_a_run_that_is_lost_where_a_log_begins_is_found(stage, monkeypatch, log_
     assert report.partitions[0].notes == ["20 records of 2 entries are deleted"]
 
 
-def test_a_topic_that_was_created_again_gives_no_alarm(stage, log_writer):
+def test_recreated_topic_is_no_difference(stage, log_writer):
     stage.write(lines(10))
     stage.write(lines(10, 10))
     stage.delivery.close()
@@ -199,7 +199,7 @@ def test_a_topic_that_was_created_again_gives_no_alarm(stage, log_writer):
     assert found.notes == ["20 records of 2 entries were written to a topic of this name that was deleted"]
 
 
-def test_a_loss_in_a_topic_that_was_created_again_is_found(stage, log_writer, monkeypatch):
+def test_loss_in_a_recreated_topic_is_found(stage, log_writer, monkeypatch):
     stage.write(lines(10))
     stage.delivery.close()
     log_writer.recreate(stage.topic, partitions=2)
@@ -210,7 +210,7 @@ def test_a_loss_in_a_topic_that_was_created_again_is_found(stage, log_writer, mo
     assert (difference.kind, difference.records) == (DifferenceKind.MISSING, 1)
 
 
-def test_a_transaction_that_a_killed_task_left_open_gives_no_alarm(stage):
+def test_transaction_left_open_by_a_killed_task_is_no_difference(stage):
     stage.write(lines(10))
     stage.send(lines(10, 10))
     killed = stage.delivery  # it neither commits nor aborts
@@ -222,7 +222,7 @@ def test_a_transaction_that_a_killed_task_left_open_gives_no_alarm(stage):
     killed.close()
 
 
-def test_a_compacted_topic_gives_no_alarm_and_counts_what_was_compared(stage, kafka, log_writer):
+def test_compacted_topic_is_no_difference_and_compared_records_are_counted(stage, kafka, log_writer):
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     policy = {"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0.001"}
     admin.configs.alter({stage.topic: policy})
@@ -239,7 +239,7 @@ def test_a_compacted_topic_gives_no_alarm_and_counts_what_was_compared(stage, ka
     assert report.partitions[0].verified == 2 * BLOCK + 1
 
 
-def test_what_is_carried_is_verified_and_a_loss_in_it_is_found(stage, monkeypatch):
+def test_carried_entries_are_verified_and_a_loss_in_their_records_is_found(stage, monkeypatch):
     plant(monkeypatch, lose(b"line 0000025"))
     stage.opened()
     for start in range(0, 40, 10):
@@ -253,7 +253,7 @@ def test_what_is_carried_is_verified_and_a_loss_in_it_is_found(stage, monkeypatc
     assert report.entries == 4
 
 
-def test_what_a_killed_task_carried_is_in_the_ledger_after_the_next_start(stage, log_writer):
+def test_entries_carried_by_a_killed_task_are_in_the_ledger_after_a_restart(stage, log_writer):
     for start in range(0, 30, 10):
         stage.write(lines(10, start))
     killed = stage.delivery
@@ -267,7 +267,7 @@ def test_what_a_killed_task_carried_is_in_the_ledger_after_the_next_start(stage,
     killed.close()
 
 
-def test_entries_of_a_ledger_are_found_after_the_task_got_another_one(stage):
+def test_entries_of_a_former_ledger_are_found_after_a_change_of_the_ledger(stage):
     for start in range(0, 30, 10):
         stage.write(lines(10, start))
     first, stage.ledger = stage.ledger, f"{stage.ledger}-2"
@@ -281,7 +281,7 @@ def test_entries_of_a_ledger_are_found_after_the_task_got_another_one(stage):
         assert (report.partitions[0].verified, report.partitions[0].others) == (verified, 50 - verified)
 
 
-def test_a_carried_entry_that_is_lost_is_in_the_next_one(stage, monkeypatch):
+def test_lost_carried_entry_is_repeated_in_the_next_one(stage, monkeypatch):
     stage.write(lines(10))
     with monkeypatch.context() as patched:
         patched.setattr(BatchQueue, "add", lose_all_of(stage.offsets))
@@ -292,7 +292,7 @@ def test_a_carried_entry_that_is_lost_is_in_the_next_one(stage, monkeypatch):
     assert report.partitions[0].verified == 30
 
 
-def test_records_whose_carried_entries_are_all_lost_are_noted(stage, monkeypatch, log_writer):
+def test_records_without_any_carried_entry_are_noted(stage, monkeypatch, log_writer):
     """As with the last entry of the ledger's topic: nothing of the same start says that there was one."""
     stage.write(lines(10))
     with monkeypatch.context() as patched:
@@ -304,9 +304,7 @@ def test_records_whose_carried_entries_are_all_lost_are_noted(stage, monkeypatch
     assert "without a ledger" in found.notes[0]
 
 
-def test_records_whose_carried_entries_are_all_lost_are_found_by_the_epochs_of_their_producer(
-    stage, monkeypatch, log_writer
-):
+def test_records_without_any_carried_entry_are_found_by_producer_epochs(stage, monkeypatch, log_writer):
     """It has given each of its transactions another one, as two of its entries show."""
     stage.limits = CarryLimits(entries=1, time_s=600.0)
     stage.opened()
@@ -322,7 +320,7 @@ def test_records_whose_carried_entries_are_all_lost_are_found_by_the_epochs_of_t
     assert difference.first == 33
 
 
-def test_a_start_without_a_ledger_is_known_by_the_epochs_of_its_producer(stage):
+def test_start_without_a_ledger_is_recognized_by_its_producer_epochs(stage):
     stage.limits = DIRECT
     stage.opened()
     for ledger in (None, "", None):
@@ -334,7 +332,7 @@ def test_a_start_without_a_ledger_is_known_by_the_epochs_of_its_producer(stage):
     assert (report.partitions[0].verified, report.partitions[0].others) == (40, 20)
 
 
-def test_offsets_of_a_connector_are_read_past_what_the_topic_carries(stage):
+def test_offsets_of_a_connector_are_read_without_carried_entries(stage):
     for start in range(0, 30, 10):
         stage.write(lines(10, start))
     assert stage.stored_offsets() == [({"file": "f"}, {})]
@@ -358,7 +356,7 @@ def test_entries_in_an_offsets_topic_that_was_compacted_are_complete(stage, kafk
     assert (report.entries, report.partitions[0].verified) == (5, 50)
 
 
-def test_a_record_of_the_ledger_that_cannot_be_read_is_named_and_the_rest_is_compared(stage, monkeypatch, log_writer):
+def test_unreadable_ledger_record_is_named_and_the_rest_is_compared(stage, monkeypatch, log_writer):
     """It may be the entry of any transaction, so none of them is said to have no entry."""
     stage.write(lines(10))
     with monkeypatch.context() as patched:
@@ -375,7 +373,7 @@ def test_a_record_of_the_ledger_that_cannot_be_read_is_named_and_the_rest_is_com
     assert "its version is 2" in note
 
 
-def test_a_carried_record_that_cannot_be_read_is_named_also_after_it_was_replaced(stage, log_writer):
+def test_unreadable_carried_record_is_named_after_it_was_replaced(stage, log_writer):
     """Whoever replaces it may have left out what could not be read."""
     for start in range(0, 30, 10):
         stage.write(lines(10, start))

@@ -70,7 +70,7 @@ def test_files_with_all_records_are_verified(files: FilesStage) -> None:
     assert report.partitions[0].verified == 30
 
 
-def test_a_partition_that_does_not_exist_any_more_is_named(files: FilesStage) -> None:
+def test_missing_partition_is_named(files: FilesStage) -> None:
     """Its topic was created again, with fewer of them."""
     files.write(0, 33)
     report = files.audit(33, partitions=(0, 1))
@@ -87,9 +87,7 @@ def test_a_lost_row_is_named(files: FilesStage) -> None:
 
 
 @pytest.mark.parametrize(("lost", "first", "records"), [(0, 0, 14), (1, 15, 16)])
-def test_a_lost_file_is_found_by_the_records_that_no_file_has(
-    files: FilesStage, lost: int, first: int, records: int
-) -> None:
+def test_lost_file_is_found_by_its_missing_records(files: FilesStage, lost: int, first: int, records: int) -> None:
     paths = [files.write(0, 15), files.write(15, 33)]
     paths[lost].unlink()
     difference = only(files.audit(33))
@@ -104,7 +102,7 @@ def test_records_in_two_files_are_found(files: FilesStage) -> None:
     assert (difference.kind, difference.first, difference.last) == (DifferenceKind.REPEATED, 12, 14)
 
 
-def test_files_of_an_epoch_that_is_not_committed_are_not_compared(files: FilesStage) -> None:
+def test_files_of_an_uncommitted_epoch_are_not_compared(files: FilesStage) -> None:
     files.write(0, 15)
     files.write(15, 33).write_text("half of")
     report = files.audit(15)
@@ -112,7 +110,7 @@ def test_files_of_an_epoch_that_is_not_committed_are_not_compared(files: FilesSt
     assert report.partitions[0].notes == ["1 files have later records than the sink has committed"]
 
 
-def test_files_of_records_that_are_to_be_delivered_again_are_no_difference(files: FilesStage) -> None:
+def test_files_of_records_above_rewound_offsets_are_no_difference(files: FilesStage) -> None:
     """Offsets were set back, into the middle of a file."""
     files.write(0, 15)
     files.write(15, 33)
@@ -130,14 +128,14 @@ def test_records_that_were_deleted_from_the_topic_are_no_difference(files: Files
     assert report.partitions[0].notes == ["1 files have records that are deleted from the topic"]
 
 
-def test_a_sink_that_began_with_the_newest_records_lacks_no_older_ones(files: FilesStage) -> None:
+def test_older_records_are_no_difference_when_the_sink_began_at_the_latest(files: FilesStage) -> None:
     files.write(15, 33)
     assert files.audit(33).differences
     report = files.audit(33, from_start=False)
     assert (report.differences, report.partitions[0].verified) == ([], 16)
 
 
-def test_a_topic_that_ends_before_what_was_committed_is_noted(files: FilesStage) -> None:
+def test_topic_that_ends_before_the_committed_offset_is_noted(files: FilesStage) -> None:
     """It was created again, or its end is lost."""
     files.write(0, 15)
     report = files.audit(1_000)

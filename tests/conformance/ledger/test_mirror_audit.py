@@ -51,7 +51,7 @@ def stage(log_writer: LogWriter, topic_name: str) -> MirrorStage:
     return stage
 
 
-def test_a_true_copy_is_verified(stage: MirrorStage) -> None:
+def test_exact_copy_is_verified(stage: MirrorStage) -> None:
     stage.mirror(VALUES)
     report = stage.audit()
     assert (report.differences, report.is_complete, report.notes) == ([], True, [])
@@ -59,14 +59,14 @@ def test_a_true_copy_is_verified(stage: MirrorStage) -> None:
 
 
 @pytest.mark.parametrize("lost", [0, 150, 299])
-def test_a_record_that_is_lost_is_named_by_its_offset_at_the_source(stage: MirrorStage, lost: int) -> None:
+def test_lost_record_is_named_by_its_offset_at_the_source(stage: MirrorStage, lost: int) -> None:
     stage.mirror([*VALUES[:lost], *VALUES[lost + 1 :]])
     difference = stage.only()
     assert (difference.kind, difference.records) == (DifferenceKind.MISSING, 1)
     assert difference.first == lost + 3 * (lost // 100)  # two markers and an aborted record after each transaction
 
 
-def test_records_of_others_and_records_that_come_later_are_no_difference(stage: MirrorStage) -> None:
+def test_records_of_other_producers_and_later_records_are_no_difference(stage: MirrorStage) -> None:
     stage.mirror(VALUES[:200])
     stage.log.send(stage.copy, ["another's"])
     stage.mirror([*VALUES[200:], "later"])
@@ -81,7 +81,7 @@ def test_a_record_that_was_copied_twice_is_found(stage: MirrorStage) -> None:
     assert (difference.kind, difference.place.topic) == (DifferenceKind.REPEATED, stage.copy)
 
 
-def test_records_that_are_deleted_at_one_end_are_no_difference(stage: MirrorStage) -> None:
+def test_records_deleted_at_the_source_or_the_copy_are_no_difference(stage: MirrorStage) -> None:
     stage.mirror(VALUES)
     stage.log.truncate(stage.topic, 40)
     report = stage.audit()
@@ -95,7 +95,7 @@ def test_records_that_are_deleted_at_one_end_are_no_difference(stage: MirrorStag
     assert (report.differences, report.is_complete, report.partitions[0].verified) == ([], True, 210)
 
 
-def test_a_loss_is_found_where_both_ends_have_lost_their_beginning(stage: MirrorStage) -> None:
+def test_loss_is_found_when_source_and_copy_have_deleted_their_first_records(stage: MirrorStage) -> None:
     stage.mirror([*VALUES[:200], *VALUES[201:]])
     stage.log.truncate(stage.topic, 40)
     stage.log.truncate(stage.copy, 60)
@@ -103,14 +103,14 @@ def test_a_loss_is_found_where_both_ends_have_lost_their_beginning(stage: Mirror
     assert (difference.kind, difference.first, difference.records) == (DifferenceKind.MISSING, 206, 1)
 
 
-def test_a_mirror_that_began_with_the_newest_records_lacks_no_older_ones(stage: MirrorStage) -> None:
+def test_older_records_are_no_difference_when_the_mirror_began_at_the_latest(stage: MirrorStage) -> None:
     stage.mirror(VALUES[150:])
     assert stage.audit().differences
     report = stage.audit(from_start=False)
     assert (report.differences, report.partitions[0].verified) == ([], 150)
 
 
-def test_a_copy_of_something_else_is_not_taken_for_a_complete_one(stage: MirrorStage) -> None:
+def test_copy_of_another_topic_is_not_reported_as_complete(stage: MirrorStage) -> None:
     stage.mirror(["other"] * 10)
     assert stage.audit().differences
     report = stage.audit(from_start=False)

@@ -55,7 +55,7 @@ def as_read(topic: str, values: Sequence[bytes | None], headers: Sequence[Any] |
     ]
 
 
-def test_a_python_source_writes_what_a_python_sink_reads_with_the_converter(
+def test_python_sink_reads_records_of_a_python_source_with_apicurios_converter(
     host: JavaHost, settings: dict[str, str], topic_name: str
 ) -> None:
     values = [{"id": n, "who": None if n % 2 else "ada", "total": Decimal(n) / 4} for n in range(20)]
@@ -70,7 +70,7 @@ def test_a_python_source_writes_what_a_python_sink_reads_with_the_converter(
     assert read[0].value_schema.fields[0].schema == INT64
 
 
-def test_a_java_source_writes_with_it_too(
+def test_java_source_writes_with_apicurios_converter(
     host: JavaHost, settings: dict[str, str], topic_name: str, tmp_path: Path
 ) -> None:
     lines = tmp_path / "lines"

@@ -74,7 +74,7 @@ def text_of(client: SchemaRegistryClient, topic: str) -> str:
 
 
 @pytest.mark.parametrize(("schema", "rows"), [(ROW, ROWS), (LOGICAL, [PRICE])], ids=["plain", "logical"])
-def test_avro_is_that_of_confluent(
+def test_avro_bytes_equal_those_of_confluents_serializer(
     client: SchemaRegistryClient, registry_url: str, topic_name: str, schema: Schema, rows: list[Any]
 ) -> None:
     ours = made(AvroConverter, registry_url)
@@ -89,7 +89,9 @@ def test_avro_is_that_of_confluent(
     assert list(read[1]) == rows
 
 
-def test_json_is_that_of_confluent(client: SchemaRegistryClient, registry_url: str, topic_name: str) -> None:
+def test_json_bytes_equal_those_of_confluents_serializer(
+    client: SchemaRegistryClient, registry_url: str, topic_name: str
+) -> None:
     ours = made(JsonSchemaConverter, registry_url)
     written = ours.for_topic(topic_name).from_column(ROW, ROWS)
     assert written is not None
@@ -104,7 +106,7 @@ def test_json_is_that_of_confluent(client: SchemaRegistryClient, registry_url: s
         assert reader(data, value_of(topic_name)) == row
 
 
-def test_an_incompatible_schema_is_refused_by_the_real_registry_in_readable_words(
+def test_incompatible_schema_is_refused_with_a_readable_error(
     client: SchemaRegistryClient, registry_url: str, topic_name: str
 ) -> None:
     ours = made(AvroConverter, registry_url)
@@ -118,7 +120,7 @@ def test_an_incompatible_schema_is_refused_by_the_real_registry_in_readable_word
     assert (schema.version if schema else None, value) == (2, {"n": 1, "m": "x"})
 
 
-def test_an_unknown_id_and_an_unknown_subject_say_what_is_missing(registry_url: str, topic_name: str) -> None:
+def test_error_names_the_unknown_id_or_the_setting_for_an_unknown_subject(registry_url: str, topic_name: str) -> None:
     with pytest.raises(LaggingError, match="id 2000000000"):
         made(AvroConverter, registry_url).to_connect_data(topic_name, b"\0" + (2_000_000_000).to_bytes(4, "big"))
     strict = made(AvroConverter, registry_url, auto_register_schemas="false")
@@ -126,7 +128,7 @@ def test_an_unknown_id_and_an_unknown_subject_say_what_is_missing(registry_url: 
         strict.from_connect_data(topic_name, STRING, "x")
 
 
-def test_the_newest_version_of_the_real_registry_is_written(registry_url: str, topic_name: str) -> None:
+def test_newest_schema_version_of_the_registry_is_written(registry_url: str, topic_name: str) -> None:
     wide = Schema.struct({"n": INT32, "m": STRING.optional()}, name="shop.N")
     made(AvroConverter, registry_url).from_connect_data(topic_name, wide, {"n": 1, "m": None})
     newest = made(AvroConverter, registry_url, auto_register_schemas="false", use_latest_version="true")

@@ -37,7 +37,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def test_protobuf_is_that_of_confluent(registry_url: str, topic_name: str) -> None:
+def test_protobuf_bytes_equal_those_of_confluents_serializer(registry_url: str, topic_name: str) -> None:
     ours = ProtobufConverter({"schema.registry.url": registry_url, "converter.type": "value"})
     written = ours.for_topic(topic_name).from_column(ROW, ROWS)
     assert written is not None

@@ -51,26 +51,26 @@ def refusal(code: int, message: str = "no") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-def test_an_overloaded_registry_is_waited_for(scripted: ScriptedRegistry, status: int) -> None:
+def test_overloaded_registry_is_an_unavailable_error(scripted: ScriptedRegistry, status: int) -> None:
     scripted.status, scripted.body = status, "<html>Bad gateway</html>"
     with pytest.raises(UnavailableError, match=f"HTTP {status}"):
         registry(scripted.url).schema(ONE)
 
 
-def test_a_registry_that_is_not_there_is_waited_for() -> None:
+def test_unreachable_registry_is_an_unavailable_error() -> None:
     port = free_port()
     with pytest.raises(UnavailableError, match=f"127.0.0.1:{port}.*cannot be reached"):
         registry(f"http://127.0.0.1:{port}").register("t-value", INT)
 
 
-def test_a_registry_that_does_not_answer_is_waited_for() -> None:
+def test_silent_registry_is_an_unavailable_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(UnavailableError, match=r"imeout|timed out"):
             registry(url, http_read_timeout_ms="50").schema(ONE)
 
 
-def test_the_next_url_is_asked_if_one_does_not_answer(scripted: ScriptedRegistry) -> None:
+def test_next_url_is_used_when_one_does_not_answer(scripted: ScriptedRegistry) -> None:
     scripted.body = {"schema": '"int"'}
     assert registry(f"http://127.0.0.1:{free_port()}", scripted.url).schema(ONE) == INT
 
@@ -93,9 +93,7 @@ UNKNOWN: dict[str, tuple[Asks, int, str]] = {
 
 
 @pytest.mark.parametrize("what", UNKNOWN)
-def test_what_a_registry_does_not_know_is_asked_again_before_a_record_is_blamed(
-    scripted: ScriptedRegistry, what: str
-) -> None:
+def test_unknown_schema_is_requested_again_before_its_record_fails(scripted: ScriptedRegistry, what: str) -> None:
     """One of its nodes may be behind another one, and knows a moment later."""
     ask, code, text = UNKNOWN[what]
     scripted.status, scripted.body = 404, refusal(code)
@@ -116,7 +114,7 @@ def test_what_a_registry_does_not_know_is_asked_again_before_a_record_is_blamed(
     assert registry(scripted.url).version("t-value", INT) == 2
 
 
-def test_unknown_schema_is_waited_for_again_once_it_was_not_used_for_long(scripted: ScriptedRegistry) -> None:
+def test_unknown_schema_is_awaited_again_when_it_was_unused_for_long(scripted: ScriptedRegistry) -> None:
     scripted.status, scripted.body = 404, refusal(40403)
     now_s = [0.0]
     client = registry(scripted.url, clock=lambda: now_s[0])
@@ -140,7 +138,7 @@ def waited_s(client: Registry, key: SchemaKey, now_s: list[float]) -> float:
 
 
 @pytest.mark.parametrize("ids", [7, 100_000])
-def test_many_interleaved_unknown_ids_are_waited_for_seconds_in_a_minute(scripted: ScriptedRegistry, ids: int) -> None:
+def test_wait_for_many_interleaved_unknown_ids_is_seconds_in_a_minute(scripted: ScriptedRegistry, ids: int) -> None:
     scripted.status, scripted.body = 404, refusal(40403)
     now_s, waits = [0.0], []
     client = registry(scripted.url, clock=lambda: now_s[0])
@@ -162,7 +160,7 @@ def test_a_subject_without_the_schema_has_no_version(scripted: ScriptedRegistry)
 
 
 @pytest.mark.parametrize("timeout_ms", [0, 1])
-def test_no_record_is_dropped_for_a_registry_that_is_behind(
+def test_no_record_is_dropped_while_a_registry_node_lags(
     scripted: ScriptedRegistry, timeout_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_of_registry, "_BEHIND_FOR_S", 600.0)
@@ -195,7 +193,7 @@ FRAME_ASKS: dict[str, Callable[[ValueRegistry, RegistryBytes], object]] = {
 
 
 @pytest.mark.parametrize("what", FRAME_ASKS)
-def test_a_frame_waits_for_a_registry_that_is_behind_and_blames_the_value_in_the_end(
+def test_frame_waits_for_a_lagging_registry_before_it_rejects_the_value(
     scripted: ScriptedRegistry, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An executor that gave up at the first answer would be followed by one that asks for the first time."""
@@ -218,7 +216,7 @@ def test_a_frame_waits_for_a_registry_that_is_behind_and_blames_the_value_in_the
         assert answer.result(60) is not None
 
 
-def test_an_incompatible_schema_says_the_subject_the_rule_and_what_to_do(scripted: ScriptedRegistry) -> None:
+def test_error_for_an_incompatible_schema_has_subject_rule_and_advice(scripted: ScriptedRegistry) -> None:
     scripted.status, scripted.body = 409, refusal(409, "reader type: INT not compatible")
     scripted.by_path["/config/t-value"] = (404, refusal(40401))
     scripted.by_path["/config"] = (200, {"compatibilityLevel": "FULL"})
@@ -226,7 +224,7 @@ def test_an_incompatible_schema_says_the_subject_the_rule_and_what_to_do(scripte
         registry(scripted.url).register("t-value", INT)
 
 
-def test_an_invalid_schema_says_what_the_registry_says(scripted: ScriptedRegistry) -> None:
+def test_error_for_an_invalid_schema_has_the_registrys_message(scripted: ScriptedRegistry) -> None:
     scripted.status, scripted.body = 422, refusal(42201, "Invalid schema")
     with pytest.raises(RecordError, match=r"t-value.*Invalid schema"):
         registry(scripted.url).register("t-value", INT)
@@ -237,7 +235,7 @@ def test_an_invalid_schema_says_what_the_registry_says(scripted: ScriptedRegistr
     ["", "<html>Hello</html>", "[]", "7", "null", '"x"', "{}", '{"schema": 7}', '{"schema": ["int"]}', "[" * 9000,
      '{"schema": "x", "references": 3}', '{"schema": "x", "references": [{"name": "n"}]}', "\0"],
 )  # fmt: skip
-def test_a_rubbish_answer_fails_the_task(scripted: ScriptedRegistry, body: str) -> None:
+def test_malformed_answer_of_the_registry_fails_the_task(scripted: ScriptedRegistry, body: str) -> None:
     scripted.body = body
     with pytest.raises(FatalError, match=r"not one of a schema registry.*schema\.registry\.url"):
         registry(scripted.url).schema(ONE)
@@ -246,20 +244,20 @@ def test_a_rubbish_answer_fails_the_task(scripted: ScriptedRegistry, body: str) 
 @pytest.mark.parametrize(
     "body", ["{}", '{"id": "1"}', '{"id": -1}', '{"id": null}', '{"id": 1e99}', '{"id": true}', "[1]"]
 )
-def test_a_rubbish_id_fails_the_task(scripted: ScriptedRegistry, body: str) -> None:
+def test_malformed_schema_id_fails_the_task(scripted: ScriptedRegistry, body: str) -> None:
     scripted.body = body
     with pytest.raises(FatalError, match="not one of a schema registry"):
         registry(scripted.url).register("t-value", INT)
 
 
 @pytest.mark.parametrize(("status", "body"), [(404, "<html>Not found</html>"), (400, "{}"), (302, ""), (418, "teapot")])
-def test_what_is_no_registry_fails_the_task(scripted: ScriptedRegistry, status: int, body: str) -> None:
+def test_server_that_is_no_schema_registry_fails_the_task(scripted: ScriptedRegistry, status: int, body: str) -> None:
     scripted.status, scripted.body = status, body
     with pytest.raises(FatalError, match=r"schema\.registry\.url, including its path"):
         registry(scripted.url).schema(ONE)
 
 
-def test_answers_are_remembered_and_refusals_of_the_registry_are_not(scripted: ScriptedRegistry) -> None:
+def test_answers_are_cached_and_errors_of_the_registry_are_not(scripted: ScriptedRegistry) -> None:
     client = registry(scripted.url)
     scripted.status = 503
     with pytest.raises(UnavailableError):
@@ -269,7 +267,7 @@ def test_answers_are_remembered_and_refusals_of_the_registry_are_not(scripted: S
     assert len(scripted.asked) == 2
 
 
-def test_the_newest_version_is_asked_for_again_when_it_is_old(scripted: ScriptedRegistry) -> None:
+def test_newest_version_is_requested_again_when_its_cache_entry_is_old(scripted: ScriptedRegistry) -> None:
     scripted.body = {"schema": '"int"', "id": 4, "version": 1}
     client = registry(scripted.url)
     assert client.latest("t-value") == client.latest("t-value") == (SchemaKey(4), INT)
@@ -294,13 +292,15 @@ def test_references_that_form_a_cycle_are_refused(scripted: ScriptedRegistry) ->
         ),
     ],
 )
-def test_users_are_sent_as_the_settings_say(scripted: ScriptedRegistry, settings: Any, user: str | None) -> None:
+def test_basic_authentication_is_sent_according_to_the_settings(
+    scripted: ScriptedRegistry, settings: Any, user: str | None
+) -> None:
     scripted.body = {"schema": '"int"'}
     registry(scripted.url, **settings).schema(ONE)
     assert scripted.users == ([] if user is None else [user])
 
 
-def test_a_user_in_the_url_is_sent_and_never_shown(scripted: ScriptedRegistry) -> None:
+def test_credentials_in_the_url_are_sent_and_never_shown(scripted: ScriptedRegistry) -> None:
     scripted.status, scripted.body = 401, refusal(401)
     url = scripted.url.replace("http://", "http://me:p%40ss-canary@")
     with pytest.raises(FatalError) as caught:
@@ -309,13 +309,13 @@ def test_a_user_in_the_url_is_sent_and_never_shown(scripted: ScriptedRegistry) -
     assert "canary" not in str(caught.value)
 
 
-def test_a_token_is_sent(scripted: ScriptedRegistry) -> None:
+def test_configured_bearer_token_is_sent(scripted: ScriptedRegistry) -> None:
     scripted.body = {"schema": '"int"'}
     registry(scripted.url, bearer_auth_credentials_source="STATIC_TOKEN", bearer_auth_token="abc").schema(ONE)
     assert scripted.authorizations == ["Bearer abc"]
 
 
-def test_a_token_is_fetched(scripted: ScriptedRegistry) -> None:
+def test_oauth_token_is_fetched_and_sent(scripted: ScriptedRegistry) -> None:
     scripted.body = {"schema": '"int"'}
     scripted.by_path["/token"] = (200, {"access_token": "xyz", "token_type": "bearer", "expires_in": 60})
     oauth = {
@@ -338,7 +338,7 @@ def test_a_missing_certificate_file_fails_the_task(tmp_path: Path) -> None:
         client.schema(ONE)
 
 
-def test_a_registry_behind_tls_is_trusted_as_the_settings_say() -> None:
+def test_tls_certificate_of_the_registry_is_checked_against_the_trust_store() -> None:
     with ScriptedRegistry(TLS) as secure:
         secure.body = {"schema": '"int"'}
         trusted = {"schema.registry.ssl.truststore.location": str(TLS / "certificate.pem")}

@@ -41,7 +41,7 @@ def test_a_transaction_left_open_is_an_anomaly(kafka, topic_name, orphan, tmp_pa
     assert evidence.verdict == "anomaly"
 
 
-def test_a_campaign_needs_transactions_that_no_broker_ends(kafka, tmp_path):
+def test_campaign_refuses_a_transaction_timeout_that_hides_open_transactions(kafka, tmp_path):
     worker = LightWorker(kafka.bootstrap_servers, tmp_path)
     with pytest.raises(AssertionError, match="would not be seen"):
         Campaign(worker, [], kafka.bootstrap_servers, 1, Evidence("verdict", 0))

@@ -27,7 +27,7 @@ from support.new_project import KINDS, run_tests, written
 pytestmark = pytest.mark.drawn(2)
 
 
-def test_a_source_goes_on_behind_what_was_committed_when_its_process_is_killed(
+def test_source_continues_after_its_committed_offset_when_its_process_is_killed(
     kafka: EmbeddedKafka, topic_name: str
 ) -> None:
     config = {"name": topic_name, "topic": topic_name, "throughput": 200}
@@ -44,7 +44,7 @@ def test_a_source_goes_on_behind_what_was_committed_when_its_process_is_killed(
 
 
 @pytest.mark.parametrize("has_own_offsets", [False, True])
-def test_the_next_process_writes_to_the_ledger_what_the_killed_one_carried(
+def test_entries_carried_by_a_killed_process_are_written_by_the_next_one(
     kafka: EmbeddedKafka, topic_name: str, has_own_offsets: bool
 ) -> None:
     ledger = f"{topic_name}-ledger"
@@ -71,14 +71,14 @@ def test_a_script_kills_the_process_in_each_method(kafka: EmbeddedKafka) -> None
     assert verdict.is_clean, verdict
 
 
-def test_a_task_that_fails_is_told_with_its_trace(kafka: EmbeddedKafka) -> None:
+def test_failure_of_a_task_is_reported_with_its_trace(kafka: EmbeddedKafka) -> None:
     with Pipeline.of_script([RAISE("boom")], kafka=kafka) as pipeline:
         assert "ScriptedError: boom" in pipeline.wait_for_failure()
         with pytest.raises(AssertionError, match="task 0 failed"):
             pipeline.wait_for(1)
 
 
-def test_a_stream_reads_what_is_produced_and_writes_it_once(kafka: EmbeddedKafka, topic_name: str) -> None:
+def test_stream_writes_each_produced_record_once(kafka: EmbeddedKafka, topic_name: str) -> None:
     target = f"{topic_name}-copy"
     config = {"name": topic_name, "topics": topic_name, "output.topic": target}
     with Pipeline(TopicTransformConnector, config, kafka=kafka) as pipeline:
@@ -101,7 +101,7 @@ class FileConnector(SinkConnector):
     path: str = setting("path")
 
 
-def test_a_sink_of_the_test_file_itself_is_found(kafka: EmbeddedKafka, topic_name: str, tmp_path: Any) -> None:
+def test_sink_defined_in_the_test_file_is_found(kafka: EmbeddedKafka, topic_name: str, tmp_path: Any) -> None:
     out = tmp_path / "out"
     out.write_text("")
     config = {"name": topic_name, "topics": topic_name, "path": out}
@@ -134,13 +134,13 @@ class TypedConnector(SourceConnector):
         return [{"topic": self.topic, "files": ["a", "b"], "follows": True, "until": None}]
 
 
-def test_a_task_gets_what_its_connector_planned_as_from_a_worker(kafka: EmbeddedKafka, topic_name: str) -> None:
+def test_task_config_is_passed_to_the_task_as_by_a_worker(kafka: EmbeddedKafka, topic_name: str) -> None:
     with Pipeline(TypedConnector, {"name": topic_name, "topic": topic_name}, kafka=kafka) as pipeline:
         [seen] = pipeline.wait_for(1, topic_name)
     assert json.loads(seen.value or b"") == {"files": ["a", "b"], "follows": True, "until": None}
 
 
-def test_a_config_with_mistakes_is_refused_as_a_worker_does(kafka: EmbeddedKafka) -> None:
+def test_invalid_config_is_refused_as_by_a_worker(kafka: EmbeddedKafka) -> None:
     with pytest.raises(ConfigError, match="throughput"):
         Pipeline(VerifiableSourceConnector, {"topic": "t", "throughput": "fast"}, kafka=kafka).__enter__()
 
@@ -156,7 +156,7 @@ def test_classes_that_another_process_cannot_find_or_run_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_test_on_kafka_of_a_new_project_passes(kafka: EmbeddedKafka, tmp_path: Any, kind: str) -> None:
+def test_generated_kafka_test_of_a_new_project_passes(kafka: EmbeddedKafka, tmp_path: Any, kind: str) -> None:
     name = f"feed-{kind}"
     project = written(tmp_path, kind, name)
     code, said = run_tests(project, ["tests/test_on_kafka.py"], kafka.bootstrap_servers)

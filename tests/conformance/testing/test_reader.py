@@ -24,7 +24,7 @@ def _produced(kafka, topic, values):
     client.drop()
 
 
-def test_watching_and_reading_afterwards_come_to_the_same_verdict(kafka, topic_name):
+def test_live_reading_and_reading_afterwards_have_the_same_verdict(kafka, topic_name):
     values = [b"%d" % n for n in range(50_000)]
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
     with CommittedReader(kafka.bootstrap_servers, [topic_name]) as reader:
@@ -36,7 +36,7 @@ def test_watching_and_reading_afterwards_come_to_the_same_verdict(kafka, topic_n
         assert verdict.is_clean, verdict
 
 
-def test_a_topic_that_does_not_exist_yet_is_waited_for(kafka, topic_name):
+def test_reader_waits_for_a_topic_that_does_not_exist_yet(kafka, topic_name):
     with CommittedReader(kafka.bootstrap_servers, [topic_name]) as reader:
         assert reader.seen() == []
         _produced(kafka, topic_name, [b"first"])
@@ -73,7 +73,7 @@ def test_the_error_that_ended_a_reader_is_raised_by_its_next_call(kafka, topic_n
             reader.seen()
 
 
-def test_a_mark_outlives_a_process_that_is_killed_right_after_setting_it(kafka, topic_name):
+def test_mark_survives_when_its_process_is_killed_right_after_setting_it(kafka, topic_name):
     marks = Marks(kafka.bootstrap_servers, topic_name)
     assert marks.count("a") == 0
     code = (

@@ -60,7 +60,7 @@ def _spec(source, bootstrap, offsets_topic):
     }
 
 
-def test_e1_a_task_that_crashes_before_in_and_after_its_transactions_delivers_once(kafka, topic_name):
+def test_e1_task_that_crashes_around_its_transactions_delivers_once(kafka, topic_name):
     bootstrap, offsets_topic = kafka.bootstrap_servers, f"{topic_name}-offsets"
     admin = Admin({"bootstrap.servers": bootstrap})
     for topic in (topic_name, offsets_topic):
