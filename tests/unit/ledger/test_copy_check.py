@@ -46,7 +46,7 @@ def test_a_record_that_is_lost_is_named(lost: int) -> None:
     assert found.verified == COUNT - 1
 
 
-def test_a_record_that_is_there_twice_is_named() -> None:
+def test_duplicated_record_is_named() -> None:
     (difference,) = compared([*VALUES[:500], VALUES[499], *VALUES[500:]]).differences
     assert (difference.kind, difference.place, difference.first) == (REPEATED, COPY, 500)
 
@@ -58,16 +58,16 @@ def test_a_record_that_was_changed_is_named() -> None:
     assert found.verified == COUNT - 1
 
 
-def test_records_of_others_are_counted() -> None:
+def test_records_of_other_producers_are_counted() -> None:
     found = compared([b"first", *VALUES[:500], b"another's", *VALUES[500:]])
     assert (found.differences, found.verified, found.others) == ([], COUNT, 2)
 
 
-def test_what_the_copy_has_of_later_records_is_no_difference() -> None:
+def test_later_records_in_the_copy_are_no_difference() -> None:
     assert compared([*VALUES, b"later"]).differences == []
 
 
-def test_records_that_are_missing_at_the_end_are_only_lost_if_the_copy_can_be_read_to_its_end() -> None:
+def test_records_missing_at_the_end_are_lost_only_if_the_copy_is_complete() -> None:
     (difference,) = compared(VALUES[:-10]).differences
     assert (difference.kind, difference.first, difference.records) == (MISSING, COUNT - 10, 10)
     found = compared(VALUES[:-10], is_whole=False)
@@ -79,7 +79,7 @@ def test_a_compacted_copy_may_lack_records_but_not_change_them() -> None:
     assert (difference.kind, difference.first) == (ALTERED, 500)
 
 
-def test_equal_records_are_counted() -> None:
+def test_loss_among_equal_records_is_found_by_their_count() -> None:
     same = [b"same"] * COUNT
     (difference,) = compared(same[:-1], same).differences
     assert (difference.kind, difference.records) == (MISSING, 1)
@@ -113,7 +113,7 @@ def test_a_copy_that_begins_later_is_aligned(first: int) -> None:
     assert (log.offsets[0], copy.offsets[0]) == (first, 40)
 
 
-def test_a_copy_of_something_else_is_not_aligned() -> None:
+def test_unrelated_copy_is_not_aligned() -> None:
     assert aligned(stream(VALUES), stream([b"other"] * 10)) is None
     assert aligned(stream(VALUES), stream([])) is None
 
@@ -124,7 +124,7 @@ BORDERS = [_WINDOW - 1, _WINDOW, 2 * _WINDOW - 1, 2 * _WINDOW]
 
 @pytest.mark.parametrize("at", BORDERS)
 @pytest.mark.parametrize("count", [1, 3])
-def test_what_is_lost_where_a_window_ends_is_named(at: int, count: int) -> None:
+def test_loss_at_the_end_of_a_window_is_named(at: int, count: int) -> None:
     found = compared([*MANY[:at], *MANY[at + count :]], MANY)
     (difference,) = found.differences
     assert (difference.kind, difference.first, difference.records) == (MISSING, at, count)
@@ -132,7 +132,7 @@ def test_what_is_lost_where_a_window_ends_is_named(at: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("at", BORDERS)
-def test_what_is_there_twice_where_a_window_ends_is_named(at: int) -> None:
+def test_duplicates_at_the_end_of_a_window_are_named(at: int) -> None:
     found = compared([*MANY[:at], *MANY[at - 2 : at], *MANY[at:]], MANY)
     (difference,) = found.differences
     assert (difference.kind, difference.first, difference.records) == (REPEATED, at, 2)
@@ -141,7 +141,7 @@ def test_what_is_there_twice_where_a_window_ends_is_named(at: int) -> None:
 
 @pytest.mark.parametrize("at", BORDERS)
 @pytest.mark.parametrize("count", [1, 1_000])
-def test_what_was_changed_where_a_window_ends_is_named(at: int, count: int) -> None:
+def test_change_at_the_end_of_a_window_is_named(at: int, count: int) -> None:
     found = compared([*MANY[:at], *[b"other"] * count, *MANY[at + count :]], MANY)
     (difference,) = found.differences
     assert (difference.kind, difference.first, difference.records) == (ALTERED, at, count)
@@ -176,7 +176,7 @@ def test_a_loss_that_is_longer_than_a_window_is_named() -> None:
     assert (difference.kind, difference.first, difference.records) == (MISSING, 500, lost)
 
 
-def test_every_other_record_may_be_changed_or_lost() -> None:
+def test_change_or_loss_of_every_other_record_is_found() -> None:
     changed = compared([b"-" + each if at % 2 else each for at, each in enumerate(VALUES)])
     assert [each.first for each in changed.differences] == [*range(1, COUNT, 2)]
     lost = compared(VALUES[::2])

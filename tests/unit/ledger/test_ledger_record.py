@@ -20,7 +20,7 @@ def value(**changed: Any) -> bytes:
     return orjson.dumps(whole | changed)
 
 
-def test_a_whole_record_is_read() -> None:
+def test_valid_ledger_record_is_read() -> None:
     (entry,) = LedgerRecord.of(value()).entries
     assert (entry.writer.transactional_id, entry.number, len(entry.runs)) == ("id", 5, 1)
 
@@ -46,7 +46,7 @@ def test_a_whole_record_is_read() -> None:
         *({"entries": [[0, 5, [[*_RUN[:at], [1], *_RUN[at + 1 :]]]]]} for at in range(len(_RUN))),
     ],
 )
-def test_a_record_of_other_types_is_refused(changed: dict[str, Any]) -> None:
+def test_ledger_record_with_values_of_wrong_types_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(LedgerFormatError):
         LedgerRecord.of(value(**changed))
 
@@ -55,7 +55,7 @@ def test_a_record_of_other_types_is_refused(changed: dict[str, Any]) -> None:
     ("records", "values", "keys"),
     [(0, 0, 0), (1, 0, 0), (65, 1, 0), (64, 2, 0), (65, 2, 1), (65, 2, 3), (10**9, 1, 0), (10**18, 0, 0)],
 )
-def test_a_run_with_other_checksums_than_its_records_have_is_refused(records: int, values: int, keys: int) -> None:
+def test_run_with_a_wrong_number_of_checksums_is_refused(records: int, values: int, keys: int) -> None:
     """One that said that it has 10 ** 18 records would keep each audit busy for ever."""
     run = [*_RUN[:6], records, 10, _sums(values), _sums(keys), 0, 0]
     with pytest.raises(LedgerFormatError, match="checksums"):
@@ -69,14 +69,14 @@ def test_a_run_has_a_checksum_for_each_block(records: int, values: int, keys: in
     assert len(entry.runs[0].digest.values) == values
 
 
-def test_a_run_without_records_has_nothing() -> None:
+def test_run_without_records_has_an_empty_digest() -> None:
     """A producer has begun it, and its first record went to another partition."""
     (entry,) = LedgerRecord.of(value(entries=[[0, 5, [[0, 0, 7, 0, 0, -1, 0, 0, "", "", 0, 0]]]])).entries
     assert not any(entry.runs[0].digest)
 
 
 @pytest.mark.parametrize("name", ["", "not a topic!", "..", "x" * 250, "t\n"])
-def test_a_record_with_a_name_that_no_topic_can_have_is_refused(name: str) -> None:
+def test_ledger_record_with_an_impossible_topic_name_is_refused(name: str) -> None:
     """A broker refuses a request that has such a name: that would end each audit."""
     with pytest.raises(LedgerFormatError, match="a topic name"):
         LedgerRecord.of(value(topics=[[name, ""]]))

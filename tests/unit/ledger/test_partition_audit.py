@@ -71,7 +71,7 @@ def test_a_loss_in_the_first_run_of_a_log_that_no_longer_begins_at_0_is_found() 
     assert (difference.kind, difference.records, found.notes) == (DifferenceKind.MISSING, 10, [])
 
 
-def test_the_loss_of_a_whole_first_run_is_found_by_the_entry_before() -> None:
+def test_loss_of_a_whole_first_run_is_found_by_the_preceding_entry() -> None:
     first, second, third = values(COUNT), values(COUNT, COUNT), values(COUNT, 2 * COUNT)
     entries = [entry(0, first, 0), entry(1, second, 100, after=100), entry(2, third, 200, after=100)]
     (difference,) = audited(entries, [records(third, 200, 101)], start=101).differences
@@ -80,7 +80,7 @@ def test_the_loss_of_a_whole_first_run_is_found_by_the_entry_before() -> None:
 
 @pytest.mark.parametrize("is_whole", [True, False])
 @pytest.mark.parametrize("is_in_ledger", [True, False])
-def test_older_entries_that_are_found_after_newer_ones_give_no_alarm(is_whole: bool, is_in_ledger: bool) -> None:
+def test_older_entries_found_after_newer_ones_are_no_difference(is_whole: bool, is_in_ledger: bool) -> None:
     """The second start did not know what the first one carried. A third one may have written it to the ledger."""
     first, second, third = values(COUNT), values(COUNT, COUNT), values(COUNT, 2 * COUNT)
     newer = 7, 1
@@ -98,7 +98,7 @@ def test_older_entries_that_are_found_after_newer_ones_give_no_alarm(is_whole: b
     assert audit.findings().differences == []
 
 
-def test_entries_of_an_offsets_topic_that_the_task_has_left_have_no_known_place() -> None:
+def test_entries_in_a_former_offsets_topic_have_no_known_order() -> None:
     """They may be of another producer id, which says nothing of their order."""
     ledger, left = TopicPartition("ledger", 0), TopicPartition("left", 0)
     carried, later = entry(1, values(COUNT), 100), entry(0, values(COUNT), 0, producer=(8, 0))
@@ -108,7 +108,7 @@ def test_entries_of_an_offsets_topic_that_the_task_has_left_have_no_known_place(
         assert found.runs().are_ordered == (named == "left")
 
 
-def test_a_loss_in_the_first_run_of_another_producer_is_found_by_the_one_before() -> None:
+def test_loss_in_a_producers_first_run_is_found_by_the_previous_producer() -> None:
     first, second, third = values(COUNT), values(COUNT, COUNT), values(COUNT, 2 * COUNT)
     newer = 8, 0
     entries = [entry(0, first, 0), entry(0, second, 0, producer=newer), entry(1, third, 100, producer=newer)]
@@ -144,7 +144,7 @@ def test_a_loss_in_a_topic_that_was_created_again_is_found() -> None:
     assert (difference.records, difference.entry) == (COUNT, entries[1])
 
 
-def test_records_that_a_producer_wrote_before_it_knew_of_a_new_topic_are_verified() -> None:
+def test_records_written_before_a_producer_knew_of_a_new_topic_are_verified() -> None:
     run = values(COUNT)
     found = audited([entry(0, run, 0, topic_id="deleted", after=5_000)], [records(run, 0, 0)])
     assert (found.differences, found.verified, found.notes) == ([], COUNT, [])
@@ -162,26 +162,26 @@ def laps() -> tuple[list[LedgerEntry], list[Produced]]:
     return entries, [records(*each) for each in placed]
 
 
-def test_sequences_that_begin_again_are_verified() -> None:
+def test_runs_are_verified_across_a_sequence_wrap() -> None:
     entries, log = laps()
     found = audited(entries, log)
     assert (found.differences, found.verified, found.notes) == ([], 4 * COUNT, [])
 
 
-def test_a_log_that_begins_after_sequences_have_begun_again_is_verified() -> None:
+def test_log_that_begins_after_a_sequence_wrap_is_verified() -> None:
     entries, log = laps()
     found = audited(entries, log[3:], start=1_000)
     assert (found.differences, found.verified) == ([], COUNT)
 
 
 @pytest.mark.parametrize("lost", range(4))
-def test_a_run_that_is_lost_is_found_where_sequences_begin_again(lost: int) -> None:
+def test_lost_run_is_found_at_a_sequence_wrap(lost: int) -> None:
     entries, log = laps()
     (difference,) = audited(entries, [*log[:lost], *log[lost + 1 :]]).differences
     assert (difference.kind, difference.records, difference.entry) == (DifferenceKind.MISSING, COUNT, entries[lost])
 
 
-def test_a_compacted_run_counts_only_what_was_compared() -> None:
+def test_compacted_run_counts_only_compared_records_as_verified() -> None:
     run = values(3 * BLOCK)
     log = [records(run[:5], 0, 0), records(run[6:], 6, 6)]
     found = audited([entry(0, run, 0)], log, is_compacted=True)
@@ -214,7 +214,7 @@ def others(*epochs: int) -> list[Produced]:
 
 
 @pytest.mark.parametrize("is_followed", [True, False])
-def test_the_next_transactions_of_an_incarnation_whose_newest_entries_are_lost_have_no_entry(is_followed: bool) -> None:
+def test_transactions_after_lost_ledger_entries_are_reported_without_entry(is_followed: bool) -> None:
     """Each end has given it the next epoch. Whether a start with a ledger came later changes nothing."""
     entries, log = begun(0, 1)
     later, its_log = begun(5, 6, incarnation="two") if is_followed else ([], [])
@@ -223,21 +223,21 @@ def test_the_next_transactions_of_an_incarnation_whose_newest_entries_are_lost_h
     assert (found.others, found.notes) == (0, [])
 
 
-def test_a_start_without_a_ledger_is_noted_as_it_begins_with_an_epoch_of_its_own() -> None:
+def test_start_without_a_ledger_is_noted_by_its_own_producer_epoch() -> None:
     entries, log = begun(0, 1)
     found = audited(entries, [*log, *others(3, 4)])
     assert (found.differences, found.others) == ([], 2 * COUNT)
     assert "without a ledger" in found.notes[0]
 
 
-def test_the_next_epoch_after_one_that_its_producer_keeps_may_be_that_of_another_start() -> None:
+def test_epoch_after_a_kept_epoch_may_belong_to_another_start() -> None:
     """As with version 1 of the transaction protocol."""
     entries, log = begun(0)
     found = audited(entries, [*log, *others(1)])
     assert (found.differences, found.others) == ([], COUNT)
 
 
-def test_what_a_deleted_topic_may_have_carried_is_not_taken_for_lost() -> None:
+def test_entries_a_deleted_topic_may_have_carried_are_not_reported_lost() -> None:
     entries, log = begun(0, 1)
     found = audited(entries, [*log, *others(2)], are_all_there=False)
     assert (found.differences, found.others) == ([], COUNT)

@@ -81,7 +81,7 @@ def test_a_row_that_is_lost_is_named_by_its_offset(tmp_path: Path, write: Write,
 
 
 @pytest.mark.parametrize("write", EXACT)
-def test_a_row_that_is_there_twice_is_named_by_its_offset(tmp_path: Path, write: Write) -> None:
+def test_duplicated_row_is_named_by_its_offset(tmp_path: Path, write: Write) -> None:
     form = write(tmp_path / "f", sorted([*range(COUNT), 500]))
     (difference,) = judged(form, tmp_path / "f").differences
     assert (difference.kind, difference.records) == (REPEATED, 1)
@@ -89,7 +89,7 @@ def test_a_row_that_is_there_twice_is_named_by_its_offset(tmp_path: Path, write:
 
 
 @pytest.mark.parametrize("rows", [COUNT - 3, COUNT + 3])
-def test_a_wrong_number_of_rows_is_found_where_they_say_nothing_of_their_offsets(tmp_path: Path, rows: int) -> None:
+def test_wrong_number_of_rows_without_offsets_is_found(tmp_path: Path, rows: int) -> None:
     (difference,) = judged(bare_csv(tmp_path / "f", [*range(rows)]), tmp_path / "f").differences
     assert (difference.kind, difference.records) == (MISSING if rows < COUNT else REPEATED, 3)
     assert (difference.first, difference.last) == (0, COUNT - 1)
@@ -114,7 +114,7 @@ def test_a_damaged_page_is_found_by_its_checksum(tmp_path: Path) -> None:
     assert str(path) in difference.detail
 
 
-def test_a_file_that_was_cut_is_found(tmp_path: Path) -> None:
+def test_truncated_file_is_found(tmp_path: Path) -> None:
     path = tmp_path / "f"
     form = raw_json(path, [*range(COUNT)])
     path.write_bytes(path.read_bytes()[:-5])
@@ -138,7 +138,7 @@ def test_files_of_several_directories_are_compared_by_their_number_of_rows(tmp_p
     assert judged(form, *paths).differences == []
 
 
-def test_headers_of_csv_in_several_directories_are_no_rows(tmp_path: Path) -> None:
+def test_csv_headers_in_several_directories_are_not_counted_as_rows(tmp_path: Path) -> None:
     paths = [tmp_path / name / "f" for name in ("a", "b")]
     for number, path in enumerate(paths):
         path.parent.mkdir()
@@ -147,13 +147,13 @@ def test_headers_of_csv_in_several_directories_are_no_rows(tmp_path: Path) -> No
     assert (found.differences, found.verified) == ([], COUNT)
 
 
-def test_several_rows_that_a_query_may_make_of_a_record_are_no_difference(tmp_path: Path) -> None:
+def test_extra_rows_made_by_a_query_are_no_difference(tmp_path: Path) -> None:
     form = json_with_offsets(tmp_path / "f", sorted([*range(COUNT), *range(COUNT)]))
     assert judged(form, tmp_path / "f", has_all=False).differences == []
     assert judged(form, tmp_path / "f").differences
 
 
-def test_rows_that_a_query_may_have_left_out_are_no_difference_and_not_verified(tmp_path: Path) -> None:
+def test_rows_left_out_by_a_query_are_no_difference_and_not_verified(tmp_path: Path) -> None:
     found = judged(bare_csv(tmp_path / "f", [*range(10)]), tmp_path / "f", has_all=False)
     assert (found.differences, found.verified, found.is_complete) == ([], 0, False)
     assert f"{COUNT} records may have been left out" in found.notes[0]
@@ -164,13 +164,13 @@ def test_rows_with_offsets_are_verified_even_if_a_query_may_have_left_out_others
     assert (found.differences, found.verified, found.is_complete) == ([], 10, False)
 
 
-def test_rows_whose_records_a_compacted_topic_has_replaced_are_no_difference(tmp_path: Path) -> None:
+def test_rows_of_compacted_records_are_no_difference(tmp_path: Path) -> None:
     for write in (json_with_offsets, raw_json):
         form = write(tmp_path / "f", [*range(2 * COUNT)])
         assert judged(form, tmp_path / "f", is_compacted=True).differences == []
 
 
-def test_lines_of_json_have_blanks_for_ends_of_lines_and_null_for_nothing(tmp_path: Path) -> None:
+def test_raw_json_lines_have_blanks_for_line_ends_and_null_for_tombstones(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b'{ "a":  1}\nnull\n\xef\xbf\xbd\n')
     found = PartitionFindings(TopicPartition("t", 0), 0, 3)
     check = RangeCheck(found, FileForm("json", is_raw=True), has_all=True, is_compacted=False)

@@ -35,24 +35,24 @@ MirrorRecord = OffsetSync | Checkpoint | Heartbeat
 
 
 @pytest.mark.parametrize(("record", "key", "value"), BYTES)
-def test_bytes_are_those_of_kafka(record: MirrorRecord, key: str, value: str) -> None:
+def test_mirroring_records_have_the_bytes_of_kafka(record: MirrorRecord, key: str, value: str) -> None:
     assert (record.key().hex(), record.value().hex()) == (key, value)
 
 
 @given(RECORDS)
-def test_what_is_written_is_read_back(record: MirrorRecord) -> None:
+def test_mirroring_record_is_decoded_unchanged(record: MirrorRecord) -> None:
     assert type(record).decode(record.key(), record.value()) == record
 
 
 @pytest.mark.parametrize(("topic_id", "epoch"), [("id", 7), ("id", -1), ("", -1)])
-def test_a_sync_says_of_which_topic_it_is_in_headers_that_kafka_ignores(topic_id: str, epoch: int) -> None:
+def test_offset_sync_carries_topic_id_and_epoch_in_headers(topic_id: str, epoch: int) -> None:
     sync = OffsetSync(PLACE, 41, 50, topic_id, epoch)
     plain = OffsetSync(PLACE, 41, 50)
     assert (sync.key(), sync.value()) == (plain.key(), plain.value())
     assert OffsetSync.decode(sync.key(), sync.value(), sync.headers()).position == LogPosition(42, topic_id, epoch)
 
 
-def test_headers_of_others_are_no_matter() -> None:
+def test_unknown_headers_of_an_offset_sync_are_ignored() -> None:
     sync = OffsetSync(PLACE, 41, 50)
     headers = [("topic_id", None), ("leader_epoch", b"x"), ("h", b"\xff")]
     assert OffsetSync.decode(sync.key(), sync.value(), headers).position == LogPosition(42)
@@ -76,7 +76,7 @@ def test_any_bytes_are_read_or_refused(kind: type[MirrorRecord], key: bytes | No
         pass
 
 
-def test_another_version_is_refused() -> None:
+def test_heartbeat_of_an_unsupported_version_is_refused() -> None:
     with pytest.raises(FormatError, match="a heartbeat has version 1; only version 0 is supported"):
         Heartbeat.decode(Heartbeat("A", "B", 5).key(), b"\x00\x01" + bytes(8))
 

@@ -28,7 +28,7 @@ def started(**more: str) -> MirrorHeartbeatTask:
     return task
 
 
-def test_a_heartbeat_is_kafkas_record() -> None:
+def test_heartbeat_record_has_the_format_of_kafka() -> None:
     batch = started().poll()
     assert isinstance(batch, Batch)
     record = batch.record(0)
@@ -39,7 +39,7 @@ def test_a_heartbeat_is_kafkas_record() -> None:
     assert (record.source_partition, record.source_offset) == (PARTITION, {"offset": 0})
 
 
-def test_the_next_one_is_waited_for() -> None:
+def test_next_heartbeat_waits_for_the_interval() -> None:
     task = started(**{"emit.heartbeats.interval.seconds": "3600"})
     assert task.poll() is not None
     assert task.poll() is None
@@ -58,13 +58,13 @@ def test_a_beat_is_due_at_once_and_then_every_interval() -> None:
     assert beat.left_s() == 2.0, "what was missed is not made up for"
 
 
-def test_the_target_has_to_be_named() -> None:
+def test_heartbeat_connector_requires_the_target_cluster() -> None:
     with pytest.raises(ConfigError, match=r"target\.cluster\.bootstrap\.servers"):
         MirrorHeartbeatConnector({"source.cluster.alias": "A"})
 
 
 @pytest.mark.parametrize("key", ["enabled", "emit.heartbeats.enabled"])
-def test_what_is_switched_off_has_no_task_and_asks_nobody(key: str) -> None:
+def test_disabled_heartbeat_connector_has_no_tasks(key: str) -> None:
     assert MirrorHeartbeatConnector({**GIVEN, key: "false"}).task_configs(3) == []
 
 
@@ -81,7 +81,9 @@ def test_what_is_switched_off_has_no_task_and_asks_nobody(key: str) -> None:
         ({**PARTITION, "sourceClusterAlias": 5}, {"offset": 0}, "needs a text as 'sourceClusterAlias'"),
     ],
 )
-def test_offsets_are_checked(partition: dict[str, Any], offset: dict[str, Any] | None, fault: str | None) -> None:
+def test_altered_offsets_are_validated(
+    partition: dict[str, Any], offset: dict[str, Any] | None, fault: str | None
+) -> None:
     connector = MirrorHeartbeatConnector(GIVEN)
     given = {partition_key(partition): offset}
     if fault is None:

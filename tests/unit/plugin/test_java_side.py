@@ -32,7 +32,7 @@ SERVICES = {
 
 
 @pytest.mark.parametrize("name", [PRICES, "PriceSourceConnector", "PriceSource"])
-def test_a_java_connector_answers_to_its_names_and_no_jvm_is_asked(tmp_path: Path, name: str) -> None:
+def test_java_connector_is_found_by_its_names_without_a_jvm(tmp_path: Path, name: str) -> None:
     registry = plugins_with(tmp_path)
     found = registry.find(PluginKind.CONNECTOR, name)
     assert issubclass(found, SourceConnector)
@@ -42,7 +42,7 @@ def test_a_java_connector_answers_to_its_names_and_no_jvm_is_asked(tmp_path: Pat
     assert registry.version_of(PluginKind.CONNECTOR, found) is None
 
 
-def test_a_class_that_both_sides_have_is_pythons_for_python_and_javas_for_java(tmp_path: Path) -> None:
+def test_class_of_both_sides_is_pythons_for_python_and_javas_for_java(tmp_path: Path) -> None:
     registry = plugins_with(tmp_path, SERVICES)
     file_source = registry.find(PluginKind.CONNECTOR, "FileStreamSource")
     assert file_source.__module__.startswith("fencepost.")
@@ -57,12 +57,12 @@ def test_a_class_that_both_sides_have_is_pythons_for_python_and_javas_for_java(t
         assert java.name_of(PluginKind.TRANSFORM, theirs) == registry.name_of(PluginKind.TRANSFORM, ours)
 
 
-def test_what_only_python_has_is_named_by_both_registries(tmp_path: Path) -> None:
+def test_python_only_plugins_are_listed_by_both_registries(tmp_path: Path) -> None:
     for view in plugins_with(tmp_path).views():
         assert all(view.names(kind) for kind in PluginKind)
 
 
-def test_a_java_connector_of_a_built_in_name_runs_if_its_version_is_asked_for(tmp_path: Path) -> None:
+def test_java_connector_with_a_built_in_name_is_found_by_its_version(tmp_path: Path) -> None:
     registry = plugins_with(tmp_path, SERVICES)
     name = _KAFKA + "file.FileStreamSourceConnector"
     for version in (None, "[0,99)", __version__):
@@ -75,7 +75,7 @@ def test_a_java_connector_of_a_built_in_name_runs_if_its_version_is_asked_for(tm
         registry.find(PluginKind.CONNECTOR, name, "[8]")
 
 
-def test_copies_of_kafkas_classes_that_a_plug_in_brings_along_are_not_used(tmp_path: Path) -> None:
+def test_copies_of_kafkas_classes_in_a_plugin_are_not_used(tmp_path: Path) -> None:
     copy = _KAFKA + "storage.StringConverter"
     registry = plugins_with(tmp_path, {SOURCE: [PRICES], CONVERTER: [copy]})
     assert registry.java is not None
@@ -83,7 +83,7 @@ def test_copies_of_kafkas_classes_that_a_plug_in_brings_along_are_not_used(tmp_p
     assert len([one for one in registry.all_plugins() if one.class_name == copy and one.type == "converter"]) == 1
 
 
-def test_a_python_connector_names_what_only_java_has(tmp_path: Path) -> None:
+def test_python_connector_can_use_java_only_plugins(tmp_path: Path) -> None:
     registry = plugins_with(tmp_path, SERVICES)
     found = registry.find(PluginKind.TRANSFORM, "Round$Value")
     assert (found.__qualname__, registry.machine.hosts) == ("Round$Value", [])
@@ -93,7 +93,7 @@ def test_a_python_connector_names_what_only_java_has(tmp_path: Path) -> None:
     assert {ROUND, _KAFKA + "transforms.ValueToKey"} <= set(java.names(PluginKind.TRANSFORM))
 
 
-def test_a_java_part_is_of_no_use_where_only_pythons_are(tmp_path: Path) -> None:
+def test_java_plugin_called_from_python_raises_an_error(tmp_path: Path) -> None:
     """Its methods are not there: those of the contracts would return None, which is a value."""
     registry = plugins_with(tmp_path, SERVICES)
     converter = registry.find(PluginKind.CONVERTER, "CborConverter")({})
@@ -142,7 +142,7 @@ def test_the_config_of_a_java_connector_is_divided_where_python_begins(
     assert divided.hosted["value.converter"].endswith("ByteArrayConverter")
 
 
-def test_a_config_that_names_only_java_is_not_divided(tmp_path: Path) -> None:
+def test_config_with_only_java_classes_is_not_divided(tmp_path: Path) -> None:
     registry = plugins_with(tmp_path, SERVICES)
     config = {"transforms": "a", "transforms.a.type": ROUND, "value.converter": _KAFKA + "json.JsonConverter"}
     assert registry.java is not None
@@ -150,7 +150,7 @@ def test_a_config_that_names_only_java_is_not_divided(tmp_path: Path) -> None:
     assert registry.java.divide(config | {"value.converter": "org.example.Unknown"}, is_source=True) is None
 
 
-def test_a_java_connector_that_names_an_unknown_class_is_told_where_to_put_its_jars(tmp_path: Path) -> None:
+def test_error_for_an_unknown_java_class_names_the_plugin_path(tmp_path: Path) -> None:
     registry = plugins_with(tmp_path)
     java = registry.beside(registry.find(PluginKind.CONNECTOR, PRICES))
     with pytest.raises(ConfigError, match=r"Install the plug-in of com\.acme\.Upper in plugin\.path"):
@@ -192,7 +192,7 @@ def test_a_broken_class_is_reported_and_not_listed(tmp_path: Path) -> None:
     assert PRICES in [one.class_name for one in registry.all_plugins()]
 
 
-def test_of_two_versions_the_newest_that_is_allowed_is_found(tmp_path: Path) -> None:
+def test_newest_allowed_of_two_java_versions_is_found(tmp_path: Path) -> None:
     for version in ("2.9", "2.10"):
         write_jar(tmp_path / version / "prices.jar", {SOURCE: [PRICES]})
     machine = ScriptedJava()
@@ -207,7 +207,7 @@ def test_of_two_versions_the_newest_that_is_allowed_is_found(tmp_path: Path) -> 
         registry.find(PluginKind.CONNECTOR, PRICES, "3.0")
 
 
-def test_of_two_versions_none_is_found_while_no_host_says_which_is_the_newer_one(tmp_path: Path) -> None:
+def test_java_version_is_not_chosen_while_no_host_can_compare_versions(tmp_path: Path) -> None:
     """Or the older one would run, in place of the newest."""
     for version in ("2.9", "2.10"):
         write_jar(tmp_path / version / "prices.jar", {SOURCE: [PRICES], TRANSFORM: [ROUND]})
@@ -248,7 +248,7 @@ def test_of_two_versions_none_is_found_while_no_host_says_which_is_the_newer_one
 
 
 @pytest.mark.parametrize("how", ["hangs", "crashes"])
-def test_a_version_that_no_host_survives_hides_no_other_version(
+def test_java_version_that_ends_every_host_hides_no_other_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     for version in ("2.9", "2.10"):
@@ -277,7 +277,7 @@ def test_a_version_that_no_host_survives_hides_no_other_version(
     assert registry.find(PluginKind.CONNECTOR, PRICES, "2.9") is found
 
 
-def test_older_version_is_not_found_after_one_end_of_a_host(tmp_path: Path) -> None:
+def test_older_java_version_is_not_chosen_after_a_single_host_crash(tmp_path: Path) -> None:
     for version in ("2.9", "2.10"):
         write_jar(tmp_path / version / "prices.jar", {SOURCE: [PRICES]})
     machine, ends = ScriptedJava(), ["exit code 3"]
@@ -307,7 +307,7 @@ def test_a_class_outside_of_services_files_is_found_by_its_full_name(tmp_path: P
         registry.find(PluginKind.CONNECTOR, "Hidden")
 
 
-def test_names_in_a_config_mean_classes_of_java(tmp_path: Path) -> None:
+def test_names_in_a_java_connectors_config_resolve_to_java_classes(tmp_path: Path) -> None:
     registry = plugins_with(tmp_path, SERVICES)
     assert registry.java is not None
     config = {
@@ -329,7 +329,7 @@ def test_names_in_a_config_mean_classes_of_java(tmp_path: Path) -> None:
     assert registry.machine.hosts == []
 
 
-def test_the_settings_of_a_java_class_are_javas(tmp_path: Path) -> None:
+def test_settings_of_a_java_class_come_from_its_java_definition(tmp_path: Path) -> None:
     machine = ScriptedJava()
     machine.definitions[PRICES] = [definition("url"), definition("size", "INT", "100", documentation="How many.")]
     found = plugins_with(tmp_path, machine=machine).find(PluginKind.CONNECTOR, PRICES)
@@ -350,7 +350,7 @@ def test_python_plug_ins_and_java_plug_ins_share_a_directory(tmp_path: Path) -> 
     assert registry.failures() == ()
 
 
-def test_nothing_of_java_is_imported_without_java_plug_ins(tmp_path: Path) -> None:
+def test_java_modules_are_not_imported_without_java_plugins(tmp_path: Path) -> None:
     (tmp_path / "fp_only_python.py").write_text("")
     code = (
         "import sys; from fencepost.plugin import use_plugin_path\n"

@@ -43,11 +43,11 @@ def said(directory: Path, name: str, kind: PluginKind = PluginKind.CONNECTOR) ->
         ("FileStreamSorce", "FileStreamSourceConnector"),
     ],
 )
-def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(close_by: Path, name: str, close: str) -> None:
+def test_error_for_a_misspelt_name_suggests_the_right_one(close_by: Path, name: str, close: str) -> None:
     assert f" Did you mean {close}? " in said(close_by, name)
 
 
-def test_a_typo_is_answered_first_and_is_no_class_of_another_product(tmp_path: Path) -> None:
+def test_suggestion_for_a_typo_comes_first_and_names_no_java_plugin(tmp_path: Path) -> None:
     (tmp_path / "fp_needy_too.py").write_text("import no_such_module")
     text = said(tmp_path, "JsonConvrter", PluginKind.CONVERTER)
     assert text.startswith("Class JsonConvrter could not be found. Did you mean JsonConverter? plugin.path: ")
@@ -56,7 +56,7 @@ def test_a_typo_is_answered_first_and_is_no_class_of_another_product(tmp_path: P
     assert "Java plug-in" in said(tmp_path, "JdbcSinkConnector")
 
 
-def test_the_line_of_a_package_that_fails_is_named(tmp_path: Path) -> None:
+def test_load_failure_names_the_file_and_line(tmp_path: Path) -> None:
     package = tmp_path / "fp_package"
     package.mkdir()
     (package / "__init__.py").write_text("from .inner import Feed")
@@ -67,12 +67,12 @@ def test_the_line_of_a_package_that_fails_is_named(tmp_path: Path) -> None:
     assert of_package.endswith("(inner.py, line 3)")
 
 
-def test_transforms_are_answered_alike(tmp_path: Path) -> None:
+def test_error_for_a_misspelt_transform_suggests_the_right_one(tmp_path: Path) -> None:
     text = said(tmp_path, "InsertFeld$Value", PluginKind.TRANSFORM)
     assert text.startswith("Class InsertFeld$Value could not be found. Did you mean InsertField$Value")
 
 
-def test_what_could_not_be_loaded_comes_first_and_the_list_of_all_does_not_come(tmp_path: Path) -> None:
+def test_load_failures_come_first_in_the_error_without_the_full_list(tmp_path: Path) -> None:
     (tmp_path / "fp_needy.py").write_text(f"import no_such_module\n{GOOD}")
     text = said(tmp_path, "Price")
     what, cause, *_ = text.split(". ")
@@ -85,7 +85,7 @@ def test_what_could_not_be_loaded_comes_first_and_the_list_of_all_does_not_come(
 
 
 @pytest.mark.parametrize(("name", "better"), [("my-dashed.py", "my_dashed.py"), ("2fast.py", "my_2fast.py")])
-def test_a_file_that_no_module_can_be_named_after_is_named(tmp_path: Path, name: str, better: str) -> None:
+def test_plugin_file_with_an_invalid_module_name_is_reported(tmp_path: Path, name: str, better: str) -> None:
     (tmp_path / name).write_text(GOOD)
     text = said(tmp_path, "Price")
     assert (
@@ -93,7 +93,7 @@ def test_a_file_that_no_module_can_be_named_after_is_named(tmp_path: Path, name:
     )
 
 
-def test_a_package_that_no_module_can_be_named_after_is_named_and_other_files_are_not(tmp_path: Path) -> None:
+def test_package_with_an_invalid_module_name_is_reported(tmp_path: Path) -> None:
     (tmp_path / "my-package").mkdir()
     (tmp_path / "my-package" / "__init__.py").write_text(GOOD)
     (tmp_path / "my-notes").mkdir()
@@ -130,7 +130,7 @@ def test_a_package_that_no_module_can_be_named_after_is_named_and_other_files_ar
         ("class FaultyConnector(DataFrameConnector): ...", "does not define read and splits"),
     ],
 )
-def test_a_connector_that_cannot_run_is_refused_where_it_is_named(tmp_path: Path, body: str, fault: str) -> None:
+def test_connector_that_cannot_run_is_refused_on_look_up(tmp_path: Path, body: str, fault: str) -> None:
     module = f"fp_faulty_{abs(hash((body, fault)))}"
     head = """
         from fencepost.api import Connector, DataFrameConnector, SinkConnector, SourceConnector, SourceTask

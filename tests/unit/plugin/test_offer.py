@@ -148,28 +148,28 @@ def install(name: str) -> str:
 
 
 @pytest.mark.parametrize(("name", "instead"), SINKS.items())
-def test_a_java_sink_is_answered_with_a_sink(name: str, instead: str) -> None:
+def test_offer_for_a_java_sink_names_a_sink(name: str, instead: str) -> None:
     offer = offer_for(PluginKind.CONNECTOR, name)
     assert offer is not None
     assert offer.endswith(f"{install(name)}{instead}")
 
 
 @pytest.mark.parametrize(("name", "instead"), SOURCES.items())
-def test_a_java_source_is_answered_with_a_source(name: str, instead: str) -> None:
+def test_offer_for_a_java_source_names_a_source(name: str, instead: str) -> None:
     offer = offer_for(PluginKind.CONNECTOR, name)
     assert offer is not None
     assert offer.endswith(f"{install(name)}{instead}")
 
 
 @pytest.mark.parametrize(("name", "instead"), TRANSFORMS.items())
-def test_a_java_transform_is_answered_with_one_that_there_is_or_with_how_to_write_it(name: str, instead: str) -> None:
+def test_offer_for_a_java_transform_names_a_built_in_or_a_recipe(name: str, instead: str) -> None:
     offer = offer_for(PluginKind.TRANSFORM, name)
     assert offer is not None
     assert offer.endswith(f"{install(name)}{instead}")
 
 
 @pytest.mark.parametrize("kind", [PluginKind.PREDICATE, PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER])
-def test_the_offer_for_any_java_class_is_of_its_kind(kind: PluginKind) -> None:
+def test_offer_for_an_unknown_java_class_matches_its_kind(kind: PluginKind) -> None:
     offer = offer_for(kind, "com.example.Thing")
     assert offer is not None
     assert offer.endswith(
@@ -177,7 +177,7 @@ def test_the_offer_for_any_java_class_is_of_its_kind(kind: PluginKind) -> None:
     )
 
 
-def test_what_is_offered_is_there() -> None:
+def test_every_offered_connector_exists() -> None:
     """Each class that a text names by `the connector X`, or that stands first, can be named in a config."""
     offers = [offer_for(PluginKind.CONNECTOR, name) or "" for name in (*SINKS, *SOURCES)]
     named = {text.partition("the connector ")[2].partition(",")[0] for text in offers if "the connector " in text}
@@ -187,5 +187,5 @@ def test_what_is_offered_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", ["Nonsense", "prices.PriceSource", "my_s3.S3Sink", "fencepost.connector.jdbc.Jdbc"])
-def test_nothing_is_said_of_what_is_not_java(name: str) -> None:
+def test_name_that_is_no_java_class_gets_no_offer(name: str) -> None:
     assert offer_for(PluginKind.CONNECTOR, name) is None

@@ -19,7 +19,7 @@ class EarlyConnector(SourceConnector):
 """
 
 
-def test_plug_ins_are_read_at_once_and_what_cannot_be_loaded_is_in_the_log(
+def test_plugins_are_read_at_once_and_load_failures_are_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(process, "_registry", process._registry)
@@ -37,12 +37,12 @@ def test_plug_ins_are_read_at_once_and_what_cannot_be_loaded_is_in_the_log(
     assert find(PluginKind.CONNECTOR, "Early").__name__ == "EarlyConnector"
 
 
-def test_nothing_is_read_without_directories(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugins_are_not_read_without_directories(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_registry", process._registry)
     assert read_plugin_path(())._found is None
 
 
-def test_directories_are_found_again_after_others_were_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_directories_are_used_again_after_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_registry", process._registry)
     mine, other = tmp_path / "mine", tmp_path / "other"
     for directory in (mine, other):
@@ -54,7 +54,7 @@ def test_directories_are_found_again_after_others_were_used(tmp_path: Path, monk
     assert find(PluginKind.CONNECTOR, "Early").__name__ == "EarlyConnector"
 
 
-def test_a_registry_of_the_same_directories_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registry_is_kept_for_the_same_directories_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_registry", process._registry)
     first = use_plugin_path([str(tmp_path)], ["-Xmx1g"])
     ensure_plugin_path([str(tmp_path)], ["-Xmx1g"])

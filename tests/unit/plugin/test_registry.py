@@ -82,7 +82,7 @@ def test_a_built_in_keeps_the_full_name_that_configs_contain(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", list(PluginKind))
-def test_every_built_in_is_there(kind: PluginKind) -> None:
+def test_every_built_in_can_be_loaded_by_its_name(kind: PluginKind) -> None:
     bases = {
         PluginKind.CONNECTOR: Connector,
         PluginKind.TRANSFORM: Transform,
@@ -105,7 +105,7 @@ def test_inner_classes_answer_to_javas_spelling() -> None:
     assert registry.find("transform", "InsertField$Key") is by_full_name
 
 
-def test_an_unknown_connector_is_answered_with_where_to_look() -> None:
+def test_error_for_an_unknown_connector_names_the_list_command() -> None:
     with pytest.raises(ConfigError) as caught:
         PluginRegistry().find(PluginKind.CONNECTOR, "Nothing")
     assert str(caught.value) == (
@@ -116,7 +116,7 @@ def test_an_unknown_connector_is_answered_with_where_to_look() -> None:
     )
 
 
-def test_a_well_known_java_plug_in_is_answered_with_an_offer() -> None:
+def test_error_for_a_well_known_java_plugin_offers_an_alternative() -> None:
     with pytest.raises(ConfigError, match="use the connector FilesSink, whose path may be an s3a:// path"):
         PluginRegistry().find(PluginKind.CONNECTOR, "io.confluent.connect.s3.S3SinkConnector")
 
@@ -144,7 +144,7 @@ def test_files_on_the_plugin_path_are_found_by_class_name(tmp_path: Path) -> Non
     assert PluginRegistry([str(tmp_path)]).find(PluginKind.CONNECTOR, "Price") is connector
 
 
-def test_a_file_that_cannot_be_loaded_is_told_and_the_others_are_found(tmp_path: Path) -> None:
+def test_broken_plugin_file_is_reported_and_the_others_are_found(tmp_path: Path) -> None:
     (tmp_path / "fp_broken.py").write_text("import no_such_module")
     (tmp_path / "fp_ends.py").write_text("import sys\nsys.exit(3)")
     (tmp_path / "fp_panics.py").write_text(PANICS)
@@ -160,7 +160,7 @@ def test_a_file_that_cannot_be_loaded_is_told_and_the_others_are_found(tmp_path:
     assert any("missing is not a directory" in text for text in registry.failures())
 
 
-def test_a_directory_without_rights_is_told_looked_at_once_and_hides_no_other(
+def test_unreadable_plugin_directory_is_reported_and_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What waits for a connector of DataFrames asks each second."""
@@ -190,9 +190,7 @@ def test_a_directory_without_rights_is_told_looked_at_once_and_hides_no_other(
         (PANICS, "PanicException: at import"),
     ],
 )
-def test_an_entry_point_that_cannot_be_loaded_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
-) -> None:
+def test_broken_entry_point_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
     module = f"fp_entry_{len(text)}"
     (tmp_path / f"{module}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -204,7 +202,7 @@ def test_an_entry_point_that_cannot_be_loaded_is_told(
     assert any(f"{module}:Thing could not be loaded: {said}" in text for text in registry.failures())
 
 
-def test_one_name_for_two_classes_is_refused(tmp_path: Path) -> None:
+def test_ambiguous_alias_of_two_classes_is_refused(tmp_path: Path) -> None:
     (tmp_path / "fp_one.py").write_text(PRICES)
     (tmp_path / "fp_two.py").write_text(PRICES)
     registry = PluginRegistry([str(tmp_path)])
@@ -282,7 +280,7 @@ def test_all_versions_are_listed_under_one_name(tmp_path: Path) -> None:
     assert registry.names(PluginKind.CONNECTOR).count("fp_listed.PriceConnector") == 1
 
 
-def test_a_version_that_is_not_installed_is_refused_with_those_that_are(tmp_path: Path) -> None:
+def test_uninstalled_version_is_refused_with_the_installed_ones(tmp_path: Path) -> None:
     registry = _versions(tmp_path, "fp_refused", "1.0", "2.0")
     with pytest.raises(PluginVersionError) as caught:
         registry.find(PluginKind.CONNECTOR, "Price", "[3,)")
@@ -308,14 +306,14 @@ def test_a_plug_in_without_a_version_is_found_unless_one_is_required(tmp_path: P
         registry.find(PluginKind.TRANSFORM, "fp_undefined.Upper", "1.0")
 
 
-def test_packages_of_one_name_are_versions_of_each_other_if_their_own_imports_are_relative(tmp_path: Path) -> None:
+def test_packages_of_one_name_with_relative_imports_are_separate_versions(tmp_path: Path) -> None:
     registry = _versions(tmp_path, "fp_package_versions", "1.0", "2.0", package=True)
     full = "fp_package_versions.inner.PriceConnector"
     assert [registry.find(PluginKind.CONNECTOR, full, wanted).version for wanted in ("1.0", "2.0")] == ["1.0", "2.0"]
     assert registry.failures() == ()
 
 
-def test_an_import_that_reaches_another_version_is_told(tmp_path: Path) -> None:
+def test_absolute_import_of_another_version_is_reported(tmp_path: Path) -> None:
     for version in ("1.0", "2.0"):
         package = tmp_path / version / "fp_absolute"
         package.mkdir(parents=True)
@@ -326,7 +324,7 @@ def test_an_import_that_reaches_another_version_is_told(tmp_path: Path) -> None:
     assert any("import it relatively" in text and "2.0" in text for text in registry.failures())
 
 
-def test_the_same_version_twice_is_told_and_the_first_is_used(tmp_path: Path) -> None:
+def test_duplicate_version_is_reported_and_the_first_is_used(tmp_path: Path) -> None:
     for directory in ("a", "b"):
         (tmp_path / directory).mkdir()
         (tmp_path / directory / "fp_twice.py").write_text(PRICES)

@@ -30,18 +30,18 @@ AVRO = "io.confluent.connect.avro.AvroConverter"
         ({"transforms": "t", "transforms.t.type": "nobody.Knows", "transforms.t.token": "x"}, {"transforms.t.token"}),
     ],
 )  # fmt: skip
-def test_secrets_are_found(config: dict[str, str], secret: set[str]) -> None:
+def test_secret_values_of_a_config_are_found(config: dict[str, str], secret: set[str]) -> None:
     assert secret_keys(config) == secret
 
 
-def test_a_secret_that_a_user_wrote_is_hidden_until_it_is_let_go() -> None:
+def test_secret_written_by_a_user_is_hidden_until_released() -> None:
     jaas = 'a.PlainLoginModule required username="me" password="Tr0ub4dor-51";'
     let_go = hold_given_secrets({"producer.override.sasl.jaas.config": jaas, "url": "db://me:batt-ery@host"})
     assert hide("Tr0ub4dor-51 for me, batt-ery") == "[hidden] for me, [hidden]"
     let_go()
 
 
-def test_what_the_config_shows_elsewhere_is_no_secret() -> None:
+def test_value_shown_elsewhere_in_the_config_is_not_hidden() -> None:
     given = {"connector.class": "io.debezium.Postgres51Connector", "database.password": "Postgres51"}
     hold_given_secrets(given)()
     assert hide("class Postgres51Connector") == "class Postgres51Connector"
@@ -72,7 +72,7 @@ PUBLIC = [
 
 
 @pytest.mark.parametrize("key", PUBLIC)
-def test_public_key_of_a_secret_is_known_by_its_name(key: str) -> None:
+def test_secret_key_of_a_public_connector_is_known_by_its_name(key: str) -> None:
     assert secret_keys({key: "x"}) == {key}
 
 
@@ -91,7 +91,7 @@ def test_public_key_of_a_secret_is_known_by_its_name(key: str) -> None:
         "http.headers",
     ],
 )  # fmt: skip
-def test_key_of_a_place_or_a_kind_is_none_of_a_secret(key: str) -> None:
+def test_key_of_a_location_or_a_type_is_not_secret(key: str) -> None:
     assert secret_keys({key: "x"}) == set()
 
 
@@ -108,7 +108,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_value_that_has_the_form_of_a_secret_is_one_whatever_its_key(value: str) -> None:
+def test_value_that_looks_like_a_secret_is_secret_under_any_key(value: str) -> None:
     assert secret_keys({"any": value}) == {"any"}
     assert looks_secret("any", value)
 
@@ -124,7 +124,7 @@ def test_certificate_or_reference_is_no_secret(value: str) -> None:
     assert secret_keys({"any": value}) == set()
 
 
-def test_secret_part_of_a_value_is_hidden_where_it_is_alone() -> None:
+def test_secret_part_of_a_value_is_hidden_on_its_own() -> None:
     let_go = hold_given_secrets({"one": "a;AccountKey=Zm9vYmFy5151==;b", "two": "x: Bearer eyJhbGciOi5151"})
     assert hide("Zm9vYmFy5151== and eyJhbGciOi5151") == "[hidden] and [hidden]"
     let_go()

@@ -35,12 +35,12 @@ def vault(**more: str) -> Read:
      "/auth/token/lookup-self", "secret/../auth/token/lookup-self", "./auth/token/lookup-self", "%61uth/token",
      "secret//x", "v1/auth/token/lookup-self", "secret/x?y", "secret\\..\\auth", ""],
 )  # fmt: skip
-def test_path_is_refused_when_it_is_vaults_own(path: str) -> None:
+def test_path_of_vault_itself_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match="is no path of a secret"):
         vault().get(path, {"id"})
 
 
-def test_path_is_read_when_it_is_that_of_a_secret() -> None:
+def test_path_of_a_vault_secret_is_read() -> None:
     for path in ("secret/data/shop", "database/creds/orders", "kv/auth/sys"):
         assert vault().get(path, {"id"}).values == {"id": "found"}
 

@@ -36,7 +36,7 @@ def test_a_secret_is_read_by_its_fields_or_as_a_whole(store: Any) -> None:
     assert provider(secret_prefix="shop/").get("kafka", {"port"}).values == {"port": "9092"}
 
 
-def test_a_new_version_is_what_counts(store: Any) -> None:
+def test_newest_version_of_a_secret_is_read(store: Any) -> None:
     store.create_secret(Name="token", SecretString="old")
     store.put_secret_value(SecretId="token", SecretString="new")
     assert provider().get("", {"token"}).values == {"token": "new"}
@@ -51,7 +51,7 @@ def test_values_are_valid_until_the_next_rotation_or_the_refresh(store: Any) -> 
     assert 29 * 86_400_000 < (provider().get("", {"token"}).ttl_ms or 0) < 31 * 86_400_000
 
 
-def test_what_is_not_there_is_an_error_of_the_config(store: Any) -> None:
+def test_missing_or_unusable_secret_is_a_config_error(store: Any) -> None:
     store.create_secret(Name="plain", SecretString="no json")
     with pytest.raises(ConfigError, match="there is no secret gone"):
         provider().get("gone", {"a"})
@@ -62,7 +62,7 @@ def test_what_is_not_there_is_an_error_of_the_config(store: Any) -> None:
         provider().get("plain", {"a"})
 
 
-def test_a_service_that_is_away_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_service_is_a_retriable_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")

@@ -75,14 +75,14 @@ def test_values_are_valid_until_the_secret_expires(provider: AzureConfigProvider
     assert EXPIRES - time.time() - 1 <= ttl_s <= EXPIRES - before_s + 1
 
 
-def test_what_is_refused_is_an_error_of_the_config(provider: AzureConfigProvider) -> None:
+def test_refused_secret_is_a_config_error(provider: AzureConfigProvider) -> None:
     with pytest.raises(ConfigError, match="there is no secret gone"):
         provider.get("gone", {"a"})
     with pytest.raises(ConfigError, match=r"Key Vault refuses forbidden \(403\)"):
         provider.get("", {"forbidden"})
 
 
-def test_a_vault_that_is_away_is_tried_again(provider: AzureConfigProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_vault_is_a_retriable_error(provider: AzureConfigProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "")
     away = AzureConfigProvider({"vault.url": f"https://{HOST}:1"})
     client = away._client

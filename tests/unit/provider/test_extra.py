@@ -15,7 +15,9 @@ GIVEN = {"address": "http://v", "token": "t", "vault.url": "https://v", "project
     [("Vault", "hvac", "vault"), ("Aws", "botocore", "aws"), ("Gcp", "google.api_core", "gcp"),
      ("Azure", "azure.core", "azure")],
 )  # fmt: skip
-def test_the_error_names_the_extra(name: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_for_a_missing_client_library_names_the_extra(
+    name: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in [each for each in sys.modules if each == library or each.startswith(f"{library}.")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, library, None)

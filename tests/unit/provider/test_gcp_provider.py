@@ -53,7 +53,7 @@ def test_a_secret_is_read_by_its_fields_or_as_a_whole(provider: GcpConfigProvide
     assert provider.get("projects/shop/secrets/shop-kafka", {"password"}).values == {"password": "hunter22"}
 
 
-def test_what_is_refused_is_an_error_of_the_config(provider: GcpConfigProvider) -> None:
+def test_refused_secret_is_a_config_error(provider: GcpConfigProvider) -> None:
     with pytest.raises(ConfigError, match="there is no secret gone"):
         provider.get("gone", {"a"})
     with pytest.raises(ConfigError, match="Secret Manager refuses forbidden: Forbidden"):
@@ -62,7 +62,7 @@ def test_what_is_refused_is_an_error_of_the_config(provider: GcpConfigProvider) 
         GcpConfigProvider({}).get("", {"token"})
 
 
-def test_a_service_that_is_away_is_tried_again(provider: GcpConfigProvider) -> None:
+def test_unavailable_service_is_a_retriable_error(provider: GcpConfigProvider) -> None:
     with pytest.raises(RetriableError, match="Secret Manager does not answer for down"):
         provider.get("", {"down"})
 

@@ -63,12 +63,12 @@ def test_secrets_of_both_kv_engines_are_read(server: HttpAnswers) -> None:
     assert (found.values, found.ttl_ms) == ({"password": "old style"}, None)
 
 
-def test_values_with_a_lease_are_valid_for_most_of_it(server: HttpAnswers) -> None:
+def test_leased_values_are_valid_for_most_of_their_lease(server: HttpAnswers) -> None:
     found = provider(server).get("database/creds/shop", {"username", "password"})
     assert (found.values["username"], found.ttl_ms) == ("v-shop-1", 3_240_000)
 
 
-def test_it_logs_in_with_a_role(server: HttpAnswers, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+def test_vault_provider_logs_in_with_a_role(server: HttpAnswers, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     found = provider(server, auth_method="approle", role="shop", secret_id="sesame\n")
     assert found.get("kv/shop", {"password"}).values == {"password": "old style"}
     (tmp_path / "token").write_text("jwt of the pod\n")
@@ -78,14 +78,14 @@ def test_it_logs_in_with_a_role(server: HttpAnswers, monkeypatch: pytest.MonkeyP
     assert json.loads(server.asked[-2].body) == {"jwt": "jwt of the pod", "role": "shop"}
 
 
-def test_what_vault_refuses_is_an_error_of_the_config(server: HttpAnswers) -> None:
+def test_secret_refused_by_vault_is_a_config_error(server: HttpAnswers) -> None:
     with pytest.raises(ConfigError, match="Vault does not allow kv/shop to be read"):
         provider(server, token="wrong").get("kv/shop", {"password"})
     with pytest.raises(ConfigError, match="there is nothing at kv/none in Vault"):
         provider(server).get("kv/none", {"password"})
 
 
-def test_a_vault_that_is_sealed_or_away_is_tried_again(server: HttpAnswers) -> None:
+def test_sealed_or_unavailable_vault_is_a_retriable_error(server: HttpAnswers) -> None:
     with pytest.raises(RetriableError, match="does not answer: VaultDown"):
         provider(server).get("sealed", {"password"})
     away = VaultConfigProvider({"address": "http://127.0.0.1:1", "token": "right"})

@@ -23,28 +23,28 @@ def batch(rows: Any = ROWS, **more: Any) -> Batch:
     return Batch.of_rows(rows, **{"topic": "words", "source_partition": {"f": 1}, "offset": "n", **more})
 
 
-def test_the_offset_is_the_field_that_counts() -> None:
+def test_source_offset_is_taken_from_the_named_field() -> None:
     assert list(batch().source_offsets) == [{"n": 1}, {"n": 2}]
     assert batch().last_offsets() == [({"f": 1}, {"n": 2})]
 
 
-def test_the_offset_is_what_a_function_returns() -> None:
+def test_source_offset_is_returned_by_a_function_of_the_row() -> None:
     assert list(batch(offset=lambda row: {"at": row["n"] + 1}).source_offsets) == [{"at": 2}, {"at": 3}]
 
 
-def test_the_former_name_of_offset_is_understood() -> None:
+def test_former_argument_name_source_offset_is_accepted() -> None:
     made = Batch.of_rows(ROWS, topic="words", source_partition={"f": 1}, source_offset=lambda row: {"n": row["n"]})
     assert list(made.records()) == list(batch().records())
 
 
-def test_a_schema_is_that_of_the_rows_and_of_the_key() -> None:
+def test_value_schema_also_gives_the_schema_of_the_key() -> None:
     made = batch(value_schema=SCHEMA, key="word")
     assert (made.value_schema, made.key_schema) == (SCHEMA, STRING)
     assert list(made.keys or ()) == ["one", "two"]
     assert batch(key="word").key_schema is None
 
 
-def test_timestamps_are_milliseconds_whatever_the_field_holds() -> None:
+def test_timestamps_are_milliseconds_for_any_type_of_field() -> None:
     at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     rows = [{"n": 1, "at": at}, {"n": 2, "at": at.replace(tzinfo=None)}, {"n": 3, "at": 17}, {"n": 4, "at": None}]
     assert list(batch(rows, timestamp="at").timestamps or ()) == [1767225600000, 1767225600000, 17, None]
@@ -61,7 +61,7 @@ def test_rows_may_be_instances_of_a_dataclass_or_come_from_an_iterator() -> None
     assert len(batch([])) == 0
 
 
-def test_an_arrow_table_is_rows_with_a_schema() -> None:
+def test_arrow_table_becomes_a_batch_with_a_schema() -> None:
     table = pa.table({"n": pa.array([1, 2]), "at": pa.array([5, 6], pa.timestamp("ms"))})
     for rows in (table, table.to_batches()[0]):
         made = Batch.of_arrow(
@@ -94,6 +94,6 @@ def test_an_arrow_table_is_rows_with_a_schema() -> None:
         (ROWS, {"source_partition": "a.txt"}, "source_partition='a.txt' is not a mapping; write {'name': 'a.txt'}"),
     ],
 )
-def test_a_mistake_names_the_row_and_what_to_write(rows: Any, more: dict[str, Any], said: str) -> None:
+def test_error_about_rows_names_the_row_and_the_remedy(rows: Any, more: dict[str, Any], said: str) -> None:
     with pytest.raises((TypeError, ValueError), match=said):
         batch(rows, **more)

@@ -16,7 +16,9 @@ def column(values: list[bytes | None]) -> BinaryColumn:
 
 
 @given(pieces=st.lists(VALUES, min_size=1, max_size=4), start=st.integers(0, 30), stop=st.integers(0, 30))
-def test_a_part_of_several_pieces_is_that_of_lists(pieces: list[list[bytes | None]], start: int, stop: int) -> None:
+def test_slice_of_joined_binary_columns_equals_that_of_lists(
+    pieces: list[list[bytes | None]], start: int, stop: int
+) -> None:
     whole, listed = column(pieces[0]), list(pieces[0])
     for piece in pieces[1:]:
         whole, listed = whole + column(piece), listed + piece
@@ -28,7 +30,7 @@ def test_a_part_of_several_pieces_is_that_of_lists(pieces: list[list[bytes | Non
 
 
 @given(values=VALUES, start=st.integers(0, 9))
-def test_ends_are_those_of_the_values(values: list[bytes | None], start: int) -> None:
+def test_ends_of_a_binary_column_match_its_value_lengths(values: list[bytes | None], start: int) -> None:
     array = pa.array(values, pa.binary())[start:]
     behind = ends(array)
     assert [end - behind[0] for end in behind[1:]] == [
@@ -37,13 +39,13 @@ def test_ends_are_those_of_the_values(values: list[bytes | None], start: int) ->
     assert size_bytes(array) == sum(len(value or b"") for value in values[start:])
 
 
-def test_a_value_that_is_not_there_is_asked_for_in_vain() -> None:
+def test_index_past_the_end_of_a_binary_column_is_an_error() -> None:
     with pytest.raises(IndexError):
         column([b"a"])[1]
 
 
 @pytest.mark.parametrize("kind", [pa.large_binary(), pa.binary_view(), pa.binary(2), pa.string(), pa.large_string()])
-def test_bytes_of_another_type_of_arrow_s_are_the_same(kind: pa.DataType) -> None:
+def test_binary_column_accepts_other_arrow_types_of_bytes(kind: pa.DataType) -> None:
     values = [b"ab", b"cd", b"ef"]
     array = pa.array(values, pa.binary()).cast(kind)
     for made in (BinaryColumn(array[1:]), BinaryColumn(pa.chunked_array([array[1:2], array[2:]]))):

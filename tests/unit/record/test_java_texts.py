@@ -39,7 +39,7 @@ VALUES: list[dict[str, Any]] = [
 ]
 
 
-def test_a_field_that_is_not_given_is_null() -> None:
+def test_missing_struct_field_is_written_as_null() -> None:
     given = [VALUES[0], {"b": 1.0}, {}]
     assert list(java_texts(ROW, given)) == [java_text(ROW, each) for each in given]
 

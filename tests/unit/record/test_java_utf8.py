@@ -18,12 +18,12 @@ OF_JAVA = {
 
 
 @pytest.mark.parametrize("data", OF_JAVA)
-def test_bytes_that_are_not_utf8_are_replaced_as_often_as_in_java(data: str) -> None:
+def test_invalid_utf8_is_replaced_as_often_as_in_java(data: str) -> None:
     assert java_decoded(bytes.fromhex(data)) == OF_JAVA[data].replace("?", "\ufffd")
 
 
 @given(st.lists(st.one_of(st.binary(max_size=6), st.text(max_size=4).map(str.encode))))
-def test_a_column_is_written_as_its_texts_are(values: list[bytes]) -> None:
+def test_utf8_column_is_encoded_like_its_texts(values: list[bytes]) -> None:
     expected = [java_decoded(value).encode() for value in values]
     for raw in (values, BinaryColumn(pa.array(values, pa.binary()))):
         column = Utf8Column(raw)
@@ -31,10 +31,10 @@ def test_a_column_is_written_as_its_texts_are(values: list[bytes]) -> None:
         assert list(column) == [value.decode() for value in expected]
 
 
-def test_a_column_of_utf8_is_written_as_it_is() -> None:
+def test_valid_utf8_column_is_written_without_a_copy() -> None:
     for raw in ([b"one", "zw\u00f6lf".encode()], BinaryColumn(pa.array([b"one", b"two"]))):
         assert Utf8Column(raw).utf8() is raw
 
 
-def test_values_that_only_together_are_utf8_are_replaced() -> None:
+def test_character_divided_between_two_values_is_replaced_in_both() -> None:
     assert Utf8Column([b"\xc3", b"\xa9"]).utf8() == ["\ufffd".encode()] * 2

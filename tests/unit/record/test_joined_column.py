@@ -22,7 +22,7 @@ _COLUMNS = st.one_of(
 
 
 @given(st.lists(_COLUMNS, max_size=4))
-def test_the_values_are_those_of_all_columns_in_order(columns: list[Sequence[Any]]) -> None:
+def test_joined_column_has_the_values_of_all_columns_in_order(columns: list[Sequence[Any]]) -> None:
     joined = joined_column(columns)
     assert list(joined) == [value for column in columns for value in column]
     assert len(joined) == sum(map(len, columns))
@@ -44,11 +44,11 @@ def binary(*values: bytes | None) -> BinaryColumn:
         ([Repeated((Header("n", 1),), 1), Repeated((Header("n", True),), 1)], Runs),
     ],
 )
-def test_the_cheapest_kind_that_all_have_is_kept(columns: list[Sequence[Any]], kind: type) -> None:
+def test_joined_column_keeps_the_cheapest_common_kind(columns: list[Sequence[Any]], kind: type) -> None:
     assert type(joined_column(columns)) is kind
 
 
-def test_headers_that_parts_have_in_common_stay_one() -> None:
+def test_equal_headers_of_joined_parts_stay_one_repeated_value() -> None:
     """Each answer of a host has objects of its own."""
     parts = [HeaderColumn(Repeated((("h", bytes([49])),), 2)) for _ in range(2)]
     joined = joined_column(parts)
@@ -68,6 +68,6 @@ def test_a_part_without_a_column_has_its_empty_value_for_each_record() -> None:
     assert list(joined_member([batch(None), batch([b"k", None])], "keys", b"-")) == [b"-", b"-", b"k", None]
 
 
-def test_a_column_that_no_part_has_is_none() -> None:
+def test_column_missing_from_all_parts_is_none() -> None:
     assert joined_member([batch(None), batch(None)], "keys") is None
     assert joined_member([], "keys") is None

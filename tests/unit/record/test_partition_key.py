@@ -10,7 +10,7 @@ from fencepost.record import Batch
 ONE, TRUE, FLOAT = {"p": 1}, {"p": True}, {"p": 1.0}
 
 
-def test_the_last_offset_is_found_by_json_s_types() -> None:
+def test_last_offsets_distinguish_partitions_by_json_type() -> None:
     records = [SourceRecord(p, {"n": n}, "t", "v") for n, p in enumerate((ONE, TRUE, FLOAT, ONE))]
     [batch] = Batch.of_records(records)
     assert [(repr(p), o) for p, o in batch.last_offsets()] == [
@@ -21,24 +21,24 @@ def test_the_last_offset_is_found_by_json_s_types() -> None:
 
 
 @pytest.mark.parametrize("other", [True, 1.0, "1", None, 2])
-def test_a_key_is_no_other_than_json_says(other: Any) -> None:
+def test_partition_keys_differ_when_their_json_differs(other: Any) -> None:
     one, another = partition_key(ONE), partition_key({"p": other})
     assert one != another
     assert len({one, another}) == 2
 
 
-def test_zero_has_a_sign_as_it_has_in_the_topic() -> None:
+def test_partition_key_distinguishes_negative_zero() -> None:
     assert partition_key({"p": 0.0}) != partition_key({"p": -0.0})
 
 
-def test_a_plain_tuple_finds_the_key_of_its_types_only() -> None:
+def test_plain_tuple_finds_only_the_key_with_the_same_types() -> None:
     offsets = {partition_key(TRUE): "true", partition_key(ONE): "one"}
     assert offsets[(("p", 1),)] == "one"
     assert offsets[(("p", True),)] == "true"
     assert (("p", 1.0),) not in offsets
 
 
-def test_subclasses_of_text_and_numbers_are_what_json_makes_of_them() -> None:
+def test_str_subclass_makes_the_same_partition_key() -> None:
     class Text(str):
         pass
 

@@ -71,7 +71,7 @@ def test_a_dataclass_has_the_schema_of_its_annotations() -> None:
 
 
 @pytest.mark.parametrize("annotation", [Decimal, complex, int | str, list, set[str], Any])
-def test_a_field_without_a_schema_is_named(annotation: Any) -> None:
+def test_dataclass_field_without_a_schema_is_named(annotation: Any) -> None:
     made = dataclass(type("Wrong", (), {"__annotations__": {"total": annotation}}))
     with pytest.raises(SchemaError, match=r"Wrong\.total: .*Annotated\[Decimal, decimal\(2\)\]"):
         Schema.of_dataclass(made)
@@ -82,7 +82,7 @@ def test_a_class_that_is_no_dataclass_is_refused() -> None:
         Schema.of_dataclass(str)
 
 
-def test_arrow_s_columns_have_the_schema_of_their_types() -> None:
+def test_arrow_columns_have_the_schemas_of_their_types() -> None:
     columns = pa.schema(
         [
             pa.field("a", pa.int8(), nullable=False),
@@ -119,7 +119,7 @@ def test_arrow_s_columns_have_the_schema_of_their_types() -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.uint64(), pa.duration("s"), pa.null()])
-def test_a_type_of_arrow_s_without_a_counterpart_is_named(kind: pa.DataType) -> None:
+def test_arrow_type_without_a_counterpart_is_named(kind: pa.DataType) -> None:
     inner = pa.struct([pa.field("wrong", kind)])
     with pytest.raises(SchemaError, match=r"column row\.wrong: Kafka Connect has no type for Arrow's"):
         Schema.of_arrow(pa.schema([pa.field("row", inner)]))
@@ -139,7 +139,7 @@ def test_rows_of_arrow_fit_their_schema() -> None:
     assert rows_of_arrow(table.to_batches()[0]) == rows_of_arrow(table)
 
 
-def test_arrays_and_maps_are_written_in_a_line() -> None:
+def test_array_and_map_schemas_are_built_in_one_call() -> None:
     schema = Schema.map(STRING, Schema.array(INT64))
     assert (schema.type, schema.key_schema) == (SchemaType.MAP, STRING)
     assert schema.value_schema == Schema(SchemaType.ARRAY, value_schema=INT64)

@@ -21,7 +21,7 @@ def batch(*values: str) -> SinkBatch:
     )
 
 
-def test_a_batch_goes_elsewhere_as_it_is_in_a_partition_by_its_keys() -> None:
+def test_batch_to_another_topic_keeps_its_values_and_no_partition() -> None:
     given = batch("a", "b")
     moved = given.to("out")
     assert (list(moved.topics), list(moved.partitions)) == (["out", "out"], [None, None])
@@ -30,7 +30,7 @@ def test_a_batch_goes_elsewhere_as_it_is_in_a_partition_by_its_keys() -> None:
     assert moved.places is given.places
 
 
-def test_other_values_are_schemaless_unless_their_schemas_are_named() -> None:
+def test_replaced_values_are_schemaless_unless_schemas_are_given() -> None:
     given = batch("a", "b")
     assert list(given.to("out", values=[1, 2]).value_schemas) == [None, None]
     named = given.to("out", values=["c", "d"], value_schemas=given.value_schemas)
@@ -42,7 +42,7 @@ def test_each_record_may_have_a_topic_and_a_partition_of_its_own() -> None:
     assert [(r.topic, r.kafka_partition) for r in moved] == [("x", 0), ("y", 1)]
 
 
-def test_records_are_picked_with_all_that_they_have_and_columns_stay_columns() -> None:
+def test_picked_records_keep_all_fields_and_stay_columnar() -> None:
     picked = batch("a", "b", "c").where([True, False, True])
     assert isinstance(picked.values, Utf8Column)
     assert isinstance(picked.topics, Repeated)
@@ -53,7 +53,7 @@ def test_records_are_picked_with_all_that_they_have_and_columns_stay_columns() -
     assert [r.kafka_offset for r in batch("a", "b").select([1, 1, 0])] == [1, 1, 0]
 
 
-def test_a_record_goes_elsewhere_in_a_partition_by_its_key_unless_one_is_named() -> None:
+def test_record_to_another_topic_has_no_partition_unless_one_is_given() -> None:
     record = SinkRecord("t", 2, 7, "v", key="k", timestamp=5, at=PLACE)
     moved = record.to("out", value="w")
     assert (moved.topic, moved.kafka_partition, moved.value, moved.key, moved.at) == ("out", None, "w", "k", PLACE)

@@ -43,19 +43,19 @@ def test_a_row_is_a_new_dict_each_time() -> None:
     ],
     ids=["fields", "order", "null", "names that are no text", "no rows", "nothing"],
 )
-def test_rows_that_are_not_alike_are_refused(rows: Any) -> None:
+def test_rows_with_different_fields_make_no_struct_column(rows: Any) -> None:
     assert StructColumn.of_rows(rows) is None
 
 
 @given(st.integers(0, 4).flatmap(lambda count: columns_of(count, is_typed=False)))
-def test_rows_come_back_as_they_were(rows: tuple[None, list[Any]]) -> None:
+def test_rows_of_a_struct_column_are_returned_unchanged(rows: tuple[None, list[Any]]) -> None:
     structs = StructColumn.of_rows(rows[1])
     assert structs is not None
     assert exact(list(structs)) == exact(rows[1])
     assert exact(list(structs[1:3])) == exact(rows[1][1:3])
 
 
-def test_equal_rows_are_columns_of_one_value() -> None:
+def test_equal_rows_become_columns_of_one_repeated_value() -> None:
     structs = StructColumn.of_rows(Repeated({"a": 1}, 3))
     assert structs is not None
     assert isinstance(structs.columns["a"], Repeated)
@@ -82,7 +82,7 @@ def test_picked_entries_are_those_of_the_column(column: Any, indexes: list[int])
     assert type(found) is type(column) or isinstance(column, range)
 
 
-def test_joined_batches_are_one_after_the_other() -> None:
+def test_joined_sink_batches_keep_their_order() -> None:
     def batch(value: Any, topic: str) -> SinkBatch:
         return SinkBatch.of_records([SinkRecord(topic, 0, 1, value, at=TopicPartition(topic, 0))])
 

@@ -66,22 +66,20 @@ def test_references_are_looked_up_in_a_host_and_hidden(providers: Providers, mac
     assert "t0p-secret" not in hide("with t0p-secret")
 
 
-def test_nothing_is_started_before_a_value_is_needed(providers: Providers, machine: Machine) -> None:
+def test_host_is_not_started_before_a_value_is_needed(providers: Providers, machine: Machine) -> None:
     providers.check()
     assert providers.look_up({"a": "plain"}).require() == {"a": "plain"}
     assert machine.hosts == []
 
 
-def test_what_java_throws_is_told_without_its_stack(providers: Providers, machine: Machine) -> None:
+def test_java_exception_is_reported_without_its_stack(providers: Providers, machine: Machine) -> None:
     machine.error = JavaError("java.io.IOException: no such vault\n\tat a.b.C", Thrown("C", "m", "t"))
     fault = providers.look_up({"a": "${safe:vault:password}"}).faults["a"]
     assert fault.endswith("cannot be looked up: java.io.IOException: no such vault")
 
 
 @pytest.mark.parametrize("error", [HostEndedError("gone"), JavaRetriableError("away", Thrown("C", "m", "t"))])
-def test_a_look_up_that_may_succeed_later_is_tried_again(
-    providers: Providers, machine: Machine, error: Exception
-) -> None:
+def test_look_up_is_retried_after_a_temporary_error(providers: Providers, machine: Machine, error: Exception) -> None:
     machine.error = error
     assert providers.look_up({"a": "${safe:vault:password}"}).away is not None
     machine.error = None

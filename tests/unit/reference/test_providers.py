@@ -82,7 +82,7 @@ def test_a_mounted_file_is_read_as_utf8_with_its_line_ends(secrets: Path) -> Non
         resolved({**PROVIDERS, "a": f"${{directory:{secrets}:text}}"})
 
 
-def test_references_are_looked_up_wherever_they_stand_in_a_value(secrets: Path) -> None:
+def test_references_are_resolved_anywhere_in_a_value(secrets: Path) -> None:
     file = secrets / "secrets.properties"
     found = resolved({
         **PROVIDERS,
@@ -105,7 +105,7 @@ def test_a_reference_to_a_provider_that_is_not_declared_is_refused(given: dict[s
         resolved({**given, "a": "${other:/x:y}"})
 
 
-def test_all_that_cannot_be_looked_up_is_told_at_once_and_no_value(secrets: Path) -> None:
+def test_all_failed_references_are_reported_at_once_without_values(secrets: Path) -> None:
     file = secrets / "secrets.properties"
     (secrets / "broken.properties").write_text("password = \\uSECRET")
     with pytest.raises(ConfigError) as refused:
@@ -129,7 +129,7 @@ def test_all_that_cannot_be_looked_up_is_told_at_once_and_no_value(secrets: Path
     ]
 
 
-def test_what_a_provider_may_look_up_can_be_bounded(secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_provider_reads_only_allowed_paths_and_names(secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "token").write_text("t")
     (secrets / "link").symlink_to(elsewhere / "token")
@@ -151,7 +151,7 @@ def test_what_a_provider_may_look_up_can_be_bounded(secrets: Path, tmp_path_fact
     assert "is not below the provider's allowed.paths" in refused.value.messages[2]
 
 
-def test_a_provider_that_does_not_run_here_is_refused() -> None:
+def test_unknown_or_missing_provider_class_is_refused() -> None:
     given = {"config.providers": "vault", "config.providers.vault.class": "com.example.Vault"}
     with pytest.raises(ConfigError, match=r"config\.providers\.vault\.class: Class com.example.Vault could not be fou"):
         Providers(given).check()
@@ -177,13 +177,13 @@ def test_settings_of_a_provider_may_refer_to_providers_that_are_named_before_it(
         Providers({**given, "config.providers": "own,env"}, _find).check()
 
 
-def test_a_path_is_asked_once_for_all_its_keys() -> None:
+def test_provider_is_asked_once_for_all_keys_of_a_path() -> None:
     Own.answers = {"a": "1", "b": "2"}
     assert resolved({**OWN, "x": "${own:p:a}${own:p:b}", "y": "${own:p:a}"}) == {"x": "12", "y": "1"}
     assert Own.asked == [("p", frozenset({"a", "b"}))]
 
 
-def test_a_store_that_is_away_is_asked_again_by_whoever_needs_it() -> None:
+def test_unavailable_store_is_a_retriable_fault() -> None:
     Own.error = RetriableError("closed today")
     found = Providers(OWN, _find).look_up({"x": "${own:a}"})
     assert found.faults == {"x": "x: ${own:a} cannot be looked up now: closed today"}
@@ -193,7 +193,7 @@ def test_a_store_that_is_away_is_asked_again_by_whoever_needs_it() -> None:
         found.require_now()
 
 
-def test_an_error_of_a_provider_is_told_without_the_secrets_in_it() -> None:
+def test_error_of_a_provider_is_reported_without_secrets() -> None:
     Own.answers = {"a": "the first s3cret"}
     providers = Providers(OWN, _find)
     providers.look_up({"x": "${own:a}"})
@@ -211,7 +211,7 @@ def test_a_value_that_looks_like_a_reference_is_refused_and_not_shown() -> None:
     assert "HOME" not in fault
 
 
-def test_the_shortest_time_counts_and_recent_values_serve_only_who_wants_them() -> None:
+def test_recent_value_is_used_only_when_a_maximum_age_is_given() -> None:
     Own.answers, Own.ttl_ms = {"a": "old value"}, 7_000_000
     providers = Providers(OWN, _find)
     assert providers.look_up({"x": "${own:a}"}).ttl_ms == 7_000_000
@@ -236,7 +236,7 @@ def test_a_recent_value_is_used_again_until_it_expires(monkeypatch: pytest.Monke
     assert (after.values, after.ttl_ms) == ({"x": "new value"}, 7_000)
 
 
-def test_what_was_looked_up_is_a_secret() -> None:
+def test_looked_up_value_is_hidden_as_a_secret() -> None:
     Own.answers = {"a": "Tr0ub4dor&3"}
     found = Providers(OWN, _find).look_up({"x": "${own:a}"})
     assert hide("wrong password Tr0ub4dor&3, sorry") == "wrong password [hidden], sorry"
@@ -251,33 +251,33 @@ def test_a_value_that_is_no_text_is_refused_and_not_shown(answer: object) -> Non
 
 
 @pytest.mark.parametrize("answer", [None, "text", ConfigData(None)], ids=["none", "text", "empty"])  # type: ignore[arg-type]
-def test_an_answer_of_another_type_is_refused(answer: object) -> None:
+def test_provider_answer_of_a_wrong_type_is_refused(answer: object) -> None:
     Own.answers = answer
     (fault,) = Providers(OWN, _find).look_up({"x": "${own:a}"}).faults.values()
     assert "the provider's answer is no ConfigData with a mapping" in fault
 
 
 @pytest.mark.parametrize("ttl", ["60", 1.5, True])
-def test_a_time_of_another_type_is_refused(ttl: object) -> None:
+def test_provider_ttl_of_a_wrong_type_is_refused(ttl: object) -> None:
     Own.answers, Own.ttl_ms = {"a": "value"}, ttl
     (fault,) = Providers(OWN, _find).look_up({"x": "${own:a}"}).faults.values()
     assert "ttl_ms" in fault
 
 
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
-def test_what_is_no_exception_is_a_fault_as_well(error: BaseException) -> None:
+def test_base_exception_of_a_provider_is_reported_as_a_fault(error: BaseException) -> None:
     Own.error = error
     (fault,) = Providers(OWN, _find).look_up({"x": "${own:a}"}).faults.values()
     assert type(error).__name__ in fault
 
 
-def test_a_value_that_is_no_utf8_is_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_value_that_is_not_utf8_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FENCEPOST_BYTES", "caf\udce9 noir")
     assert resolved({**PROVIDERS, "a": "${env:FENCEPOST_BYTES}"}) == {"a": "caf\udce9 noir"}
     assert hide("no caf\udce9 noir") == "no [hidden]"
 
 
-def test_a_provider_that_hangs_is_away_and_others_answer(secrets: Path) -> None:
+def test_hanging_provider_is_unavailable_while_others_answer(secrets: Path) -> None:
     Own.wait, Own.answers = threading.Event(), {"a": "value"}
     given = {**PROVIDERS, **OWN, "config.providers": "own,env"}
     providers = Providers(given, _find, longest_s=0.05)
@@ -345,7 +345,7 @@ def test_a_provider_that_hung_for_ever_once_is_asked_again_after_a_time(
     Stuck.is_over.set()
 
 
-def test_each_call_that_hangs_makes_the_next_one_rarer() -> None:
+def test_hanging_calls_are_retried_at_growing_intervals() -> None:
     calls, is_over, began = LimitedCalls(0.001, again_s=0.1), threading.Event(), time.monotonic()
     made: list[object] = []
 
@@ -363,7 +363,7 @@ def test_each_call_that_hangs_makes_the_next_one_rarer() -> None:
     is_over.set()
 
 
-def test_calls_that_hang_together_are_one_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_hang_together_count_as_one_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else one moment without an answer would cost an hour where many tasks start at once."""
     calls, is_over, now_s = LimitedCalls(0.3, again_s=100.0), threading.Event(), [0.0]
     monkeypatch.setattr(limited, "time", SimpleNamespace(monotonic=lambda: now_s[0]))

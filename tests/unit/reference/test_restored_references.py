@@ -15,7 +15,7 @@ FOUND = {"${file:/s:password}": "hunter22", "${env:PORT}": "7"}
 VALUES = {key: replaced(key, value, FOUND) for key, value in STORED.items()}
 
 
-def test_a_key_with_the_connectors_value_gets_its_text_back() -> None:
+def test_key_with_the_connectors_value_gets_its_reference_back() -> None:
     assert restored({**VALUES, "task": "0"}, STORED, VALUES, FOUND) == {**STORED, "task": "0"}
 
 
@@ -33,7 +33,7 @@ def test_a_looked_up_text_is_replaced_in_other_keys_too() -> None:
     st.text("abc", min_size=4, max_size=6),
     st.lists(st.sampled_from(["x", "first", "second", "abca"])),
 )
-def test_looking_up_what_was_restored_gives_the_same_config(first: str, second: str, parts: list[str]) -> None:
+def test_restored_references_resolve_to_the_same_config(first: str, second: str, parts: list[str]) -> None:
     found = {"${a:first}": first, "${a:second}": second}
     value = "".join({"first": first, "second": second}.get(part, part) for part in parts)
     stored = restored({"k": value}, {}, {}, found)["k"] or ""
@@ -42,12 +42,12 @@ def test_looking_up_what_was_restored_gives_the_same_config(first: str, second: 
     assert second not in stored
 
 
-def test_white_space_around_a_value_does_not_count_for_its_own_key() -> None:
+def test_white_space_around_a_value_is_ignored_for_its_own_key() -> None:
     stored, found = {"token": "${directory:/d:token}"}, {"${directory:/d:token}": "t0ken\n"}
     assert restored({"token": "t0ken"}, stored, {"token": "t0ken\n"}, found) == stored
 
 
-def test_what_a_user_wrote_stays_even_where_a_reference_has_the_same_value() -> None:
+def test_text_written_by_a_user_stays_even_if_a_reference_has_its_value() -> None:
     stored, found = {"user": "shop", "password": "${env:P}"}, {"${env:P}": "shop"}
     assert restored({"user": "shop", "password": "shop"}, stored, {"user": "shop", "password": "shop"}, found) == stored
 
@@ -62,12 +62,12 @@ def test_what_a_user_wrote_stays_even_where_a_reference_has_the_same_value() -> 
     ],
     ids=["URL", "JSON", "trimmed", "JAAS"],
 )
-def test_a_value_in_another_form_is_refused_and_not_shown(looked_up: str, made: str) -> None:
+def test_secret_in_another_form_is_refused_and_not_shown(looked_up: str, made: str) -> None:
     with pytest.raises(ConfigError, match="dsn of a task's config") as refused:
         restored({"dsn": made}, {"password": "${env:P}"}, {"password": looked_up}, {"${env:P}": looked_up})
     assert "hunter" not in str(refused.value)
 
 
-def test_other_values_are_not_refused() -> None:
+def test_values_without_secrets_are_not_refused() -> None:
     made = {"n": "7", "at": "host=h", "none": None}
     assert restored(made, STORED, VALUES, FOUND) == made

@@ -19,7 +19,7 @@ class Backwards(ConfigProvider):
 """
 
 
-def test_the_values_are_there_and_the_providers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_properties_contain_resolved_values_and_providers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FENCEPOST_BROKERS", "k:9092")
     declared = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"}
     found = worker_properties({**SETTINGS, **declared, "bootstrap.servers": "${env:FENCEPOST_BROKERS}"})
@@ -37,7 +37,7 @@ def test_a_reference_to_a_provider_that_is_not_declared_is_refused() -> None:
     ]
 
 
-def test_a_provider_of_ones_own_is_found_in_the_plugin_path(tmp_path: Path) -> None:
+def test_custom_provider_is_found_in_the_plugin_path(tmp_path: Path) -> None:
     (tmp_path / "backwards_provider.py").write_text(OWN)
     declared = {"config.providers": "b", "config.providers.b.class": "Backwards", "plugin.path": str(tmp_path)}
     assert worker_properties({**declared, "x": "${b:drowssap}"})["x"] == "password"

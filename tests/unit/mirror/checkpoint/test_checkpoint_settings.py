@@ -37,13 +37,13 @@ def test_defaults_are_those_of_mirrormaker() -> None:
 
 
 @pytest.mark.parametrize("key", ["emit.checkpoints.enabled", "emit.offset-syncs.enabled"])
-def test_without_checkpoints_it_is_to_be_switched_off(key: str) -> None:
+def test_checkpoint_connector_without_checkpoints_must_be_disabled(key: str) -> None:
     with pytest.raises(ConfigError, match=rf"{key}: there would be no checkpoints.*enabled=false"):
         MirrorCheckpointConnector({**GIVEN, key: "false"})
     assert MirrorCheckpointConnector({**GIVEN, key: "false", "enabled": "false"}).task_configs(3) == []
 
 
-def test_both_clusters_have_to_be_named() -> None:
+def test_checkpoint_connector_requires_both_clusters() -> None:
     with pytest.raises(ConfigError) as caught:
         MirrorCheckpointConnector({"source.cluster.alias": "A"})
     assert [key in str(caught.value) for key in GIVEN if key.endswith("servers")] == [True, True]
@@ -60,7 +60,9 @@ def test_both_clusters_have_to_be_named() -> None:
         ({**PARTITION, "group": None}, {"offset": 0}, "needs a text as 'group'"),
     ],
 )
-def test_offsets_are_checked(partition: dict[str, Any], offset: dict[str, Any] | None, fault: str | None) -> None:
+def test_altered_offsets_are_validated(
+    partition: dict[str, Any], offset: dict[str, Any] | None, fault: str | None
+) -> None:
     connector = MirrorCheckpointConnector(GIVEN)
     given = {partition_key(partition): offset}
     if fault is None:

@@ -46,7 +46,7 @@ def written(*checkpoints: Checkpoint) -> Checkpoints:
         ((5, 50), (4, 60), 99, True),
     ],
 )
-def test_only_what_is_further_is_written_unless_the_group_was_sent_back(
+def test_checkpoint_is_written_only_forward_unless_the_group_was_rewound(
     last: tuple[int, int] | None, now: tuple[int, int], end: int | None, is_due: bool
 ) -> None:
     known = written(checkpoint(*last)) if last else written()
@@ -56,7 +56,7 @@ def test_only_what_is_further_is_written_unless_the_group_was_sent_back(
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=20), st.integers(0, 60))
-def test_without_steps_back_at_the_source_checkpoints_never_go_back(rounds: list[tuple[int, int]], end: int) -> None:
+def test_checkpoints_never_go_back_without_a_rewind_at_the_source(rounds: list[tuple[int, int]], end: int) -> None:
     known, places = written(), []
     for upstream, downstream in sorted(rounds):
         now = checkpoint(upstream, downstream)
@@ -66,14 +66,14 @@ def test_without_steps_back_at_the_source_checkpoints_never_go_back(rounds: list
     assert places == sorted(set(places))
 
 
-def test_groups_of_other_tasks_are_not_kept() -> None:
+def test_checkpoints_of_groups_of_other_tasks_are_not_kept() -> None:
     known = written(checkpoint(5, 50, group="other"), checkpoint(5, 50))
     assert list(known.of("g")) == [checkpoint(5, 50)]
     known.forget()
     assert list(known.of("g")) == []
 
 
-def test_positions_are_translated_with_their_notes_where_something_is_known_of_them() -> None:
+def test_positions_are_translated_with_metadata_when_a_sync_is_known() -> None:
     translation = Translation()
     translation.add(OffsetSync(HERE, 5, 50))
     unknown, open_, early = TopicPartition("u", 0), TopicPartition("t", 1), TopicPartition("t", 2)
@@ -104,7 +104,7 @@ def identity() -> ReplicationPolicy:
     return policy_of("k", "IdentityReplicationPolicy", {"source.cluster.alias": "A"})
 
 
-def test_partitions_have_the_names_of_the_target() -> None:
+def test_checkpoint_partitions_have_the_topic_names_of_the_target() -> None:
     policy = policy_of("k", "DefaultReplicationPolicy", {})
     assert remote_partition(policy, "A", "B", TopicPartition("t", 3)) == TopicPartition("A.t", 3)
     assert remote_partition(policy, "A", "B", TopicPartition("C.t", 3)) == TopicPartition("A.C.t", 3)
@@ -123,14 +123,14 @@ def test_partitions_have_the_names_of_the_target() -> None:
         ({HERE: Committed(60, "")}, [GroupOffset("A.t", 0, 50, "")]),
     ],
 )
-def test_a_group_is_never_taken_back(
+def test_group_at_the_target_is_never_moved_backwards(
     standing: dict[TopicPartition, Committed | None], steps: list[GroupOffset]
 ) -> None:
     assert steps_of_group([checkpoint(5, 50)], standing) == steps
 
 
 @pytest.mark.parametrize(("end", "is_in"), [({THERE: 50}, True), ({THERE: 49}, False), ({}, False)])
-def test_nothing_is_committed_beyond_the_end(end: dict[TopicPartition, int], is_in: bool) -> None:
+def test_group_offset_beyond_the_end_is_not_committed(end: dict[TopicPartition, int], is_in: bool) -> None:
     assert is_within(GroupOffset("A.t", 0, 50), end) is is_in
 
 

@@ -65,7 +65,7 @@ def positions(world: Mirrored) -> range:
 
 
 @given(mirrored(), st.data())
-def test_nothing_is_skipped_whichever_records_were_written_down(world: Mirrored, data: st.DataObject) -> None:
+def test_translation_skips_no_record_for_any_set_of_syncs(world: Mirrored, data: st.DataObject) -> None:
     some = data.draw(st.lists(st.sampled_from(sorted(world.went)), unique=True))
     found = translation([(up, world.went[up]) for up in sorted(some)])
     for position in positions(world):
@@ -78,7 +78,7 @@ def test_nothing_is_skipped_whichever_records_were_written_down(world: Mirrored,
 
 
 @given(mirrored())
-def test_a_boundary_is_exact_and_so_is_the_gap_behind_it(world: Mirrored) -> None:
+def test_translation_is_exact_at_a_boundary_and_in_the_gap_after_it(world: Mirrored) -> None:
     found = translation(world.boundaries)
     for (last, went), first_after in zip(world.boundaries, world.first_after, strict=True):
         for position in range(last + 1, first_after + 1):
@@ -90,7 +90,7 @@ def test_a_boundary_is_exact_and_so_is_the_gap_behind_it(world: Mirrored) -> Non
 
 
 @given(mirrored())
-def test_in_between_no_more_than_a_transaction_is_read_twice(world: Mirrored) -> None:
+def test_translation_repeats_at_most_one_transaction_between_boundaries(world: Mirrored) -> None:
     found = translation(world.boundaries)
     for position in positions(world):
         at = found.downstream(PLACE, position)
@@ -107,14 +107,14 @@ def test_a_later_position_is_never_translated_to_an_earlier_one(world: Mirrored,
 
 
 @given(mirrored(), st.integers(1, 40))
-def test_what_was_let_go_of_makes_it_coarser_and_never_wrong(world: Mirrored, most: int) -> None:
+def test_translation_skips_no_record_after_dropping_old_syncs(world: Mirrored, most: int) -> None:
     found = translation(sorted(world.went.items()), most)
     for position in positions(world):
         at = found.downstream(PLACE, position)
         assert at is None or skipped(world, position, at) == []
 
 
-def test_memory_is_bounded_and_the_newest_stay_exact() -> None:
+def test_number_of_syncs_is_bounded_and_the_newest_stay_exact() -> None:
     partitions = [TopicPartition("t", n) for n in range(10)]
     seed = 7
     draw, found, ends = Random(seed), Translation(4_000), dict.fromkeys(partitions, 0)
@@ -130,7 +130,7 @@ def test_memory_is_bounded_and_the_newest_stay_exact() -> None:
         assert found.downstream(place, 9) is None
 
 
-def test_few_syncs_are_kept_for_each_of_many_partitions_whatever_the_limit() -> None:
+def test_some_syncs_are_kept_for_each_of_many_partitions_for_any_limit() -> None:
     found = Translation(1)
     for partition in range(100):
         for number in range(8):
@@ -151,11 +151,13 @@ def test_few_syncs_are_kept_for_each_of_many_partitions_whatever_the_limit() -> 
         ([(5, 50), (8, 60), (8, 60)], {5: 50, 8: 60}),
     ],
 )
-def test_positions_before_at_and_behind_syncs(syncs: list[tuple[int, int]], expected: dict[int, int | None]) -> None:
+def test_positions_before_at_and_after_syncs_are_translated(
+    syncs: list[tuple[int, int]], expected: dict[int, int | None]
+) -> None:
     found = translation(syncs)
     assert {position: found.downstream(PLACE, position) for position in expected} == expected
 
 
-def test_partitions_know_nothing_of_each_other() -> None:
+def test_syncs_of_one_partition_do_not_translate_another() -> None:
     found = translation([(5, 50)])
     assert found.downstream(TopicPartition("t", 1), 5) is None

@@ -38,7 +38,7 @@ def source(text: str = "") -> dict[str, str]:
     return flow(text).connectors()["MirrorSourceConnector"]
 
 
-def test_a_flow_has_mirror_makers_names() -> None:
+def test_flow_uses_the_names_of_mirrormaker() -> None:
     found = flow()
     assert (found.name, found.record_connector) == ("A->B", "MirrorSourceConnector")
     worker = WorkerConfig(found.worker_properties())
@@ -54,7 +54,7 @@ def test_a_flow_has_mirror_makers_names() -> None:
     assert (connector.flow, connector.is_enabled) == ("A->B", True)
 
 
-def test_config_providers_look_up_what_a_file_refers_to(tmp_path: Path) -> None:
+def test_config_providers_resolve_the_references_of_a_mirror_file(tmp_path: Path) -> None:
     (tmp_path / "servers").write_text("z:9")
     path = tmp_path / "mm2.properties"
     providers = "config.providers = d\nconfig.providers.d.class = DirectoryConfigProvider\n"
@@ -69,14 +69,14 @@ def test_config_providers_look_up_what_a_file_refers_to(tmp_path: Path) -> None:
     assert known(WorkerConfig(worker), connector)["source.cluster.bootstrap.servers"] == "z:9"
 
 
-def test_a_connector_is_told_what_stands_alone_unless_the_flow_says_otherwise() -> None:
+def test_unprefixed_keys_configure_connectors_unless_the_flow_overrides_them() -> None:
     text = "topics = every.*\ntasks.max = 5\nreplication.policy.separator = _\nA->B.topics = orders\n"
     found = source(text)
     assert (found["topics"], found["tasks.max"], found["replication.policy.separator"]) == ("orders", "5", "_")
     assert "connector.type" not in found
 
 
-def test_clients_are_told_what_stands_at_their_cluster_and_at_the_flow() -> None:
+def test_clients_get_the_settings_of_their_cluster_and_of_the_flow() -> None:
     found = source(
         "security.protocol = SSL\nA.security.protocol = SASL_SSL\nA.consumer.isolation.level = read_committed\n"
         "A.consumer.fetch.min.bytes = 1\nA->B.consumer.fetch.max.bytes = 7\nB.producer.linger.ms = 3\n"
@@ -94,7 +94,7 @@ def test_clients_are_told_what_stands_at_their_cluster_and_at_the_flow() -> None
     assert told == {"bootstrap.servers": "b:2", "security.protocol": "SSL", "linger.ms": "3"}
 
 
-def test_a_worker_is_told_what_stands_at_its_target_and_what_kafkas_mirror_maker_takes_alone() -> None:
+def test_worker_gets_the_settings_of_its_target_and_unprefixed_worker_keys() -> None:
     worker = flow(
         "B.exactly.once.source.support = enabled\nB.offset.storage.topic = of-b\noffset.storage.topic = alone\n"
         "B.producer.linger.ms = 3\nA.group.id = wrong\ngroup.id = wrong\nslots.max = 3\nspark.master = local[2]\n"
@@ -108,7 +108,7 @@ def test_a_worker_is_told_what_stands_at_its_target_and_what_kafkas_mirror_maker
     assert worker["offset.flush.interval.ms"] == "6"
 
 
-def test_connectors_may_have_the_tls_files_read_that_the_file_names_and_no_others() -> None:
+def test_connectors_may_read_only_the_tls_files_named_in_the_mirror_file() -> None:
     text = "A.ssl.truststore.location = /tls/a.pem\nssl.keystore.location = /tls/own.p12\n"
     assert WorkerConfig(flow(text).worker_properties()).override_allowed_paths == ["/tls/a.pem", "/tls/own.p12"]
     assert WorkerConfig(flow().worker_properties()).override_allowed_paths == []
@@ -116,13 +116,13 @@ def test_connectors_may_have_the_tls_files_read_that_the_file_names_and_no_other
     assert WorkerConfig(flow(text + own).worker_properties()).override_allowed_paths == ["/elsewhere"]
 
 
-def test_sparks_jvm_is_small_unless_the_file_says_what_it_is_to_be() -> None:
+def test_spark_jvm_is_small_unless_the_file_sets_its_options() -> None:
     key = "spark.driver.extraJavaOptions"
     assert flow().worker_properties()[key] == "-XX:TieredStopAtLevel=1"
     assert flow(f"{key} = -Xms1g\n").worker_properties()[key] == "-Xms1g"
 
 
-def test_the_sink_type_has_a_connector_that_bears_the_flows_name() -> None:
+def test_flow_of_the_sink_type_has_a_connector_named_after_the_flow() -> None:
     found = flow("A->B.connector.type = sink\nA->B.transaction.producer = true\n")
     assert (found.record_connector, found.rival) == ("MirrorSinkConnector-A->B", "MirrorSourceConnector")
     connector = MirrorSinkConnector(found.connectors()[found.record_connector])
@@ -132,7 +132,7 @@ def test_the_sink_type_has_a_connector_that_bears_the_flows_name() -> None:
     assert flow("connector.type = sink\n").worker_properties()["exactly.once.source.support"] == "disabled"
 
 
-def test_an_alias_that_begins_another_is_told_apart() -> None:
+def test_alias_that_is_a_prefix_of_another_alias_is_distinguished() -> None:
     given = """
     clusters = us, us.east
     us.bootstrap.servers = a:1
@@ -156,7 +156,7 @@ def test_an_alias_that_begins_another_is_told_apart() -> None:
         ("listeners = http://h:80\nB->A.listeners = http://x:80\n", ["http://h:80", "http://x:80"]),
     ],
 )
-def test_flows_that_share_a_listener_take_ports_in_a_row(text: str, listeners: list[str]) -> None:
+def test_flows_that_share_a_listener_take_consecutive_ports(text: str, listeners: list[str]) -> None:
     found = file(f"B->A.enabled = true\n{text}").flows()
     assert [each.worker_properties(number)["listeners"] for number, each in enumerate(found)] == listeners
 
@@ -179,7 +179,7 @@ def test_both_directions_are_two_flows() -> None:
         ("A.bootstrap.servers =\n", r'Missing required configuration "A\.bootstrap\.servers"'),
     ],
 )
-def test_what_cannot_run_is_refused_and_named(text: str, said: str) -> None:
+def test_invalid_mirror_file_is_refused_with_the_faulty_key(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         file(text)
 
@@ -193,7 +193,7 @@ def enabled(flow: Flow) -> dict[str, bool]:
     return {name: config["enabled"] == "true" for name, config in flow.connectors().items()}
 
 
-def test_heartbeats_go_against_a_flow_that_is_enabled_and_where_the_file_asks() -> None:
+def test_heartbeats_go_against_an_enabled_flow_and_where_configured() -> None:
     third = "clusters = A, B, C\nC.bootstrap.servers = c:1\nemit.heartbeats.enabled = true\n"
     there, back = file(third).flows()
     assert (there.name, back.name) == ("A->B", "B->A")
@@ -208,7 +208,7 @@ def test_heartbeats_go_against_a_flow_that_is_enabled_and_where_the_file_asks() 
 
 
 @pytest.mark.parametrize("key", ["emit.checkpoints.enabled", "emit.offset-syncs.enabled"])
-def test_who_wants_no_checkpoints_gets_none(key: str) -> None:
+def test_flow_has_no_checkpoint_connector_when_checkpoints_are_disabled(key: str) -> None:
     assert enabled(flow(f"{key} = false\n")) == {
         "MirrorSourceConnector": True,
         "MirrorCheckpointConnector": False,
@@ -217,7 +217,7 @@ def test_who_wants_no_checkpoints_gets_none(key: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["source", "sink"])
-def test_what_connectors_are_told_is_right_for_them(kind: str) -> None:
+def test_generated_connector_configs_are_valid(kind: str) -> None:
     registry = PluginRegistry()
     for config in flow(f"connector.type = {kind}\n").connectors().values():
         registry.find(PluginKind.CONNECTOR, config["connector.class"])(config)
@@ -239,11 +239,11 @@ def test_a_cluster_that_no_flow_uses_needs_no_address() -> None:
         ("nonsense", None),
     ],
 )
-def test_a_key_that_means_nothing_is_named(key: str, near: str | None) -> None:
+def test_unknown_key_in_a_mirror_file_is_named(key: str, near: str | None) -> None:
     assert file(f"{key} = x\n").unknown_keys() == [(key, near)]
 
 
-def test_keys_that_kafkas_files_have_mean_something() -> None:
+def test_keys_of_kafkas_mirror_files_are_known() -> None:
     text = """
     dedicated.mode.enable.internal.rest = true
     A.consumer.isolation.level = read_committed

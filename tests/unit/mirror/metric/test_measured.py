@@ -56,7 +56,7 @@ def test_each_partition_of_a_poll_is_measured_by_itself(clock: list[float]) -> N
     assert {labels[3]: found[:3] for labels, found in rows(records).items()} == {"0": [1, 1, 1_000], "1": [1, 2, 0]}
 
 
-def test_many_records_are_looked_at_here_and_there_and_all_are_counted(clock: list[float]) -> None:
+def test_ages_of_many_records_are_sampled_and_all_records_are_counted(clock: list[float]) -> None:
     records = MeasuredRecords()
     records.read([A], [1_001], fetched(0, [9_000] * 1_001))
     records.flushed([(A, 1_000)])
@@ -65,7 +65,7 @@ def test_many_records_are_looked_at_here_and_there_and_all_are_counted(clock: li
     assert found[:3] == [1_001, 3 + 999, 1_000]
 
 
-def test_records_that_never_are_committed_take_no_more_and_more_memory(clock: list[float]) -> None:
+def test_uncommitted_records_use_bounded_memory_in_metrics(clock: list[float]) -> None:
     records = MeasuredRecords()
     for n in range(2_000):
         records.read([A], [1], fetched(n, [9_000]))
@@ -90,7 +90,7 @@ def test_checkpoints_are_measured_until_they_are_committed(clock: list[float]) -
     assert checkpoints.rows("A", "B") == {"checkpoint": [("A", "B", "g", "t", "0", 250.0, 250.0, 250.0, 250.0)]}
 
 
-def test_rows_have_a_value_for_each_name() -> None:
+def test_metric_rows_have_a_value_for_each_name() -> None:
     records, checkpoints = MeasuredRecords(), MeasuredCheckpoints()
     records.read([A], [1], fetched(0, [0]))
     records.skipped(LogGap(A, GapKind.CUT, 4, 0, 1))
@@ -102,5 +102,5 @@ def test_rows_have_a_value_for_each_name() -> None:
         assert [len(row) for row in given[name]] == [len(kind.labels) + len(kind.values)]
 
 
-def test_a_spread_of_nothing_is_nothing() -> None:
+def test_spread_of_no_values_is_zero() -> None:
     assert Spread().values() == (0.0, 0.0, 0.0, 0.0)

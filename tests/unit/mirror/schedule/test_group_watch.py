@@ -51,7 +51,7 @@ def looked(world: World, times: int = 3) -> None:
     eventually(lambda: world.looks >= wanted, every_s=0.001)
 
 
-def test_nothing_is_told_before_somebody_has_seen_something(
+def test_watch_reports_no_change_before_its_state_was_first_read(
     world: World, watched: Callable[..., Watch[object]]
 ) -> None:
     watch = watched()
@@ -61,7 +61,7 @@ def test_nothing_is_told_before_somebody_has_seen_something(
     assert watch.seen() == "second"
 
 
-def test_a_change_is_told_once(world: World, watched: Callable[..., Watch[object]]) -> None:
+def test_change_is_reported_once(world: World, watched: Callable[..., Watch[object]]) -> None:
     watch = watched()
     assert watch.seen() == "first"
     looked(world)
@@ -72,7 +72,7 @@ def test_a_change_is_told_once(world: World, watched: Callable[..., Watch[object
     assert (world.told, watch.seen()) == (["second"], "second")
 
 
-def test_what_was_seen_stands_while_looking_fails(
+def test_last_seen_state_is_kept_while_looks_fail(
     world: World, watched: Callable[..., Watch[object]], caplog: pytest.LogCaptureFixture
 ) -> None:
     watch = watched()
@@ -85,7 +85,7 @@ def test_what_was_seen_stands_while_looking_fails(
     assert world.told == []
 
 
-def test_a_first_look_that_fails_is_the_askers(world: World, watched: Callable[..., Watch[object]]) -> None:
+def test_failure_of_the_first_look_is_raised_to_the_caller(world: World, watched: Callable[..., Watch[object]]) -> None:
     world.state = OSError("away")
     watch = watched(None)
     with pytest.raises(OSError, match="away"):
@@ -94,14 +94,14 @@ def test_a_first_look_that_fails_is_the_askers(world: World, watched: Callable[.
     assert watch.seen() == "first"
 
 
-def test_without_an_interval_it_looks_once(world: World, watched: Callable[..., Watch[object]]) -> None:
+def test_watch_without_an_interval_looks_once(world: World, watched: Callable[..., Watch[object]]) -> None:
     threads = set(threading.enumerate())  # one of an earlier test may just be ending
     watch = watched(None)
     assert [watch.seen(), watch.seen(), world.looks] == ["first", "first", 1]
     assert set(threading.enumerate()) <= threads
 
 
-def test_a_trouble_is_said_once_as_long_as_it_lasts(caplog: pytest.LogCaptureFixture) -> None:
+def test_warning_is_logged_once_while_its_cause_lasts(caplog: pytest.LogCaptureFixture) -> None:
     warnings = WarningLog(logging.getLogger("t"))
     for now in ({"a": "x"}, {"a": "x", "b": "y"}, {"a": "z", "b": "y"}, {}, {"b": "y"}):
         warnings.update(now)

@@ -7,7 +7,7 @@ from fencepost.mirror.schedule.rounds import Round, Rounds
 from fencepost.testing import eventually
 
 
-def test_each_is_done_when_it_is_due_and_none_keeps_another_from_it() -> None:
+def test_failing_round_does_not_delay_the_other_rounds() -> None:
     done: list[str] = []
 
     def fails() -> None:
@@ -22,7 +22,7 @@ def test_each_is_done_when_it_is_due_and_none_keeps_another_from_it() -> None:
         rounds.close()
 
 
-def test_what_is_not_answered_is_asked_again_soon_and_what_is_refused_when_it_is_due() -> None:
+def test_round_is_repeated_soon_after_a_retriable_error_and_else_when_due() -> None:
     def raises(error: Exception) -> Round:
         def act() -> None:
             raise error
@@ -36,7 +36,7 @@ def test_what_is_not_answered_is_asked_again_soon_and_what_is_refused_when_it_is
     assert raises(ValueError("no")).due_s > now_s + 500
 
 
-def test_nothing_to_do_takes_no_thread() -> None:
+def test_empty_schedule_starts_no_thread() -> None:
     rounds = Rounds("idle", [])
     rounds.start()
     rounds.close()

@@ -47,13 +47,13 @@ def test_the_narrower_prefix_wins(cluster: FlowEnd, kind: ClientKind, expected: 
     assert client_properties(GIVEN, cluster, kind) == expected
 
 
-def test_a_client_is_called_by_what_it_does_behind_the_users_name() -> None:
+def test_client_id_is_the_users_id_followed_by_the_role() -> None:
     own = client_properties(GIVEN, FlowEnd.TARGET, ClientKind.ADMIN, client_id="A->B|m|admin")
     assert own["client.id"] == "me|A->B|m|admin"
     assert client_properties(GIVEN, FlowEnd.SOURCE, ClientKind.ADMIN, client_id="x")["client.id"] == "x"
 
 
-def test_faults_name_the_whole_key_and_no_value() -> None:
+def test_client_faults_name_the_whole_key_and_no_value() -> None:
     given = {
         "source.cluster.sasl.jaas.config": "secret nonsense",
         "source.consumer.fetch.min.bytes": "many",

@@ -41,22 +41,22 @@ def test_configs_that_belong_to_a_cluster_are_left_out_by_default() -> None:
     assert [name for name in names if found.takes(name)] == ["retention.ms", "cleanup.policy"]
 
 
-def test_lists_are_read_from_text() -> None:
+def test_filter_lists_are_parsed_from_text() -> None:
     found = TopicSelection({"topics": "a, b.* ,c", "topics.exclude": ""}).topic_filter()
     assert [name for name in ("a", "bcd", "c", "__d") if found.takes(name)] == ["a", "bcd", "c"]
 
 
 @pytest.mark.parametrize(("given", "is_taken"), [("source", True), ("target", False)])
-def test_whose_defaults_go(given: str, is_taken: bool) -> None:
+def test_source_defaults_are_taken_only_if_configured(given: str, is_taken: bool) -> None:
     assert PropertySelection({"use.defaults.from": given}).takes_source_defaults is is_taken
 
 
-def test_what_is_no_pattern_is_refused_with_its_key() -> None:
+def test_invalid_pattern_is_refused_with_its_key() -> None:
     with pytest.raises(ConfigError, match="for configuration topics: Invalid regex"):
         TopicSelection({"topics": "a,b("})
 
 
-def test_a_filter_of_ones_own_is_refused_with_what_there_is() -> None:
+def test_custom_filter_class_is_refused_with_the_alternative_settings() -> None:
     assert TopicSelection({"topic.filter.class": "DefaultTopicFilter"}).topics == [".*"]
     with pytest.raises(ConfigError, match=r"topic\.filter\.class.*use `topics` and `topics\.exclude`"):
         TopicSelection({"topic.filter.class": "com.acme.Filter"})

@@ -23,7 +23,7 @@ def test_only_the_alias_of_the_source_is_required() -> None:
         MirrorSettings({})
 
 
-def test_the_policy_is_found_by_javas_name() -> None:
+def test_replication_policy_is_found_by_its_java_name() -> None:
     name = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     assert type(MirrorSettings({**GIVEN, "replication.policy.class": name}).policy()) is IdentityReplicationPolicy
 
@@ -37,7 +37,7 @@ def test_the_policy_is_found_by_javas_name() -> None:
         ("source.admin.request.timeout.ms", "soon", r"configuration source\.admin\.request\.timeout\.ms: "),
     ],
 )
-def test_what_is_wrong_is_named(key: str, value: str, text: str) -> None:
+def test_invalid_mirror_setting_is_named_in_the_error(key: str, value: str, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         MirrorSettings({**GIVEN, key: value})
 
@@ -54,7 +54,7 @@ def test_a_cluster_without_addresses_is_refused() -> None:
         ("target", FlowEnd.TARGET, "mm2-offset-syncs.A.internal"),
     ],
 )
-def test_offset_syncs_bear_the_alias_of_the_other_cluster(location: str, cluster: FlowEnd, topic: str) -> None:
+def test_offset_syncs_topic_has_the_alias_of_the_other_cluster(location: str, cluster: FlowEnd, topic: str) -> None:
     found = OffsetSyncSettings({**GIVEN, "offset-syncs.topic.location": location})
     assert (found.offset_syncs_cluster(), found.offset_syncs_topic()) == (cluster, topic)
 

@@ -47,7 +47,9 @@ IDENTITY = [
         *(("org.apache.kafka.connect.mirror.IdentityReplicationPolicy", row) for row in IDENTITY),
     ],
 )
-def test_names_are_those_of_mirrormaker(name: str, row: tuple[str, str, str | None, str | None, str]) -> None:
+def test_replication_policy_names_equal_those_of_mirrormaker(
+    name: str, row: tuple[str, str, str | None, str | None, str]
+) -> None:
     found, topic = policy(name), row[0]
     names = (found.format_remote_topic("A", topic), found.topic_source(topic), found.upstream_topic(topic))
     assert (topic, *names, found.original_topic(topic)) == row
@@ -96,12 +98,12 @@ def test_only_kafkas_topics_and_those_of_mirroring_are_internal(topic: str, is_i
     ("topic", "is_heartbeats"), [("heartbeats", True), ("B.A.heartbeats", True), ("myheartbeats", False), ("t", False)]
 )
 @pytest.mark.parametrize("name", ["Default", "Identity"])
-def test_heartbeats_are_known_however_often_they_were_mirrored(name: str, topic: str, is_heartbeats: bool) -> None:
+def test_heartbeats_topic_is_recognized_after_any_number_of_hops(name: str, topic: str, is_heartbeats: bool) -> None:
     assert policy(name).is_heartbeats_topic(topic) is is_heartbeats
 
 
 @given(ALIASES.filter(lambda alias: "." not in alias), TOPICS, st.sampled_from([".", "+", "::"]))
-def test_a_remote_topic_tells_where_it_comes_from(alias: str, topic: str, separator: str) -> None:
+def test_remote_topic_names_its_source_and_upstream_topic(alias: str, topic: str, separator: str) -> None:
     found = policy(**{SEPARATOR: separator})
     remote = found.format_remote_topic(alias, topic)
     assert (found.topic_source(remote), found.upstream_topic(remote)) == (alias, topic)
@@ -115,6 +117,6 @@ def test_the_original_topic_is_found_through_many_clusters(aliases: list[str], t
     assert found.original_topic(remote) == topic
 
 
-def test_an_unknown_policy_is_named_with_its_key_and_what_there_is() -> None:
+def test_error_for_an_unknown_policy_names_the_key_and_the_alternatives() -> None:
     with pytest.raises(ConfigError, match=r"replication\.policy\.class.*com\.acme\.Policy.*IdentityReplicationPolicy"):
         policy("com.acme.Policy")

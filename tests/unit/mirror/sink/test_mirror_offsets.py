@@ -22,7 +22,7 @@ def held(policy: str = "DefaultReplicationPolicy") -> MirrorOffsets:
 
 
 @pytest.mark.parametrize(("topic_id", "epoch"), [("id", -1), ("id", 7), ("", -1)])
-def test_what_is_committed_is_what_is_read(topic_id: str, epoch: int) -> None:
+def test_committed_source_offset_is_read_back_unchanged(topic_id: str, epoch: int) -> None:
     partition, offset = source_partition("west", PLACE), source_offset(41, topic_id, epoch)
     position, note = held().position(partition, offset)
     remote = held().place(partition)
@@ -31,7 +31,7 @@ def test_what_is_committed_is_what_is_read(topic_id: str, epoch: int) -> None:
     assert held().source(remote, position, note) == (partition, offset)
 
 
-def test_what_the_source_s_group_notes_says_of_which_topic_it_is() -> None:
+def test_group_metadata_at_the_source_names_the_topic_id_and_epoch() -> None:
     position, note = held().position(source_partition("west", PLACE), source_offset(41, "id", 7))
     assert position_from_metadata(PLACE, position, note) == LogPosition(42, "id", 7)
     assert position_from_metadata(PLACE, 42, "") == LogPosition(42)
@@ -50,14 +50,14 @@ def test_what_the_source_s_group_notes_says_of_which_topic_it_is() -> None:
         gap_record("west", GAP, 1)[0],
     ],
 )
-def test_what_is_no_partition_of_the_source_stays_in_the_offsets_topic(partition: Any) -> None:
+def test_foreign_source_partition_stays_in_the_offsets_topic(partition: Any) -> None:
     assert held().place(partition) is None
 
 
 @pytest.mark.parametrize(
     ("policy", "remote"), [("DefaultReplicationPolicy", "west.orders"), ("IdentityReplicationPolicy", "orders")]
 )
-def test_an_offset_that_kafkas_tools_have_set_has_no_note_and_counts(policy: str, remote: str) -> None:
+def test_offset_set_by_kafkas_tools_without_metadata_is_used(policy: str, remote: str) -> None:
     found = held(policy).source(TopicPartition(remote, 3), 7, "")
     assert found == (source_partition("west", PLACE), source_offset(6, ""))
 
@@ -65,5 +65,5 @@ def test_an_offset_that_kafkas_tools_have_set_has_no_note_and_counts(policy: str
 @pytest.mark.parametrize(
     ("topic", "note"), [("south.orders", ""), ("orders", ""), ("west.orders", "else"), ("west.orders", '{"topic":"o"}')]
 )
-def test_what_is_not_of_the_mirror_is_left_alone(topic: str, note: str) -> None:
+def test_group_offset_of_another_topic_or_owner_is_ignored(topic: str, note: str) -> None:
     assert held().source(TopicPartition(topic, 3), 7, note) is None

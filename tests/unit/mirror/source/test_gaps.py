@@ -69,7 +69,7 @@ def test_a_mirror_continues_with_the_first_record_that_is_not_mirrored(
     assert went_on == [(PLACE, goes_on)]
 
 
-def test_one_answer_makes_no_gap_of_a_log_that_diverges() -> None:
+def test_single_answer_about_a_diverging_log_makes_no_gap() -> None:
     assert found(0, 1100, common=990) is None
 
 

@@ -35,24 +35,24 @@ def test_topics_are_those_of_the_filter_in_order() -> None:
     assert selection("[ab].*", "b2").chosen(["c", "b2", "b1", "a"]) == ["a", "b1"]
 
 
-def test_what_belongs_to_kafka_or_to_mirroring_is_never_mirrored() -> None:
+def test_internal_topics_of_kafka_and_mirroring_are_never_mirrored() -> None:
     internal = ["__consumer_offsets", ".hidden", "mm2-offset-syncs.B.internal", "A.checkpoints.internal"]
     assert selection().chosen([*internal, "orders"]) == ["orders"]
 
 
 @pytest.mark.parametrize("policy", ["DefaultReplicationPolicy", "IdentityReplicationPolicy"])
-def test_heartbeats_are_mirrored_whatever_the_filter_says_unless_that_is_switched_off(policy: str) -> None:
+def test_heartbeats_are_mirrored_for_any_filter_unless_switched_off(policy: str) -> None:
     there = ["heartbeats", "C.heartbeats", "B.heartbeats", "orders"]
     assert selection("nothing", policy=policy).chosen(there) == ["C.heartbeats", "heartbeats"]
     assert selection("orders", policy=policy, heartbeats=False).chosen(there) == ["orders"]
 
 
-def test_what_came_from_the_target_does_not_go_back_over_however_many_clusters() -> None:
+def test_topics_from_the_target_are_not_mirrored_back_through_other_clusters() -> None:
     there = ["orders", "B.orders", "C.orders", "C.B.orders", "D.C.B.orders", "B.C.orders"]
     assert selection().chosen(there) == ["C.orders", "orders"]
 
 
-def test_the_identity_policy_cannot_tell_and_takes_all() -> None:
+def test_identity_policy_mirrors_topics_of_any_origin() -> None:
     assert selection(policy="IdentityReplicationPolicy").chosen(["B.orders", "orders"]) == ["B.orders", "orders"]
 
 
@@ -63,25 +63,25 @@ class Lowering(DefaultReplicationPolicy):
         return topic.lower()
 
 
-def test_a_policy_that_calls_several_topics_the_same_is_found_out() -> None:
+def test_topics_with_the_same_remote_name_are_found() -> None:
     topics = ["b", "A", "Other", "a", "B"]
     assert shared_names(topics, replace(selection(), policy=Lowering())) == {"a": ["A", "a"], "b": ["B", "b"]}
     assert shared_names(topics, selection()) == {}
 
 
-def test_the_target_lacks_topics_and_partitions() -> None:
+def test_missing_topics_and_partitions_of_the_target_are_found() -> None:
     lacking = shortage({"new": 3, "small": 4, "same": 2, "larger": 1}, {"A.small": 1, "A.same": 2, "A.larger": 5},
                        selection())  # fmt: skip
     assert (lacking.missing, lacking.too_small) == ({"new": 3}, {"small": 4})
 
 
-def test_only_what_the_target_has_is_copied() -> None:
+def test_only_partitions_present_at_the_target_are_copied() -> None:
     found = partitions_to_copy({"b": 3, "a": 2, "gone": 1}, {"A.a": 5, "A.b": 2}, selection())
     assert found == [TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0), TopicPartition("b", 1)]
 
 
 @given(PLACES, st.integers(1, 20))
-def test_partitions_are_dealt_out_once_and_evenly(places: list[TopicPartition], most: int) -> None:
+def test_partitions_are_assigned_once_and_evenly(places: list[TopicPartition], most: int) -> None:
     tasks = divided(places, most)
     assert sorted(place for task in tasks for place in task) == sorted(places)
     assert len(tasks) == min(most, len(places))
@@ -89,6 +89,6 @@ def test_partitions_are_dealt_out_once_and_evenly(places: list[TopicPartition], 
 
 
 @given(PLACES)
-def test_a_plan_goes_through_a_property_and_back(places: list[TopicPartition]) -> None:
+def test_plan_survives_encoding_as_a_property(places: list[TopicPartition]) -> None:
     text = as_text(places)
     assert from_text(text.split(",") if text else []) == places

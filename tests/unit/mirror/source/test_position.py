@@ -14,23 +14,23 @@ from fencepost.record import Repeated, TopicPartition
 PLACE = TopicPartition("orders", 3)
 
 
-def test_it_goes_on_behind_the_last_one_copied_of_the_same_topic() -> None:
+def test_mirror_continues_after_the_last_copied_record_of_the_same_topic() -> None:
     assert position_of(source_offset(41, "id")) == LogPosition(42, "id")
     assert position_of(source_offset(41, "id", 0)) == LogPosition(42, "id", 0)
 
 
-def test_an_offset_of_mirrormaker_is_one_of_any_topic() -> None:
+def test_mirrormakers_offset_applies_to_any_topic_id() -> None:
     assert position_of({"offset": 41}) == LogPosition(42)
     assert source_offset(41, "", 3) == {"offset": 41}
     assert position_of({"offset": 41, "leader_epoch": 3}) == LogPosition(42)  # an epoch of which topic?
     assert source_partition("west", PLACE) == {"cluster": "west", "topic": "orders", "partition": 3}
 
 
-def test_nothing_committed_is_no_position() -> None:
+def test_empty_source_offset_is_no_position() -> None:
     assert position_of({}) is None
 
 
-def test_a_column_makes_an_offset_only_of_what_is_looked_at() -> None:
+def test_offset_column_creates_offsets_on_access() -> None:
     column = OffsetColumn([7, 8, 9], Repeated("id", 3), [-1, -1, 4])
     last = {"offset": 9, "topic_id": "id", "leader_epoch": 4}
     assert list(column[1:]) == [{"offset": 8, "topic_id": "id"}, last]
@@ -40,7 +40,7 @@ def altered(partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> N
     check_altered({tuple(partition.items()): offset}, "west")
 
 
-def test_positions_of_the_source_may_be_set_and_anything_may_be_deleted() -> None:
+def test_positions_of_the_source_may_be_set_and_any_offset_deleted() -> None:
     altered({"cluster": "west", "topic": "t", "partition": 0}, {"offset": 0})
     altered({"cluster": "west", "topic": "t", "partition": 0}, source_offset(-1, "id"))  # as it is shown
     altered({"cluster": "elsewhere"}, None)
@@ -61,7 +61,7 @@ def test_positions_of_the_source_may_be_set_and_anything_may_be_deleted() -> Non
         ({"cluster": "west", "topic": "t", "partition": 0, "gap": 4}, {"offset": 1}, "unknown keys: gap"),
     ],
 )
-def test_what_no_task_could_go_on_with_is_refused(partition: Any, offset: Any, why: str) -> None:
+def test_invalid_source_offset_is_refused(partition: Any, offset: Any, why: str) -> None:
     with pytest.raises(ConnectError, match=why):
         altered(partition, offset)
 
@@ -69,7 +69,7 @@ def test_what_no_task_could_go_on_with_is_refused(partition: Any, offset: Any, w
 GAP = LogGap(PLACE, GapKind.TRUNCATED, position=5, start=9, end=20, topic_id="id")
 
 
-def test_the_error_of_a_gap_has_the_cause_the_numbers_and_both_ways_on() -> None:
+def test_gap_error_names_the_cause_the_offsets_and_both_remedies() -> None:
     text = str(gap_error([GAP], "my-mirror"))
     assert (
         "orders-3 was read up to offset 5, and the log begins beyond the position: it has offsets 9 to 20 now" in text
@@ -78,7 +78,7 @@ def test_the_error_of_a_gap_has_the_cause_the_numbers_and_both_ways_on() -> None
     assert "on.source.gap=record" in text
 
 
-def test_a_gap_is_written_down_beside_the_offsets_and_is_none_of_them() -> None:
+def test_gap_is_recorded_under_a_source_partition_of_its_own() -> None:
     partition, told = gap_record("west", GAP, 1_000)
     assert partition == {"cluster": "west", "topic": "orders", "partition": 3, "gap": 5}
     assert told == {

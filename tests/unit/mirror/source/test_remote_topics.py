@@ -19,10 +19,10 @@ SETTINGS = {
 FILTER = NameFilter([".*"], ["min.insync.replicas"])
 
 
-def test_what_was_set_is_set_and_defaults_are_the_target_s() -> None:
+def test_only_topic_configs_set_at_the_source_are_copied() -> None:
     assert ConfigRule(FILTER).changes(SETTINGS) == {"retention.ms": "7", "cleanup.policy": None}
 
 
-def test_defaults_of_the_source_are_set_where_that_is_asked_for() -> None:
+def test_source_defaults_are_copied_when_requested() -> None:
     rule = ConfigRule(FILTER, takes_source_defaults=True)
     assert rule.changes(SETTINGS) == {"retention.ms": "7", "cleanup.policy": "delete"}
