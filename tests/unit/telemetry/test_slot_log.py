@@ -119,5 +119,5 @@ def test_a_worker_that_writes_json_has_the_fields_of_a_slots_event(
     (line,) = written()
     event = json.loads(line)
     assert (event["connector"], event["task"], event["level"], event["logger"]) == ("orders", 0, "error", "fencepost.x")
-    assert "Traceback" in event["event"]
+    assert "Traceback" in event["exception"]
     assert "no such table" not in line

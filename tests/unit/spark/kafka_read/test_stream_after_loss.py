@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.kafka.read import doubt
+from fencepost.kafka.admin.client import Admin
 from fencepost.record import TopicPartition
 from fencepost.spark.kafka_read import source, stream
 from fencepost.spark.kafka_read.options import KafkaReadConfig
@@ -37,6 +38,11 @@ class Log(KafkaSource):
         if not places:
             return {}
         return dict.fromkeys(places, self._answers.pop(0) if len(self._answers) > 1 else self._answers[0])
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "answering_admin", Admin)
 
 
 def config() -> KafkaReadConfig:
