@@ -62,8 +62,8 @@ def conf(name: str, config: Mapping[str, str]) -> dict[str, Any]:
 @pytest.mark.parametrize("servers", ["evil:9", "b1:9,evil:9", "SASL_PLAINTEXT://b1:9", "b1:8", "${env:SERVERS}"])
 @pytest.mark.parametrize("name", RECIPES)
 def test_client_has_no_credentials_of_the_worker_when_it_goes_to_other_brokers(name: str, servers: str) -> None:
-    own = {SERVERS: servers, "sasl.mechanism": "PLAIN"}
-    found = conf(name, {prefix + key: value for prefix in (PRODUCER, CONSUMER) for key, value in own.items()})
+    mechanisms = {prefix + "sasl.mechanism": "PLAIN" for prefix in (PRODUCER, CONSUMER, ADMIN)}
+    found = conf(name, {**mechanisms, PRODUCER + SERVERS: servers, CONSUMER + SERVERS: servers})
     assert found[SERVERS] == ("evil:9" if servers.startswith("$") else servers)
     assert not [text for text in map(str, found.values()) if any(secret in text for secret in SECRETS)]
     assert found["ssl.ca.pem"] == "ca-of-all"

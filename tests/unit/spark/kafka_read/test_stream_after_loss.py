@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.kafka.read import doubt
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read import doubt
 from fencepost.record import TopicPartition
 from fencepost.spark.kafka_read import source, stream
 from fencepost.spark.kafka_read.options import KafkaReadConfig
