@@ -138,7 +138,7 @@ def test_host_puts_records_while_python_does_other_work(scripted: Callable[..., 
     assert "one" in seen[0]
 
 
-def test_lines_arrive_in_a_file(started: Callable[..., HostedSinkTask], tmp_path: Path) -> None:
+def test_javas_file_sink_writes_lines_to_a_file(started: Callable[..., HostedSinkTask], tmp_path: Path) -> None:
     task = started(file_class("FileStreamSinkTask"), {"file": str(tmp_path / "out.txt")})
     assert task.open([P0]) == Effects()
     assert task.put(batch("one", "twø")) == PutEffects()
@@ -196,7 +196,9 @@ def test_requests_arrive_when_direct_memory_is_exhausted(tmp_path: Path) -> None
             assert file.read_bytes().splitlines() == lines
 
 
-def test_verifiable_records_are_put(started: Callable[..., HostedSinkTask], caplog: pytest.LogCaptureFixture) -> None:
+def test_javas_verifiable_sink_receives_records(
+    started: Callable[..., HostedSinkTask], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     task = started(
         tool_class("VerifiableSinkTask"),
@@ -212,7 +214,7 @@ def test_verifiable_records_are_put(started: Callable[..., HostedSinkTask], capl
     assert json.loads(lines[0].split("printed: ")[1])["seqno"] == 6
 
 
-def test_each_record_has_all_of_its_parts(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
+def test_put_record_has_key_value_headers_and_position(scripted: Callable[..., HostedSinkTask], diary: Path) -> None:
     headers = [[("one", b"1"), ("two", None)], [], [("one", b"2")]]
     task = scripted()
     parts = batch(

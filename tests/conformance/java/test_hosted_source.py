@@ -173,7 +173,7 @@ def test_batch_of_only_nulls_is_a_column(scripted: Started) -> None:
     assert values(polled(scripted("null,null")).batch) == [None, None]
 
 
-def test_headers_belong_to_their_records(scripted: Started) -> None:
+def test_headers_arrive_with_their_own_records(scripted: Started) -> None:
     batch = polled(scripted("a,h1,b,h2")).batch
     assert batch.headers is not None
     assert [[(header.key, header.value) for header in headers] for headers in batch.headers] == [

@@ -391,7 +391,7 @@ def test_no_dead_letters_are_written_when_errors_are_not_tolerated(stage: Stage)
     assert stage.store.letters == []
 
 
-def test_a_partition_that_is_added_is_written_too(stage: Stage) -> None:
+def test_partition_added_later_is_written(stage: Stage) -> None:
     stage.produce(5)
     stage.start()
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
@@ -461,7 +461,7 @@ def test_group_copied_by_a_mirror_continues_at_its_offsets(stage: Stage, monkeyp
     assert committed.metadata.topic_id not in (None, "AAAAAAAAAAAAAAAAAAAAAQ")
 
 
-def test_a_position_above_an_open_transaction_is_not_lost(stage: Stage) -> None:
+def test_position_above_an_open_transaction_is_kept(stage: Stage) -> None:
     stage.produce(5)
     conf = transactional_conf({"bootstrap.servers": stage.bootstrap}, f"open-{stage.topic}").conf
     open_ = TransactionalWriter(conf, f"open-{stage.topic}")

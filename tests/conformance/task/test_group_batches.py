@@ -223,7 +223,7 @@ def test_poll_returns_at_most_the_requested_records_and_loses_or_repeats_none(
     assert all(offsets == sorted(set(offsets)) for offsets in found.values())
 
 
-def test_records_come_as_columns(members: Members, log_writer: LogWriter, places: list[TopicPartition]) -> None:
+def test_polled_records_are_columns(members: Members, log_writer: LogWriter, places: list[TopicPartition]) -> None:
     for place in places:
         log_writer.send(members.topic, ["a", "b"], place.partition, timestamp=7)
     log_writer.send(members.topic, ["c"], 0, key=b"k", headers=[("h", b"x")], timestamp=8)

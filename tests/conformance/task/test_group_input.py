@@ -334,7 +334,7 @@ def test_a_removed_member_is_fenced_and_the_others_continue_at_once(members: Mem
     assert members.offsets().read()[place] == 1
 
 
-def test_a_member_that_leaves_while_it_joins_delays_no_other(members: Members) -> None:
+def test_member_that_leaves_during_its_join_delays_no_other(members: Members) -> None:
     """A broker gives an id to whoever joins without one, and lets no rebalance end until it has come back with it."""
     stays = members.join(Notes())
     eventually(lambda: stays.poll(0.05, 100) is not None and len(stays.assignment) == 2, within_s=60)

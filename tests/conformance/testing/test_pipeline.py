@@ -63,7 +63,7 @@ def test_entries_carried_by_a_killed_process_are_written_by_the_next_one(
     assert sum(each.verified for each in report.partitions) >= len(seen)
 
 
-def test_a_script_kills_the_process_in_each_method(kafka: EmbeddedKafka) -> None:
+def test_script_with_crashes_in_each_method_is_delivered_exactly_once(kafka: EmbeddedKafka) -> None:
     script = ["a", CRASH(), "b", "c", CRASH(UPDATE_OFFSETS), "d", CRASH(COMMIT), "e"]
     with Pipeline.of_script(script, kafka=kafka) as pipeline:
         seen = pipeline.wait_for(5)

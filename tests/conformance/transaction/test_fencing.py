@@ -151,7 +151,7 @@ def test_e4_stale_group_metadata_is_refused_and_the_writer_stays_usable(
 
 
 @pytest.mark.parametrize("offsets", [(), [GroupOffset("t", 0, -1)]], ids=["no offsets", "no valid offset"])
-def test_e4_membership_is_never_left_unchecked(make_writer, topic, committed, offsets):
+def test_e4_commit_of_no_valid_offset_is_refused_as_membership_is_unchecked(make_writer, topic, committed, offsets):
     """librdkafka asks the coordinator only if there is a valid offset to commit, and else says that all is well."""
     writer = make_writer()
     writer.open()

@@ -4,12 +4,12 @@ import subprocess
 import sys
 
 
-def test_a_worker_is_up_without_pyspark():
+def test_worker_starts_without_importing_pyspark():
     code = "import sys, fencepost.cli.worker.serve, fencepost.worker.host.driver; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_tasks_that_are_not_traced_import_nothing_of_opentelemetry():
+def test_untraced_tasks_do_not_import_opentelemetry():
     code = (
         "import sys\n"
         "import fencepost.task.slot.slot\n"

@@ -146,7 +146,7 @@ def test_version_is_checked_for_a_converter_that_the_workers_file_names() -> Non
 
 
 @pytest.mark.parametrize("key", ["key.converter.plugin.version", "transforms.t.plugin.version"])
-def test_a_version_that_cannot_be_read_is_refused_by_its_key(key: str) -> None:
+def test_invalid_version_is_refused_with_its_key(key: str) -> None:
     transform = {"transforms": "t", "transforms.t.type": "Mark", "key.converter": "Text"}
     said = errors(validate(**transform, **{key: "[1"}))
     assert list(said) == [key]

@@ -126,7 +126,7 @@ def test_default_commit_interval_is_half_of_the_transaction_timeout(
 
 
 @pytest.mark.parametrize("mode", ["disabled", "preparing", "enabled"])
-def test_ids_are_fenced_with_the_settings_of_a_transaction_in_every_mode(mode: str) -> None:
+def test_settings_for_fencing_are_valid_for_transactions_in_every_mode(mode: str) -> None:
     """A leader without exactly-once fences for workers that have it, with time-outs that a transaction refuses."""
     settings, _ = settings_of(**{"exactly.once.source.support": mode, "producer_delivery_timeout_ms": "120000"})
     conf = settings.fencing_conf({"producer.override.delivery.timeout.ms": "180000"})

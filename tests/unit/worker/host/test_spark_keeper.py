@@ -132,7 +132,7 @@ class Idle(SparkKeeperStage):
 
 
 @pytest.mark.parametrize("awaits_frames", [True, False])
-def test_a_session_is_made_ahead_only_where_dataframes_may_come(
+def test_session_is_made_in_advance_only_when_dataframe_connectors_may_come(
     awaits_frames: bool,
 ) -> None:
     scene = Idle(awaits_frames=awaits_frames, session_after=-1.0)
@@ -141,7 +141,7 @@ def test_a_session_is_made_ahead_only_where_dataframes_may_come(
 
 
 @pytest.mark.parametrize(("by_s", "sessions"), [(3_600.0, 0), (-1.0, 1)])
-def test_a_session_waits_for_tasks_that_start_but_not_for_ever(
+def test_session_waits_a_limited_time_for_tasks_that_start(
     by_s: float,
     sessions: int,
 ) -> None:

@@ -118,7 +118,7 @@ def test_failed_eviction_is_retried_and_delays_no_other(cluster: Cluster) -> Non
     assert cluster.evicted == [OTHER, LEADER]
 
 
-def test_worker_that_started_again_since_the_last_answer_is_evicted(cluster: Cluster) -> None:
+def test_restarted_worker_is_evicted_when_its_address_refuses(cluster: Cluster) -> None:
     cluster.watch.look()
     cluster.life = "-later"
     cluster.watch.look()
@@ -144,7 +144,7 @@ def test_look_distinguishes_listening_refusing_and_unreachable_workers() -> None
     assert look_at("http://no-such-host.invalid:1/") is U
 
 
-def test_few_workers_are_looked_at_more_often_than_many() -> None:
+def test_workers_are_checked_more_often_when_they_are_few() -> None:
     assert [pause_s(looked_at) for looked_at in (0, 2, 20, 500)] == [0.2, 0.2, 0.4, 0.5]
 
 

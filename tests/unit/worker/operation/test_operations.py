@@ -71,7 +71,7 @@ def test_missing_right_is_named(request_name: str) -> None:
         act(operations(KafkaAuthorizationError("Write on topic configs")))
 
 
-def test_pages_of_dead_letters_that_take_long_occupy_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_pages_of_dead_letters_occupy_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fencepost.worker.operation.connector.browsing._ROOM_S", 0.01)
     unused: Any = None
     topic: Any = SimpleNamespace(snapshot=SNAPSHOT)
@@ -96,7 +96,7 @@ MIRROR = {
 
 
 @pytest.mark.parametrize("types", [("Source", "Sink"), ("Sink", "Source")])
-def test_a_mirror_does_not_become_one_of_the_other_type(types: tuple[str, str]) -> None:
+def test_mirror_cannot_be_changed_to_another_mirror_class(types: tuple[str, str]) -> None:
     before, after = ({**MIRROR, "connector.class": f"Mirror{each}Connector"} for each in types)
     refusal = refusal_of_change(before, after) or ""
     assert f"Mirror{types[1]}Connector keeps its positions elsewhere than Mirror{types[0]}Connector" in refusal

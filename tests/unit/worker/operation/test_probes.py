@@ -38,7 +38,7 @@ def test_worker_is_not_ready_before_spark_can_run_a_task() -> None:
     assert health.message == "Worker answers requests, but cannot run tasks yet: Spark is starting."
 
 
-def test_a_leader_that_cannot_write_an_assignment_says_why() -> None:
+def test_health_of_a_leader_that_cannot_write_an_assignment_has_the_reason() -> None:
     health = probes(None, refusal="the assignment cannot be written: too large").health()
     assert health.status is HealthStatus.HEALTHY
     assert "It leads" in health.message
@@ -62,7 +62,7 @@ def test_invalid_roles_file_is_named_until_it_is_valid_again(tmp_path: Path) -> 
     assert str(roles) not in probes(None).health().message
 
 
-def test_a_worker_without_spark_is_not_ready_and_says_why_without_secrets() -> None:
+def test_worker_without_spark_is_not_ready_and_its_reason_has_no_secrets() -> None:
     release = hold(["hunter22-hunter"])
     health = probes("the JVM ended: exit code 1, password hunter22-hunter").health()
     release()

@@ -133,7 +133,7 @@ def test_the_file_source_has_the_keys_that_kafkas_system_test_expects():
     require_valid(report)
 
 
-def test_definitions_are_those_of_kafka_connect():
+def test_definitions_equal_those_of_kafka_connect():
     definition = by_key(validate(GOOD))["tasks.max"].definition
     assert definition is not None
     assert (definition.type, definition.required, definition.default_value) == ("INT", False, "1")
@@ -185,7 +185,7 @@ def test_invalid_connector_name_is_refused(name):
     assert set(errors(validate({**GOOD, "name": name}))) == {"name"}
 
 
-def test_settings_of_transforms_and_predicates_are_embedded():
+def test_report_has_the_settings_of_transforms_and_predicates():
     config = {
         **GOOD,
         "transforms": "a,b",
@@ -369,7 +369,7 @@ def test_dangerous_overrides_are_refused_and_hidden_under_every_policy(key, valu
     assert by_key(report)[f"consumer.override.{key}"].value.value == "[hidden]"
 
 
-def test_tls_files_of_overrides_come_from_listed_directories(tmp_path):
+def test_tls_files_of_overrides_are_refused_outside_the_allowed_directories(tmp_path):
     settings = WorkerConfig(
         {**worker().originals, "connector.client.config.override.allowed.paths": str(tmp_path / "tls")}
     )
@@ -441,7 +441,7 @@ def test_errors_that_an_author_raises_are_shown_at_their_key():
     }
 
 
-def test_topic_creation_groups_are_checked():
+def test_invalid_topic_creation_groups_are_refused():
     config = {**GOOD, "topic.creation.groups": "logs", "topic.creation.logs.include": "(", "topic.creation.x": "1"}
     found = errors(validate(config))
     assert set(found) == {
@@ -464,7 +464,7 @@ def test_source_can_have_dead_letters_and_only_wrong_keys_of_them_are_reported()
     assert set(errors(wrong)) == {"errors.deadletterqueue.topic.replication.factor"}
 
 
-def test_dead_letters_do_not_go_where_the_connector_keeps_its_offsets():
+def test_offsets_topic_is_refused_as_dead_letter_topic():
     key = "errors.deadletterqueue.topic.name"
     assert errors(validate({**GOOD, key: "mine", "offsets.storage.topic": "mine"})).keys() == {key}
 
@@ -508,14 +508,14 @@ def test_a_connector_cannot_declare_config_providers():
     assert set(errors(validate(config))) == {"config.providers", "config.providers.file.class"}
 
 
-def test_the_definitions_of_a_plugin_are_its_own_first():
+def test_definitions_of_a_plugin_begin_with_its_own_keys():
     names = [one.name for one in plugin_definitions(PluginKind.CONNECTOR, FileStreamSourceConnector, PLUGINS)]
     assert names[:3] == ["file", "topic", "batch.size"]
     assert set(names) == FILE_SOURCE_KEYS
     assert [one.name for one in plugin_definitions(PluginKind.TRANSFORM, Prefixed, PLUGINS)] == ["prefix", "times"]
 
 
-def test_the_finder_of_the_test_is_the_real_one():
+def test_plugin_finder_of_these_tests_raises_as_the_real_one():
     with pytest.raises(ConfigError):
         PLUGINS.find(PluginKind.CONVERTER, "nothing")
 
@@ -538,7 +538,7 @@ def test_invalid_settings_of_automatic_restarts_are_refused_with_the_key(key: st
 
 @pytest.mark.parametrize("kind", ["FileStreamSink", "FilesSink"])
 @pytest.mark.parametrize(("protocol", "is_right"), [("consumer", False), ("CONSUMER ", False), ("classic", True)])
-def test_a_sink_is_a_member_of_a_classic_group(kind: str, protocol: str, is_right: bool) -> None:
+def test_consumer_group_protocol_is_refused_for_a_sink(kind: str, protocol: str, is_right: bool) -> None:
     key = "consumer.override.group.protocol"
     plain = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}
     config = {"name": "c", "connector.class": kind, "topics": "t", "path": "/p", **plain, key: protocol}

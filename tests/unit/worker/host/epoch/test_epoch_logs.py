@@ -253,7 +253,7 @@ def test_epoch_is_not_repeated_from_an_older_leader_than_in_its_plan() -> None:
 
 
 @pytest.mark.parametrize("topic_id", [None, "two"])
-def test_an_epoch_is_finished_although_its_topic_was_deleted(topic_id: str | None) -> None:
+def test_epoch_is_finished_when_its_topic_was_deleted(topic_id: str | None) -> None:
     """It may have been created again. Nobody is asked about the log of a topic that is gone: the answer is an error."""
     group, admin = Group("earliest", epoch=5), Admin("two", 0, 1200, 1200, epoch_end=1100)
     epoch = begun_of(dict(group._held.offsets), 1050)

@@ -153,7 +153,7 @@ def test_unacknowledged_directive_is_repeated(pool: Pool) -> None:
     assert pool.directives(slot) == pool.directives(slot)
 
 
-def test_idle_tasks_are_packed(pool: Pool) -> None:
+def test_idle_tasks_share_a_slot(pool: Pool) -> None:
     slot = pool.start("a")
     pool.register(slot)
     pool.is_idle(slot, "a")
@@ -195,7 +195,7 @@ def test_pool_has_no_room_without_spark_or_cores(monkeypatch: pytest.MonkeyPatch
         crowded.slots.start(TaskSpec("c", 0, 1, "a", {}, {}, output=OutputSpec({}, "o")))
 
 
-def test_when_cores_are_short_slots_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_are_shared_when_cores_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     small = Pool(monkeypatch, cores=1)
     assert small.start("a") == small.start("b")
 
@@ -407,7 +407,7 @@ def test_no_task_is_suspected_when_a_process_dies_before_it_has_tasks(monkeypatc
     assert (pool.events.crashed_starts, pool.events.lost_starts) == ([], ["a"])
 
 
-def test_a_task_that_runs_alone_has_a_slot_for_itself_until_its_trial_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suspect_that_runs_alone_has_its_own_slot_until_its_trial_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Pool(monkeypatch, max_slots=1)
     shared = pool.start("a")
     pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, runs_alone=True, output=OutputSpec({}, "o")))
@@ -419,7 +419,7 @@ def test_a_task_that_runs_alone_has_a_slot_for_itself_until_its_trial_is_over(mo
     assert own.owner is None
 
 
-def test_a_trial_is_over_as_soon_as_the_task_has_committed_something(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trial_of_a_suspect_ends_with_its_first_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Pool(monkeypatch, max_slots=1)
     pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, runs_alone=True, output=OutputSpec({}, "o")))
     own = pool.slot_of("s")

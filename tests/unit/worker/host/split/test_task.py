@@ -628,7 +628,7 @@ def test_split_in_parts_fails_the_task_when_its_transactions_expire_repeatedly(
 # neighbours
 
 
-def test_neighbours_of_a_growing_file_are_written(stage: Callable[..., Stage]) -> None:
+def test_splits_bundled_with_a_growing_file_are_written(stage: Callable[..., Stage]) -> None:
     it = stage(*(f"{n:02}" for n in range(10)), "growing")
     it.trouble = lambda names: it.files.update(growing=it.files["growing"] + ("growing" in names))
     it.run()
@@ -636,7 +636,7 @@ def test_neighbours_of_a_growing_file_are_written(stage: Callable[..., Stage]) -
     assert "FAILED" not in it.events.told
 
 
-def test_neighbours_before_a_refused_record_are_written(stage: Callable[..., Stage]) -> None:
+def test_splits_bundled_before_a_refused_record_are_written(stage: Callable[..., Stage]) -> None:
     it = stage("a", "b", "refused")
     it.trouble = lambda names: fails("refused" in names, job_failed("Broker: Message size too large"))()
     it.run()
@@ -646,7 +646,7 @@ def test_neighbours_before_a_refused_record_are_written(stage: Callable[..., Sta
     assert "split {'file': 'refused@1'}, meant for topic t" in it.trace
 
 
-def test_neighbours_before_a_split_that_does_not_fit_the_settings_are_written(stage: Callable[..., Stage]) -> None:
+def test_splits_bundled_before_one_that_does_not_fit_the_settings_are_written(stage: Callable[..., Stage]) -> None:
     it = stage("a", "b", "other-columns")
     it.trouble = lambda names: fails("other-columns" in names, ConfigError("key.field: there is no such column"))()
     it.run()
@@ -655,7 +655,7 @@ def test_neighbours_before_a_split_that_does_not_fit_the_settings_are_written(st
     assert "split {'file': 'other-columns@1'}, meant for topic t" in it.trace
 
 
-def test_a_broken_file_is_set_aside_and_its_neighbours_are_written(stage: Callable[..., Stage]) -> None:
+def test_broken_file_is_set_aside_and_other_files_of_its_bundle_are_written(stage: Callable[..., Stage]) -> None:
     it = stage("a", "broken", "c")
     it.trouble = lambda names: fails("broken" in names, SplitError("malformed", is_broken=True))()
     it.run()
@@ -668,7 +668,7 @@ def test_a_broken_file_is_set_aside_and_its_neighbours_are_written(stage: Callab
     assert it.runs == [["a", "broken", "c"], ["a"], ["broken"], ["c"]]
 
 
-def test_files_are_listed_again_when_one_has_gone(stage: Callable[..., Stage]) -> None:
+def test_files_are_listed_again_when_a_planned_file_is_missing(stage: Callable[..., Stage]) -> None:
     """A retention job takes a file out of every bundle: the rest of the plan is older than that."""
     it = stage(*(f"{n:03}" for n in range(320)))
     gone = [f"{n:03}" for n in range(0, 320, 64)]
@@ -710,7 +710,7 @@ def test_exactness_of_a_split_is_checked_before_its_job_takes_a_core(stage: Call
     assert it.rows_of_parts == [300]
 
 
-def test_a_task_that_waits_for_a_core_pauses(stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_that_waits_for_a_core_can_be_paused(stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch) -> None:
     it = stage("a")
     asked = []
 

@@ -20,13 +20,13 @@ def lineage(config: dict[str, str], *used: str) -> tuple[str, Ends, Ends]:
     return found.kind, plain(list(found.reads)), plain(list(found.writes))
 
 
-def test_a_source_reads_its_file_and_writes_its_topics() -> None:
+def test_lineage_of_a_source_has_its_file_and_its_topics() -> None:
     config = {"connector.class": "FileStreamSource", "file": "/f", "topic": "t"}
     assert lineage(config) == ("source", [("external", "/f", None)], [("topic", "t", None)])
     assert lineage(config, "b", "a")[2] == [("topic", "a", None), ("topic", "b", None)]
 
 
-def test_a_sink_reads_topics_or_a_pattern_until_some_are_known() -> None:
+def test_lineage_of_a_sink_shows_its_pattern_until_topics_are_known() -> None:
     config = {"connector.class": "FileStreamSink", "file": "/f"}
     assert lineage({**config, "topics": "b, a"}) == (
         "sink",

@@ -86,7 +86,7 @@ def test_page_begins_at_the_given_offset_and_has_only_the_given_partition() -> N
     assert ([(one.partition, one.offset) for one in page.records], page.next) == ([(1, 1)], {1: 2})
 
 
-def test_a_page_reads_no_more_than_it_has_to() -> None:
+def test_page_reads_few_more_records_than_it_shows() -> None:
     browser = FakeBrowser(list(range(1000)))
     read_page(browser, {}, RecordQuery(EARLIEST, 5))  # type: ignore[arg-type]
     read_page(browser, {}, RecordQuery(LATEST, 5))  # type: ignore[arg-type]

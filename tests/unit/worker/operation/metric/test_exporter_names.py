@@ -81,7 +81,7 @@ def test_jmx_attributes_with_text_are_labels(text: str) -> None:
         assert found["kafka_connect_connector_metrics", labels] == 1
 
 
-def test_the_member_of_the_group_is_measured(text: str) -> None:
+def test_metrics_of_the_workers_group_member_are_exported(text: str) -> None:
     found = {name: value for (name, _), value in samples(text).items()}
     client = "kafka_connect_connect_metrics"
     assert found[f"{client}_connection_count"] == 1
@@ -98,7 +98,7 @@ def test_jvm_metrics_are_of_sparks_jvm_and_absent_without_spark(text: str) -> No
     assert not re.search(r"^jvm_", page(MemberMeter(), None), re.MULTILINE)
 
 
-def test_requests_of_a_client_that_was_replaced_stay_in_the_rates() -> None:
+def test_request_rates_include_a_replaced_client() -> None:
     meter = MemberMeter(WindowedRates(30, 2))
     meter.take(json.dumps(STATISTICS))
     meter.joins()

@@ -73,13 +73,13 @@ def test_totals_are_counters_and_everything_else_is_a_gauge(page: Page) -> None:
     assert not [name for name in types if re.search(r"_total_(?!task_count)", name) and not re.search(of_jmx, name)]
 
 
-def test_a_leader_that_cannot_write_an_assignment_is_measured(page: Page) -> None:
+def test_failure_of_the_leader_to_write_an_assignment_is_a_metric(page: Page) -> None:
     assert page.samples["fencepost_leader_refused"] == 0
     page.leader.refusal = "too large"
     assert page.samples["fencepost_leader_refused"] == 1
 
 
-def test_every_help_text_is_a_sentence_that_says_the_unit_of_a_time_or_share(page: Page) -> None:
+def test_help_text_of_every_metric_is_a_sentence_and_names_the_unit(page: Page) -> None:
     helps = dict(re.findall(r"^# HELP (\S+) (.*)$", page.text, re.MULTILINE))
     own = {name: text for name, text in helps.items() if not re.match(r"(fencepost_spark_jvm_)?process_", name)}
     assert len(own) > 40
@@ -119,7 +119,7 @@ def test_the_process_and_the_jvm_of_spark_are_measured() -> None:
     assert 0 < memory != beside.samples["process_resident_memory_bytes"]
 
 
-def test_processes_that_a_signal_ended_are_counted_by_its_name(page: Page) -> None:
+def test_processes_ended_by_a_signal_are_counted_by_the_signals_name(page: Page) -> None:
     assert 'fencepost_processes_ended_by_signal_total{signal="SIGSEGV"} 2.0' in page.text
 
 
@@ -191,7 +191,7 @@ def test_stream_task_has_the_metrics_of_a_sink_and_of_a_writer(page: Page) -> No
     assert "kafka_connect_source_task_metrics_source_record_write_total" not in found
 
 
-def test_figures_of_a_wrong_shape_are_left_out_and_spoil_nothing(page: Page) -> None:
+def test_malformed_figures_are_left_out_and_valid_ones_are_exported(page: Page) -> None:
     well = ["A", "B", "A.t", "3", 1, 20]
     for task, figures in enumerate([[], 7, {"gap": 7}, {"gap": [7, ["A"], ["A", "B", "C", 3, "x", None], well]}]):
         page.totals.reported(TaskReport("m", task, f"i{task}", RunState.RUNNING, figures=json.dumps(figures)))

@@ -71,7 +71,7 @@ def test_exactly_once_is_unknown_when_a_connector_does_not_declare_it(
     assert "its class does not say" in (found.because or "")
 
 
-def test_java_source_is_not_asked_unless_its_config_demands_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_source_is_not_queried_for_exactly_once_unless_required(monkeypatch: pytest.MonkeyPatch) -> None:
     """To ask takes a JVM; with the demand, validation has done so."""
     own = type("Java", (Own,), {"java": object(), "exactly_once_support": lambda _: pytest.fail("it was asked")})
     monkeypatch.setattr(module, "typical_class_of", lambda _: own)

@@ -59,7 +59,7 @@ def test_source_shows_its_open_records() -> None:
     assert found.last_record_ms == round(counters.last_record_s * 1000)
 
 
-def test_a_task_that_is_over_has_nothing_open_and_keeps_its_totals() -> None:
+def test_ended_task_has_no_open_records_and_keeps_its_totals() -> None:
     counters = Counters()
     counters.sent(2, ["t", "t"])
     found = figures_of(report(counters, state=RunState.FAILED), "w", None)
@@ -103,7 +103,7 @@ class Cluster:
         return self.figures.read(names)["c"].tasks
 
 
-def test_each_task_is_shown_by_the_worker_that_it_is_assigned_to() -> None:
+def test_figures_of_a_task_come_from_the_worker_it_is_assigned_to() -> None:
     cluster = Cluster()
     for task in (0, 1):  # it has run task 1 before
         cluster.totals.reported(report(Counters(), task=task))
@@ -123,14 +123,14 @@ def test_only_the_name_is_shown_of_a_worker_that_does_not_answer() -> None:
     assert cluster.read("c")[1] == TaskFigures(1, "there:8083")
 
 
-def test_only_the_workers_that_run_tasks_are_asked_and_only_for_the_connector() -> None:
+def test_figures_are_requested_only_from_workers_with_tasks_of_the_connector() -> None:
     cluster = Cluster()
     assert cluster.figures.read(["d"])["d"].tasks == []
     cluster.read("c")
     assert [(urls, path) for urls, path, _ in cluster.asked if urls] == [([THERE], "/internal/figures?connector=c")]
 
 
-def test_kind_and_delivery_are_found_out_once_for_each_config() -> None:
+def test_kind_and_delivery_are_computed_once_for_each_config() -> None:
     cluster, asked = Cluster(), []
 
     def describe(config: RawConfig) -> Description:

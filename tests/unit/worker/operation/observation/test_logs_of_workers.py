@@ -85,7 +85,7 @@ def test_a_cursor_continues_on_every_worker_without_a_gap_or_a_repetition(cluste
     assert found == [str(n) for n in range(20, 40)]
 
 
-def test_the_newest_are_shown_first(cluster: Cluster) -> None:
+def test_newest_events_are_shown_first(cluster: Cluster) -> None:
     for n in range(10):
         cluster.say((HERE, THERE)[n % 2], str(n))
     found = cluster.read(limit=3)
@@ -129,7 +129,7 @@ def test_two_workers_in_one_process_show_its_events_once(cluster: Cluster) -> No
     assert texts(cluster.read()) == ["1"]
 
 
-def test_waiting_ends_with_the_first_event_and_when_the_worker_stops(cluster: Cluster) -> None:
+def test_wait_for_events_ends_with_the_first_event_or_when_the_worker_stops(cluster: Cluster) -> None:
     cursor = cluster.read().cursor
     threading.Timer(0.05, cluster.say, (HERE, "1")).start()
     assert texts(cluster.read(cursor, wait_ms=60_000)) == ["1"]

@@ -20,7 +20,7 @@ def at(offset: Any, partition: Any = 0) -> list[ConnectorOffset]:
 
 
 @pytest.mark.parametrize("offset", [7, "7", "+7", "007"])
-def test_an_offset_is_a_number_or_its_text(offset: Any) -> None:
+def test_offset_is_accepted_as_a_number_or_its_text(offset: Any) -> None:
     assert parsed(at(offset)) == {TopicPartition("t", 0): 7}
 
 

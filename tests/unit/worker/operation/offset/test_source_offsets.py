@@ -252,7 +252,7 @@ def test_missing_right_of_the_workers_principal_is_named(scene: SourceOffsetsSta
         scene.create()
 
 
-def test_refusal_of_the_connector_comes_before_anything_is_written(scene: SourceOffsetsStage) -> None:
+def test_offsets_refused_by_the_connector_are_not_written(scene: SourceOffsetsStage) -> None:
     scene.refusal = ConnectError("not these")
     for act in (scene.create, lambda: scene.alter((A, {"n": 1}))):
         with pytest.raises(OperationError, match=r"^not these$"):

@@ -270,7 +270,7 @@ def test_task_configs_are_published_as_text_when_the_connector_returns_no_text(s
     assert config == {"topic": "t", "number": "7", "fast": "true", "file": "/a", "ports": "1,2", "none": None}
 
 
-def test_a_connector_that_cannot_plan_yet_is_asked_again_and_does_not_fail(
+def test_connector_that_cannot_plan_yet_is_asked_again_instead_of_failing(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(Unknowing, "answers", threading.Event())
@@ -337,7 +337,7 @@ def test_unsendable_task_configs_fail_the_connector_and_do_not_block_later_ones(
 
 
 @pytest.mark.parametrize("where", ["start", "task_configs", "stop"])
-def test_a_connector_that_does_not_return_holds_up_no_other(
+def test_connector_that_does_not_return_delays_no_other(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     monkeypatch.setattr(Slow, "waits_in", where)

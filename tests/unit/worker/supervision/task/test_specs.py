@@ -169,7 +169,7 @@ def test_mirror_of_the_workers_cluster_reads_none_of_the_workers_topics(
         spec_of(settings, mirror, closed)
 
 
-def test_sink_reads_no_pattern_when_a_looked_up_name_of_a_topic_is_one(
+def test_topic_name_that_is_a_pattern_is_refused_after_its_look_up(
     settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kafka's client takes a name that begins with ^ for a pattern."""

@@ -302,7 +302,7 @@ def test_a_task_of_another_worker_is_not_started(stage: Stage) -> None:
     assert stage.door.verbs == ["start STARTED"]
 
 
-def test_nothing_runs_of_a_connector_that_is_stopped_or_deleted(stage: Stage) -> None:
+def test_no_task_runs_of_a_stopped_or_deleted_connector(stage: Stage) -> None:
     stage.tasks(1)
     stage.target(TargetState.STOPPED)
     stage.tick()
@@ -327,7 +327,7 @@ def test_a_new_generation_starts_only_when_the_older_start_has_ended(running: St
     assert running.supervisor.starts(FIRST) == [running.handle()]
 
 
-def test_no_task_of_a_new_generation_starts_while_one_of_the_older_still_stops(stage: Stage) -> None:
+def test_no_task_of_a_new_generation_starts_while_an_older_one_is_stopping(stage: Stage) -> None:
     """Its fencing round would cut off the last commit of those that are stopping."""
     stage.tasks(2)
     stage.tick()
@@ -369,7 +369,7 @@ def test_a_task_that_does_not_stop_in_time_is_abandoned_and_its_neighbours_move(
     assert stage.handle(SECOND).incarnation != neighbour.incarnation
 
 
-def test_an_abandoned_task_that_comes_back_to_life_changes_nothing(running: Stage) -> None:
+def test_late_reports_of_an_abandoned_task_are_ignored(running: Stage) -> None:
     older = running.handle()
     running.supervisor.restart(FIRST)
     running.tick()
@@ -468,7 +468,7 @@ def test_stuck_task_is_restarted_when_automatic_restarts_are_enabled(stage: Stag
     assert stage.locked_out == []
 
 
-def test_an_abandoned_start_is_no_failure_and_is_tried_again(stage: Stage) -> None:
+def test_abandoned_start_is_retried_and_not_reported_as_failed(stage: Stage) -> None:
     stage.preparation.error = AbandonedError("a newer generation")
     stage.tasks(1)
     stage.tick()
@@ -593,7 +593,7 @@ def test_suspects_run_one_after_the_other_when_there_are_no_cores_for_own_slots(
     assert [handle.id.task for handle in stage.hosted()] == [0, 1]
 
 
-def test_a_task_that_is_lost_while_it_stops_has_stopped(running: Stage) -> None:
+def test_task_lost_while_it_stops_counts_as_stopped(running: Stage) -> None:
     older = running.handle()
     running.tasks(1)
     running.tick()
@@ -738,7 +738,7 @@ def test_new_task_configs_stop_own_tasks_at_once_and_wait_for_other_workers(runn
     assert running.door.verbs[4:] == ["start STARTED"], "the grace is over"
 
 
-def test_illegal_moves_are_bugs() -> None:
+def test_illegal_state_transitions_raise() -> None:
     handle = TaskHandle(StartIdentity(FIRST, 0, "i"), "STARTED")
     with pytest.raises(RuntimeError, match="cannot go from preparing to hosted"):
         handle.move(HandleState.HOSTED)

@@ -36,7 +36,7 @@ def test_task_that_dies_alone_in_its_process_is_the_culprit() -> None:
     assert own.crashed(lives(CULPRIT))[CULPRIT].crashes == 4
 
 
-def test_the_only_suspect_among_others_is_the_culprit_too() -> None:
+def test_only_suspect_in_a_crashed_process_is_the_culprit() -> None:
     """Where there is no core for a slot of its own, it stays with those that nobody suspects."""
     own = Suspicions()
     for _ in range(2):
@@ -79,7 +79,7 @@ def test_task_that_had_committed_is_never_blamed_for_the_death_of_its_process() 
         assert (outcome.is_culprit, outcome.delay_s, own.runs_alone(BUSY)) == (False, 0.0, False)
 
 
-def test_a_task_that_has_lived_for_long_is_not_to_blame() -> None:
+def test_task_that_has_run_for_long_is_not_blamed() -> None:
     own = Suspicions()
     for _ in range(5):
         assert not own.crashed(lives(IDLE, lived_s=3600))[IDLE].is_culprit
