@@ -200,7 +200,7 @@ PLANTS = {
         r"assert 0 == 2",
     ),
     "translated_too_far": Plant(
-        "tests/unit/mirror/checkpoint/test_translation.py::test_positions_before_at_and_after_syncs_are_translated[syncs1-expected1]",
+        "tests/unit/mirror/checkpoint/test_translation.py::test_positions_around_syncs_are_translated[syncs1-expected1]",
         r"assert \{.*: 52\} == \{.*: 51\}",
     ),
     "leader_epoch_left_out": Plant(

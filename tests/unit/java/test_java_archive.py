@@ -76,7 +76,7 @@ def test_class_archive_is_created_by_the_first_host_and_used_by_all(hosts: Hosts
 
 
 def test_class_archive_is_created_again_when_a_jar_was_replaced(hosts: Hosts, tmp_path: Path) -> None:
-    """Java would take the old one for none, and nobody would make a new one."""
+    """Java would ignore the old archive, and no host would create a new one."""
     hosts.options()
     (old,) = archives(tmp_path)
     os.utime(hosts.jars[0], (0, 0))

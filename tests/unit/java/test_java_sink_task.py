@@ -664,7 +664,7 @@ def test_nothing_is_committed_when_the_host_ends_before_it_has_flushed(tmp_path:
 
 
 def test_nothing_is_committed_when_the_host_ends_while_it_closes(tmp_path: Path) -> None:
-    """Java may have reported records in its `close`, which nobody knows then."""
+    """Java may have reported records in its `close`: these reports are lost with the host."""
     stage = Stage(tmp_path)
 
     def allows_and_dies(offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
@@ -749,7 +749,7 @@ def test_task_that_cannot_start_releases_the_shared_host(tmp_path: Path) -> None
     assert lease.companions() == {"neighbour"}
 
 
-def test_headers_are_bytes(tmp_path: Path) -> None:
+def test_headers_reach_a_java_sink_as_bytes(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     one = replace(fetched((A, 0)), headers=[[("h", b"1")]])
     stage.run(stage.assigned(a=0), lambda: one)

@@ -370,7 +370,7 @@ def test_transactions_end_where_the_task_marks_commit_or_abort(tmp_path: Path) -
 
 
 def test_abort_does_not_cover_committed_records_that_were_not_reported_yet(tmp_path: Path) -> None:
-    """Java is not told between two parts of one poll, each of which ends its transaction."""
+    """Commits are not reported between two parts of one poll, each of which ends its transaction."""
     script = [polled(0, [b"a"], 1, Mark.COMMIT, is_whole=False), polled(1, [b"b"], 2, Mark.ABORT)]
     stage = Stage(tmp_path, script, ConnectorBoundary())
     stage.run()

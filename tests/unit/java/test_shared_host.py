@@ -222,7 +222,7 @@ class Clock:
 
 
 def test_question_is_not_asked_after_its_host_used_up_the_time_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits would be told that the time is up, and then a change of offsets would take effect."""
+    """The caller would get a time-out, and the change of offsets would take effect after it."""
     clock, java = Clock(monkeypatch), ScriptedJava()
 
     def start(options: HostOptions) -> ScriptedHost:

@@ -95,7 +95,7 @@ def test_all_losses_of_a_few_records_are_found_wherever_they_are() -> None:
     assert found.verified == COUNT - len(lost)
 
 
-def test_keys_and_headers_are_compared() -> None:
+def test_copy_check_compares_keys_and_headers() -> None:
     def with_fields(key: bytes, header: bytes) -> RecordStream:
         column = pa.array([b"v"], pa.binary())
         return RecordStream(iter([Produced((-1, -1), 0, 0, column, pa.array([key]), [[("h", header)]])]))

@@ -159,7 +159,7 @@ def test_rows_left_out_by_a_query_are_no_difference_and_not_verified(tmp_path: P
     assert f"{COUNT} records may have been left out" in found.notes[0]
 
 
-def test_rows_with_offsets_are_verified_even_if_a_query_may_have_left_out_others(tmp_path: Path) -> None:
+def test_rows_with_offsets_are_verified_even_if_a_query_left_out_others(tmp_path: Path) -> None:
     found = judged(json_with_offsets(tmp_path / "f", [*range(10)]), tmp_path / "f", has_all=False)
     assert (found.differences, found.verified, found.is_complete) == ([], 10, False)
 

@@ -69,7 +69,9 @@ def test_bytes_that_end_too_early_are_refused(record: MirrorRecord, data: st.Dat
 
 @pytest.mark.parametrize("kind", [OffsetSync, Checkpoint, Heartbeat])
 @given(key=st.none() | st.binary(max_size=40), value=st.none() | st.binary(max_size=40))
-def test_any_bytes_are_read_or_refused(kind: type[MirrorRecord], key: bytes | None, value: bytes | None) -> None:
+def test_any_bytes_are_decoded_or_refused_as_a_mirroring_record(
+    kind: type[MirrorRecord], key: bytes | None, value: bytes | None
+) -> None:
     try:
         kind.decode(key, value)
     except FormatError:

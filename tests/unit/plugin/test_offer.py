@@ -178,7 +178,7 @@ def test_offer_for_an_unknown_java_class_matches_its_kind(kind: PluginKind) -> N
 
 
 def test_every_offered_connector_exists() -> None:
-    """Each class that a text names by `the connector X`, or that stands first, can be named in a config."""
+    """Each class that a text names as `the connector X`, or names first, can be used in a config."""
     offers = [offer_for(PluginKind.CONNECTOR, name) or "" for name in (*SINKS, *SOURCES)]
     named = {text.partition("the connector ")[2].partition(",")[0] for text in offers if "the connector " in text}
     short = {name.rpartition(".")[2] for name in BUILT_IN[PluginKind.CONNECTOR]}

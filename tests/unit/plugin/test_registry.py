@@ -56,7 +56,7 @@ class Upper(Transform):
         "fencepost.connector.file_stream.FileStreamSourceConnector",
     ],
 )
-def test_a_built_in_answers_to_its_names(name: str) -> None:
+def test_built_in_is_found_by_each_of_its_names(name: str) -> None:
     assert PluginRegistry().find(PluginKind.CONNECTOR, name).__name__ == "FileStreamSourceConnector"
 
 
@@ -99,7 +99,7 @@ def test_every_built_in_can_be_loaded_by_its_name(kind: PluginKind) -> None:
         assert registry.name_of(kind, cls) == name
 
 
-def test_inner_classes_answer_to_javas_spelling() -> None:
+def test_inner_classes_are_found_by_javas_spelling() -> None:
     registry = PluginRegistry()
     by_full_name = registry.find("transform", "org.apache.kafka.connect.transforms.InsertField$Key")
     assert registry.find("transform", "InsertField$Key") is by_full_name

@@ -47,7 +47,7 @@ def test_value_shown_elsewhere_in_the_config_is_not_hidden() -> None:
     assert hide("class Postgres51Connector") == "class Postgres51Connector"
 
 
-def test_references_are_no_secrets() -> None:
+def test_reference_to_a_provider_is_not_hidden() -> None:
     hold_given_secrets({"db.password": "${file:/run/secrets51:password}"})()
     assert hide("no ${file:/run/secrets51:password}") == "no ${file:/run/secrets51:password}"
 

@@ -7,10 +7,10 @@ from fencepost.provider.allowed import AllowedPaths
 
 
 @pytest.mark.parametrize("value", [",", "/a,,/b", "secrets", "/a,.."])
-def test_entry_that_is_empty_or_relative_is_a_fault(value: str) -> None:
+def test_allowed_path_that_is_empty_or_relative_is_a_fault(value: str) -> None:
     with pytest.raises(ConfigError, match=r"allowed\.paths"):
         AllowedPaths({"allowed.paths": value})
 
 
-def test_entries_that_are_absolute_are_taken() -> None:
+def test_absolute_allowed_paths_are_accepted() -> None:
     assert AllowedPaths({"allowed.paths": "/a, /b"}).allowed_paths == ["/a", "/b"]

@@ -26,7 +26,7 @@ def test_error_for_a_missing_client_library_names_the_extra(
         cls(GIVEN).get("path", {"key"})
 
 
-def test_config_providers_are_found_by_their_names_and_not_listed_as_in_kafka_connect() -> None:
+def test_config_providers_are_found_by_name_and_not_listed() -> None:
     registry = PluginRegistry()
     short = registry.find(PluginKind.CONFIG_PROVIDER, "File")
     assert short is registry.find(

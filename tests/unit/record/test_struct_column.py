@@ -76,7 +76,7 @@ COLUMNS: list[Any] = [
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: type(column).__name__)
 @pytest.mark.parametrize("indexes", [[], [1], [0, 2], [0, 1, 2, 2]])
-def test_picked_entries_are_those_of_the_column(column: Any, indexes: list[int]) -> None:
+def test_picked_column_has_the_entries_at_the_given_indexes(column: Any, indexes: list[int]) -> None:
     found = picked(column, indexes)
     assert list(found) == [column[index] for index in indexes]
     assert type(found) is type(column) or isinstance(column, range)

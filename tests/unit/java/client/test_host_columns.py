@@ -80,7 +80,7 @@ def test_records_of_a_poll_have_offsets_when_the_host_sends_them() -> None:
         assert list(found.batch.source_offsets) == [None] * 3
 
 
-def test_values_with_nulls_are_columns() -> None:
+def test_values_with_nulls_cross_as_columns() -> None:
     batch = answered(
         values_of_ends=array("i", [0, 1, 1, 4]), values_of_data=b"axyz", values_of_present=bytes([0b101])
     ).batch
@@ -94,7 +94,7 @@ def test_columns_missing_from_a_poll_have_no_values() -> None:
 
 
 @pytest.mark.parametrize("stamps", [[1, 2, 3], [1, None, 3], [None, None, 4]])
-def test_timestamps_may_be_missing(stamps: list[int | None]) -> None:
+def test_single_timestamps_of_a_poll_may_be_missing(stamps: list[int | None]) -> None:
     buffer = array("q", [_NOTHING if stamp is None else stamp for stamp in stamps])
     assert answered(timestamps=buffer).batch.timestamps == stamps
 
@@ -105,7 +105,7 @@ def test_equal_timestamps_become_one_repeated_value() -> None:
     assert list(found) == [5, 5, 5]
 
 
-def test_partitions_may_be_missing() -> None:
+def test_single_partitions_of_a_poll_may_be_missing() -> None:
     assert answered(partitions=array("i", [1, -1, 0])).batch.kafka_partitions == [1, None, 0]
 
 

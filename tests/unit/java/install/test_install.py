@@ -288,7 +288,7 @@ def test_a_url_that_does_not_answer_is_an_error(place: PluginDirectory, server: 
         install(origin_of("http://127.0.0.1:1/prices.zip"), place)
 
 
-def test_plugin_of_the_hub_that_cannot_be_fetched_names_its_archive_and_its_page(
+def test_error_for_a_failed_hub_download_names_the_archive_and_the_page(
     place: PluginDirectory, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(origin, "_HUB", f"{server}/api")

@@ -94,7 +94,7 @@ def test_replaced_member_reports_the_loss_and_does_not_join_again(
 def test_member_fenced_by_its_own_late_request_joins_again(
     client: type[Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a time in which it was cut off from the broker: nobody else has announced itself."""
+    """As after a time in which it was cut off from the broker: no other member has announced itself."""
     monkeypatch.setattr(client, "fault", PLACE_LOST)
     terms: list[Term] = []
     replaced: list[ReplacedError] = []

@@ -19,7 +19,7 @@ def _client() -> BatchClient:
 
 
 def test_e2_producer_dropped_while_taking_its_id_makes_no_further_attempt() -> None:
-    """Whoever abandons a task drops its producer in the middle of that: a later try would fence a successor."""
+    """An abandoned task's producer is dropped in the middle of that: a later try would fence its successor."""
     client = _client()
     with ThreadPoolExecutor(1) as pool:
         taking = pool.submit(client.init_transactions, 30)

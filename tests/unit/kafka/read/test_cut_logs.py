@@ -73,7 +73,7 @@ def test_reading_continues_where_a_log_was_cut_that_has_grown_since(monkeypatch:
     assert len(admin.asked) > 3
 
 
-def test_a_cut_log_whose_kept_part_was_deleted_is_read_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cut_log_without_its_kept_part_is_read_from_the_log_start(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = Admin(900)
     admin.begin = 950
     assert starts(monkeypatch, admin, committed()) == {PLACE: 950}
@@ -217,7 +217,7 @@ def test_an_offset_of_the_task_stays_when_a_leader_knows_only_other_markers(monk
     assert (assignment.calls[-1], assignment.begins) == (("resume", 1), {PLACE: 1500})
 
 
-def test_nothing_is_known_of_records_that_the_task_has_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_skipped_by_the_task_are_not_taken_for_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has an offset of its own, at the end of the log: what comes before is not known to be markers."""
     monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(1200))
     for does_begin in (True, False):
@@ -231,7 +231,7 @@ def test_nothing_is_known_of_records_that_the_task_has_skipped(monkeypatch: pyte
         assert known.to_commit(PLACE, 1500) == GroupOffset(*PLACE, 1500)
 
 
-def test_the_others_are_read_at_least_half_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_partitions_are_read_at_least_half_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """While brokers take long to say that one partition still has no leader."""
     admin, assignment, now = Admin(1200), Assignment(), SimpleNamespace(s=100.0)
     admin.is_led = False
@@ -277,7 +277,7 @@ def test_batch_reader_compares_epochs_by_itself_without_a_leader(monkeypatch: py
 
 
 @pytest.mark.parametrize("is_answered", [False, True])
-def test_a_client_compares_what_a_reader_of_whole_batches_could_not(
+def test_client_compares_epochs_that_the_batch_reader_could_not(
     monkeypatch: pytest.MonkeyPatch, is_answered: bool
 ) -> None:
     """It takes over with no epoch, if a broker is away: the log may be cut below the position."""

@@ -39,13 +39,13 @@ def test_look_at_other_places_clears_no_doubt_and_a_forgotten_doubt_restarts():
 
 
 def test_two_wrong_answers_far_apart_confirm_no_loss():
-    """What was read on meanwhile, or was somebody else's, has not seemed lost all the time."""
+    """Between the two the partition was read on, or another member had it: it did not seem lost all the time."""
     assert looks(Doubts(), 0.0, 3_600.0, 3_601.0) == [False] * 3
 
 
 @pytest.mark.parametrize("apart_s", [2.5, 10.5, 31.0, 3_600.0])
 def test_regular_looks_far_apart_confirm_a_loss(apart_s: float):
-    """Those of a mirror on a slow link, or of one sink with many partitions: what is lost stands still until then."""
+    """As of a mirror on a slow link, or of a sink with many partitions: a real loss does not change between looks."""
     assert looks(Doubts(), *(n * apart_s for n in range(5))) == [False] * 4 + [True]
 
 

@@ -69,7 +69,7 @@ def open_client(kind: ClientKind, conf: Conf) -> None:
 
 
 @pytest.mark.parametrize("kind", list(ClientKind))
-def test_every_target_of_the_table_is_known_to_the_library(kind):
+def test_every_translated_setting_is_known_to_librdkafka(kind):
     tried = {
         name: TEXTS.get(name, "12000")
         for name, rules in RULES.items()
@@ -336,7 +336,7 @@ def test_own_settings_override_user_settings_that_break_a_guarantee():
     open_client(ClientKind.ADMIN, admin_conf({}).conf)
 
 
-def test_no_key_of_the_table_is_guarded_or_without_counterpart():
+def test_translated_keys_are_neither_guarded_nor_without_counterpart():
     assert not set(RULES) & set(GUARDED)
     assert not (set(RULES) | set(GUARDED)) & NO_COUNTERPART
 

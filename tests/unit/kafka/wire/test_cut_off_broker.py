@@ -98,14 +98,14 @@ def test_leader_epochs_are_left_out_when_brokers_lack_the_request(
         assert admin.offsets.ends_of_epochs({PLACE: 5}) == {}
 
 
-def test_end_is_unavailable_while_only_the_cut_off_broker_answers(brokers: FakedBrokers) -> None:
+def test_log_end_is_unavailable_while_only_the_cut_off_broker_answers(brokers: FakedBrokers) -> None:
     brokers.brokers[2].is_hanging = brokers.brokers[3].is_hanging = True
     admin = Admin({"bootstrap.servers": brokers.servers()}, timeout_s=0.5)
     with pytest.raises(KafkaUnavailableError):
         admin.offsets.ends([PLACE], read_committed=False)
 
 
-def test_end_is_that_of_the_only_broker_of_a_cluster(brokers: FakedBrokers) -> None:
+def test_log_end_is_known_from_the_only_broker_of_a_cluster(brokers: FakedBrokers) -> None:
     del brokers.brokers[2], brokers.brokers[3]
     admin = Admin({"bootstrap.servers": brokers.servers()}, timeout_s=5)
     assert admin.offsets.ends([PLACE], read_committed=False) == {PLACE: 100}

@@ -172,7 +172,7 @@ def test_an_extension_with_a_comma_is_refused_by_name() -> None:
 def test_member_removal_without_a_token_is_a_retriable_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever asks goes on at the next opportunity; anything else would end the thread that asks."""
+    """The caller tries again at its next opportunity; any other error would end its thread."""
 
     def refuse(*_: object) -> None:
         raise TokenRefusedError("http://a/token gives no token: it answered with status 503")

@@ -151,9 +151,7 @@ def test_some_syncs_are_kept_for_each_of_many_partitions_for_any_limit() -> None
         ([(5, 50), (8, 60), (8, 60)], {5: 50, 8: 60}),
     ],
 )
-def test_positions_before_at_and_after_syncs_are_translated(
-    syncs: list[tuple[int, int]], expected: dict[int, int | None]
-) -> None:
+def test_positions_around_syncs_are_translated(syncs: list[tuple[int, int]], expected: dict[int, int | None]) -> None:
     found = translation(syncs)
     assert {position: found.downstream(PLACE, position) for position in expected} == expected
 

@@ -43,7 +43,9 @@ GIVEN: dict[str, object] = {
         (FlowEnd.TARGET, ClientKind.PRODUCER, {"bootstrap.servers": "b:1"}),
     ],
 )
-def test_the_narrower_prefix_wins(cluster: FlowEnd, kind: ClientKind, expected: dict[str, Any]) -> None:
+def test_setting_with_the_narrower_prefix_has_precedence(
+    cluster: FlowEnd, kind: ClientKind, expected: dict[str, Any]
+) -> None:
     assert client_properties(GIVEN, cluster, kind) == expected
 
 

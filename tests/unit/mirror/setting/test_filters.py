@@ -18,7 +18,9 @@ from fencepost.mirror.setting.filters import GroupSelection, NameFilter, Propert
         ([r"[\p{Lower}]+"], [], ["abc"], ["aBc", "ä"]),
     ],
 )
-def test_names_are_matched_whole(included: list[str], excluded: list[str], taken: list[str], left: list[str]) -> None:
+def test_filter_matches_whole_names(
+    included: list[str], excluded: list[str], taken: list[str], left: list[str]
+) -> None:
     found = NameFilter(included, excluded)
     assert [name for name in (*taken, *left) if found.takes(name)] == taken
 

@@ -31,7 +31,7 @@ def selection(
     return Selection(made, "A", "B", takes, with_heartbeats=heartbeats)
 
 
-def test_topics_are_those_of_the_filter_in_order() -> None:
+def test_topics_of_the_filter_are_chosen_in_order() -> None:
     assert selection("[ab].*", "b2").chosen(["c", "b2", "b1", "a"]) == ["a", "b1"]
 
 
