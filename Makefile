@@ -62,7 +62,7 @@ sizes: setup ## how large classes, functions and files may be
 	$(PY) -m tests.sizes
 
 # Tests of the pages that only read and check types.
-TEXTS := tests/docs/test_docstrings.py tests/docs/test_figures.py tests/docs/test_kips.py tests/docs/test_pages.py tests/docs/test_release.py tests/docs/test_types.py
+TEXTS := tests/docs/test_docstrings.py tests/docs/test_figures.py tests/docs/test_kips.py tests/docs/test_names_of_tests.py tests/docs/test_pages.py tests/docs/test_release.py tests/docs/test_types.py
 unit: setup ## unit tests, and what the pages say: no network, no Spark
 	$(VENV)/bin/pytest -q -n 2 tests/unit $(TEXTS)
 
