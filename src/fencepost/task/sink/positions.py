@@ -34,8 +34,10 @@ class SinkPositions:
         self.safe.update(offsets)
 
     def begin_below(self, firsts: Offsets) -> None:
-        """Record that records come from before what is safe: their log was cut, or their topic created again."""
-        below = {place: offset for place, offset in firsts.items() if offset < self.safe.get(place, offset)}
+        """Record that records come from before what was taken: their log was cut, or their topic created again."""
+        below = {place: offset for place, offset in firsts.items() if offset < self.taken.get(place, offset)}
+        self.taken.update(below)
+        below = {place: offset for place, offset in below.items() if offset < self.safe[place]}
         self.safe.update(below)
         self.other.update(below)
 

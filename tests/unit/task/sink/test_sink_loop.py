@@ -1,5 +1,6 @@
 """What the loop of a sink puts and commits, call by call: the group is made up, its members' calls are real."""
 
+import contextlib
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -208,6 +209,22 @@ def test_offset_is_committed_even_if_equal_to_one_of_the_old_topic(it: Stage) ->
     """As of a topic that was created again, and has as many records as before."""
     it.then(it.assigned(a=2), it.records((A, 0), (A, 1)), it.commits(), it.commits())
     assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {A: 2})]
+
+
+@pytest.mark.parametrize("begins", [1, 3])
+@pytest.mark.parametrize("error", [FatalError("full"), RetriableError("busy")])
+def test_no_offset_passes_refused_records_of_a_truncated_log(it: Stage, error: Exception, begins: int) -> None:
+    """The next start would read on after them."""
+
+    def cut() -> Fetched:
+        it.task.fails["put"] = [error]
+        it.context.request_commit()
+        return fetched((A, begins))
+
+    it.then(it.assigned(a=2), it.records((A, 2), (A, 3), (A, 4)), cut)
+    with contextlib.suppress(FatalError):
+        it.run()
+    assert next(entry for entry in it.log if entry[0] == "commit") == ("commit", {A: begins})
 
 
 def test_failed_flush_does_not_rewind_past_offsets_committed_by_the_task(it: Stage) -> None:
