@@ -190,7 +190,7 @@ def test_get_and_status_filter_connectors_and_print_json(run: Run, side: Any, na
     assert [(each["name"], each["type"], each["tasks"]) for each in found] == [(f"{name}-a", "source", {"RUNNING": 1})]
     assert run("get", f"{name}*", "--type", "sink", "-o", "json").out == "[]\n"
     heading, *rows = run("get", f"{name}*").out.splitlines()
-    assert heading.split() == ["NAME", "TYPE", "STATE", "TASKS", "WORKER", "CLASS"]
+    assert heading.split() == ["NAME", "TYPE", "STATE", "TASKS", "DELIVERY", "WORKER", "CLASS"]
     assert [row.split()[2] for row in rows] == ["RUNNING", "PAUSED"]
     _, connector, task = run("status", f"{name}-b").out.splitlines()
     assert (connector.split()[1], task.split()[1:3]) == ("PAUSED", ["0", "PAUSED"])
