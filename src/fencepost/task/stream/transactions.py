@@ -114,7 +114,8 @@ class StreamTransactions:
         if not self.current.delivery.is_open:
             self.current.ensure_ready()
         begun_s = time.monotonic()
-        offsets = self._input.starts.known.commits(due)
+        known = self._input.starts.known
+        offsets = [known.to_commit(place, offset) for place, offset in known.within(due).items()]
         self.current.delivery.commit_in_group(offsets, self._input.metadata)  # E19
         self.positions.hand_over(due)
         self._run.commit_begun(begun_s)

@@ -231,6 +231,18 @@ def test_transaction_ends_with_its_interval() -> None:
     assert seen == [sent, [*sent, commit(a=2), ("committed", 1)]]
 
 
+def test_output_of_a_log_that_is_cut_is_committed_with_the_offset_of_the_cut() -> None:
+    """Without an offset, the next start would process again what the log still has."""
+    stage = Stage(StreamIntervalBoundary(5_000, time.monotonic))
+
+    def cut() -> Fetched:
+        stage.group.starts.known.go_back({A: 7})
+        return Fetched()
+
+    log = stage.run(stage.assigned(a=5), stage.records(A, 5, 4), cut)
+    assert log == [("send", 4), commit(a=7), ("committed", 1)]
+
+
 def test_e19_a_revocation_is_granted_when_all_that_was_sent_is_committed() -> None:
     stage = Stage(StreamIntervalBoundary(60))
     log = stage.run(
