@@ -33,15 +33,15 @@ class Stage:
     def __init__(self, *connectors: str) -> None:
         self.now_s = 1_000.0
         self.totals, self.asked = TaskTotals(), Asked()
+        self.counters = Counters()  # of one start: another one would begin with other totals
         workers = (WorkerAssignment("i", HERE), WorkerAssignment("j", THERE))
         self.snapshot = ClusterSnapshot(connectors={name: {} for name in connectors}, assignment=Assignment(1, workers))
         figures = Figures(HERE, lambda: self.snapshot, self.totals, dict, self.asked)
         self.past = Past(HERE, lambda: self.snapshot, figures.here, self.asked, lambda: self.now_s)
 
     def moves(self, connector: str, written: int) -> None:
-        counters = Counters()
-        counters.records_written = written
-        self.totals.reported(TaskReport(connector, 0, "i", RunState.RUNNING, counters=counters.to_json()))
+        self.counters.records_written = written
+        self.totals.reported(TaskReport(connector, 0, "i", RunState.RUNNING, counters=self.counters.to_json()))
 
     def looks(self, passed_s: float = 10.0) -> None:
         self.now_s += passed_s
