@@ -57,7 +57,7 @@ class Fetcher(ABC):
         """Return the end offsets of logs that are known without asking a broker."""
 
     def starts(
-        self, places: Collection[TopicPartition], committed: Collection[GroupOffset]
+        self, places: Collection[TopicPartition], committed: Mapping[TopicPartition, GroupOffset]
     ) -> Mapping[TopicPartition, int]:
         """Return where logs were cut below the group's offsets while it did not read (`goes_back`).
 
@@ -147,13 +147,13 @@ class AssignedPartitions:
             places = [TopicPartition(p.topic, p.partition) for p in partitions]
             self.membership = self.client.membership()
             stored = self.stored(places)
-            cut = self.fetcher.starts(places, [self.starts.committed[place] for place in stored])
+            committed = {place: self.starts.committed[place] for place in stored}
+            cut = self.fetcher.starts(places, committed)
             fresh = frozenset(places) - stored.keys()
             positions = stored | {place: self.starts.reset(place) for place in sorted(fresh)}
             begins, assignee = dict(positions), self._assignee
             if assignee is not None:
                 begins.update(assignee.assigned(positions, fresh))
-            committed = self.starts.committed
             begins.update((p, at) for p, at in cut.items() if goes_back(committed[p], begins[p], at))
             self.begins.update(begins)
             self.client.assign([ClientPartition(*place, begins[place]) for place in places])

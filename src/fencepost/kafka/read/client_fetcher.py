@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.assignment import AssignedPartitions, Fetcher
 from fencepost.kafka.read.consumer import is_passing, place_of
-from fencepost.kafka.read.cut_logs import look_at
+from fencepost.kafka.read.cut_logs import IF_RESTORED, look_at
 from fencepost.kafka.read.known_positions import goes_back
 from fencepost.kafka.read.read_again import read_again_by
 from fencepost.kafka.read.start_positions import nowhere_to_begin
@@ -62,11 +62,9 @@ class ClientFetcher(Fetcher):
         if len(fetched) < len(messages):
             messages = [each for each in messages if not each.error()]
         epochs = last_epochs(fetched.places, messages) if messages else {}
-        known = self._assignment.starts.known if epochs or fetched.ends else None
-        if known is not None:
-            ids = self._topic_ids
-            known.read_to({p: LogPosition(at, ids.get(p, ""), epoch) for p, (at, epoch) in epochs.items()})
-            known.read_past(fetched.ends)
+        known, ids = self._assignment.starts.known, self._topic_ids
+        known.read_to({p: LogPosition(at, ids.get(p, ""), epoch) for p, (at, epoch) in epochs.items()})
+        known.read_past(fetched.ends)
         return fetched
 
     def sorted(self, messages: list[Any]) -> Fetched:
@@ -98,7 +96,7 @@ class ClientFetcher(Fetcher):
         return True
 
     def starts(
-        self, places: Collection[TopicPartition], committed: Collection[GroupOffset]
+        self, places: Collection[TopicPartition], committed: Mapping[TopicPartition, GroupOffset]
     ) -> Mapping[TopicPartition, int]:
         looked, starts = look_at(self._client.conf, places, committed), self._assignment.starts
         starts.known.is_by_client = True
@@ -122,9 +120,8 @@ class ClientFetcher(Fetcher):
             self._client.pause(held)
             log.warning(
                 "group %s does not read %s yet: there is no leader that could say whether the log was cut, or only an "
-                "older one than that of its offset. If the cluster was restored from a copy, choose where to continue "
-                "(PATCH /connectors/<name>/offsets)",
-                self._client.group, place_names(held),
+                "older one than that of its offset. %s",
+                self._client.group, place_names(held), IF_RESTORED,
             )  # fmt: skip
 
     def let_go(self, places: Collection[TopicPartition]) -> None:
@@ -135,9 +132,9 @@ class ClientFetcher(Fetcher):
         if not self.away or time.monotonic() < self._look_s:
             return
         waiting, assignment, began_s = list(self.away), self._assignment, time.monotonic()
-        committed = assignment.starts.committed
+        committed = {place: assignment.starts.committed[place] for place in waiting}
         try:
-            cut = self.starts(waiting, [committed[place] for place in waiting])
+            cut = self.starts(waiting, committed)
         except KafkaUnavailableError as error:
             log.info("group %s asks for %s again: %s", self._client.group, place_names(waiting), error)
             return

@@ -22,6 +22,9 @@ from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
 
+IF_RESTORED = "If the cluster was restored from a copy, choose where to continue (PATCH /connectors/<name>/offsets)"
+"""What to do where brokers report only older leaders than one that was read from."""
+
 _ASK_S = 30.0
 _LOOK_EVERY_S = 1.0
 
@@ -39,7 +42,9 @@ class Looked(NamedTuple):
     away: Collection[TopicPartition] = ()
 
 
-def look_at(conf: Mapping[str, Any], places: Collection[TopicPartition], committed: Collection[GroupOffset]) -> Looked:
+def look_at(
+    conf: Mapping[str, Any], places: Collection[TopicPartition], committed: Mapping[TopicPartition, GroupOffset]
+) -> Looked:
     """Compare the logs of partitions with what was committed in them. Waits for ten seconds if one seems to be cut.
 
     An offset without the id of the present topic is not compared: the epochs of another topic say nothing.
@@ -47,7 +52,7 @@ def look_at(conf: Mapping[str, Any], places: Collection[TopicPartition], committ
     try:
         with closing(Admin(conf, timeout_s=_ASK_S)) as admin:
             ids = {name: found.id for name, found in admin.topics.get_all({place.topic for place in places}).items()}
-            read = {TopicPartition(each.topic, each.partition): assigned_log(each) for each in committed}
+            read = {place: assigned_log(each) for place, each in committed.items()}
             known = {place: each for place, each in read.items() if each and each.topic_id == ids.get(place.topic)}
             away = admin.offsets.without_leader(known)
             led = {place: each for place, each in known.items() if place not in away}

@@ -238,7 +238,7 @@ class BatchFetcher(Fetcher):
     # the assignment
 
     def starts(
-        self, places: Collection[TopicPartition], committed: Collection[GroupOffset]
+        self, places: Collection[TopicPartition], committed: Mapping[TopicPartition, GroupOffset]
     ) -> Mapping[TopicPartition, int]:
         """Compare offsets that were committed while a client fetched. A reader fetches with the epochs of others.
 
@@ -247,15 +247,14 @@ class BatchFetcher(Fetcher):
         """
         if len(self._assignment.begins) + len(places) > _MOST_PARTITIONS:
             return self._by_client.starts(places, committed)
-        self._assignment.starts.known.move({TopicPartition(*each[:2]): committed_position(each) for each in committed})
-        known = [each for each in committed if not committed_position(each).topic_id and assigned_log(each)]
-        starts = self._by_client.starts([TopicPartition(*each[:2]) for each in known], known) if known else {}
+        positions = {place: committed_position(each) for place, each in committed.items()}
+        self._assignment.starts.known.move(positions)
+        logs = {place: log for place, each in committed.items() if (log := assigned_log(each)) is not None}
+        by_client = {place: committed[place] for place in logs if not positions[place].topic_id}
+        starts = self._by_client.starts(by_client.keys(), by_client) if by_client else {}
         self._assignment.starts.known.is_by_client = False
-        ends = {TopicPartition(*each[:2]): assigned_log(each) for each in known}
-        return {
-            **starts,
-            **{place: end.read_to for place, end in ends.items() if end and place in self._by_client.away},
-        }
+        away = self._by_client.away.intersection(by_client)
+        return {**starts, **{place: logs[place].read_to for place in away}}
 
     def begin(self, begins: Mapping[TopicPartition, int]) -> None:
         if len(self._assignment.begins) > _MOST_PARTITIONS:

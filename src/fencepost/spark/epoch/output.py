@@ -74,7 +74,7 @@ def _written(
             send_outgoing(writer, records, None)
             rows += len(records)
         ensure_complete()  # E1
-        leader_epoch = reading.leader_epochs.get(f"{place.topic}-{place.partition}", NO_EPOCH)
+        leader_epoch = reading.leader_epochs.get(str(place), NO_EPOCH)
         offset = GroupOffset(*place, range_.end, output.offset_metadata[place.topic], leader_epoch)
         signed = Signature(Contributors(output.producer_conf)).sign(writer, [offset])
         writer.commit(group_offsets=signed, group_metadata=bytes.fromhex(output.metadata))  # E19

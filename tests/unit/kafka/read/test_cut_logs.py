@@ -62,9 +62,9 @@ def committed(offset: int = 1000, *, read_to: int | None = None, id_: str = ID, 
     return GroupOffset(*PLACE, offset, note, epoch if read_to is None else -1)
 
 
-def starts(monkeypatch: pytest.MonkeyPatch, admin: Admin, *offsets: GroupOffset) -> dict[TopicPartition, int]:
+def starts(monkeypatch: pytest.MonkeyPatch, admin: Admin, offset: GroupOffset) -> dict[TopicPartition, int]:
     monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
-    return dict(look_at({}, [PLACE], offsets).starts)
+    return dict(look_at({}, [PLACE], {PLACE: offset}).starts)
 
 
 def test_reading_continues_where_a_log_was_cut_that_has_grown_since(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_a_log_is_not_read_from_an_older_leader(monkeypatch: pytest.MonkeyPatch,
     admin = Admin(None)
     admin.epochs = {PLACE: led}
     monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
-    looked = look_at({}, [PLACE], [committed()])
+    looked = look_at({}, [PLACE], {PLACE: committed()})
     assert (looked.starts, set(looked.away)) == ({}, {PLACE} if is_away else set())
 
 
@@ -132,7 +132,7 @@ def test_client_with_unsupported_settings_reads_without_comparing_epochs(monkeyp
         raise KafkaRequestError("no such mechanism", KafkaError._INVALID_ARG)
 
     monkeypatch.setattr(cut_logs, "Admin", refused)
-    assert look_at({}, [PLACE], [committed()]).starts == {}
+    assert look_at({}, [PLACE], {PLACE: committed()}).starts == {}
 
 
 class Assignment:
@@ -156,7 +156,7 @@ class Assignment:
 def test_a_cut_is_logged_as_an_error(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(900))
     assignment: Any = Assignment()
-    assert ClientFetcher(assignment).starts([PLACE], [committed()]) == {PLACE: 900}
+    assert ClientFetcher(assignment).starts([PLACE], {PLACE: committed()}) == {PLACE: 900}
     assert [each.levelname for each in caplog.records] == ["ERROR"]
     assert "offset 1000 of t-0, whose log was cut at 900" in caplog.text
     assert assignment.starts.known.at(PLACE, 1000) is None
@@ -166,14 +166,14 @@ def test_a_cut_fails_the_task_if_auto_offset_reset_is_none(monkeypatch: pytest.M
     monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(900))
     assignment: Any = Assignment("error")
     with pytest.raises(KafkaRequestError, match="was cut at offset 900"):
-        ClientFetcher(assignment).starts([PLACE], [committed()])
+        ClientFetcher(assignment).starts([PLACE], {PLACE: committed()})
 
 
 def test_a_log_that_was_not_cut_keeps_its_leader_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the next commit says it again, also if no record comes."""
     monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(1200))
     assignment: Any = Assignment()
-    ClientFetcher(assignment).starts([PLACE], [committed(read_to=990)])
+    ClientFetcher(assignment).starts([PLACE], {PLACE: committed(read_to=990)})
     assert assignment.starts.known.to_commit(PLACE, 1000) == committed(read_to=990)
 
 
@@ -188,7 +188,7 @@ def test_partition_without_a_leader_is_not_read_until_a_leader_is_asked(
     assignment.starts.committed = {PLACE: committed()}
     assignment.begins = {PLACE: 1000}
     fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
-    assert fetcher.starts([PLACE], [committed()]) == {}
+    assert fetcher.starts([PLACE], {PLACE: committed()}) == {}
     fetcher.begin({PLACE: 1000})
     assert assignment.calls[-1] == ("pause", 1)
     assert "does not read t-0 yet" in caplog.text
@@ -210,7 +210,7 @@ def test_an_offset_of_the_task_stays_when_a_leader_knows_only_other_markers(monk
     assignment.starts.committed = {PLACE: committed(read_to=990)}
     assignment.begins = {PLACE: 1500}
     fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
-    fetcher.starts([PLACE], [committed(read_to=990)])
+    fetcher.starts([PLACE], {PLACE: committed(read_to=990)})
     fetcher.begin({PLACE: 1500})
     admin.is_led = True
     assert list(fetcher.chunks(0.0, 1)) == []
@@ -223,7 +223,7 @@ def test_records_skipped_by_the_task_are_not_taken_for_markers(monkeypatch: pyte
     for does_begin in (True, False):
         assignment: Any = Assignment()
         fetcher, known = ClientFetcher(assignment), assignment.starts.known
-        fetcher.starts([PLACE], [committed()])
+        fetcher.starts([PLACE], {PLACE: committed()})
         fetcher.begin({PLACE: 1500 if does_begin else 1000})
         if not does_begin:
             fetcher.seek({PLACE: 1500})
@@ -238,7 +238,7 @@ def test_other_partitions_are_read_at_least_half_of_the_time(monkeypatch: pytest
     monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
     assignment.starts.committed, assignment.begins = {PLACE: committed()}, {PLACE: 1000}
     fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
-    fetcher.starts([PLACE], [committed()])
+    fetcher.starts([PLACE], {PLACE: committed()})
     asked: list[float] = []
 
     def slow(places: Iterable[Any]) -> set[Any]:
@@ -260,7 +260,7 @@ def test_a_partition_that_comes_back_with_a_leader_is_read(monkeypatch: pytest.M
     monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
     fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
     for admin.is_led, last in ((False, "pause"), (True, "resume")):
-        fetcher.starts([PLACE], [committed()])
+        fetcher.starts([PLACE], {PLACE: committed()})
         fetcher.begin({PLACE: 1000})
         assert assignment.calls[-1] == (last, 1)
         fetcher.let_go([PLACE])
@@ -271,7 +271,7 @@ def test_batch_reader_compares_epochs_by_itself_without_a_leader(monkeypatch: py
     admin.is_led = False
     monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
     fetcher = BatchFetcher(assignment, SimpleNamespace())  # type: ignore[arg-type]
-    assert fetcher.starts([PLACE], [committed(read_to=990)]) == {PLACE: 990}
+    assert fetcher.starts([PLACE], {PLACE: committed(read_to=990)}) == {PLACE: 990}
     assert assignment.starts.known.at(PLACE, 990) == LogPosition(990, ID, 5)
     assert not assignment.starts.known.is_by_client
 
@@ -288,7 +288,7 @@ def test_client_compares_epochs_that_the_batch_reader_could_not(
     reader.assign = reader.unassign = lambda _: None
     assignment.starts.committed, assignment.begins = {PLACE: committed()}, {PLACE: 1000}
     fetcher = BatchFetcher(assignment, reader)  # type: ignore[arg-type]
-    fetcher.starts([PLACE], [committed()])
+    fetcher.starts([PLACE], {PLACE: committed()})
     fetcher.begin({PLACE: 1000})
     if is_answered:
         fetcher._record_positions(Fetched(epochs={PLACE: (1010, 6)}))
@@ -307,5 +307,5 @@ def test_an_offset_of_the_task_is_not_committed_before_a_cut_log_is_read(
     """It would hide the cut from the next start, to which the task says the same offset."""
     monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(end))
     assignment: Any = Assignment()
-    ClientFetcher(assignment).starts([PLACE], [committed(read_to=990)])
+    ClientFetcher(assignment).starts([PLACE], {PLACE: committed(read_to=990)})
     assert assignment.starts.known.commits({PLACE: 1500}) == commits

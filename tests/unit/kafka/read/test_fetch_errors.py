@@ -11,6 +11,7 @@ from fencepost.kafka.read import fetch_positions, log, offset_committer, positio
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.group_batches import BatchFetcher
+from fencepost.kafka.read.known_positions import KnownPositions
 from fencepost.kafka.read.plan_reader import ClientReader
 from fencepost.kafka.read.record_columns import schema
 from fencepost.kafka.read.start_positions import StartPositions
@@ -182,7 +183,8 @@ class Faulty:
 
 def test_a_client_of_a_member_reads_on_after_an_unknown_error() -> None:
     client = SimpleNamespace(conf={"bootstrap.servers": "127.0.0.1:1"}, consumer=Faulty(), error=None, group="g")
-    fetcher = ClientFetcher(SimpleNamespace(client=client))  # type: ignore[arg-type]
+    starts = SimpleNamespace(known=KnownPositions())
+    fetcher = ClientFetcher(SimpleNamespace(client=client, starts=starts))  # type: ignore[arg-type]
     assert [len(each) for _ in range(2) for each in fetcher.chunks(0.0, 10)] == [0, 1]
 
 

@@ -147,7 +147,7 @@ class Member:
         assignment: Any = SimpleNamespace(client=client, starts=self.starts, begins=begins, paused=frozenset())
         self.reader = BatchReader({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, Unread())
         self.fetcher = assignment.fetcher = BatchFetcher(assignment, self.reader)
-        self.fetcher.starts([PLACE], list(self.starts.committed.values()))
+        self.fetcher.starts([PLACE], self.starts.committed)
         self.fetcher.begin(begins)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.cut_logs import IF_RESTORED
 from fencepost.kafka.read.doubt import SURE_S, Doubts, LowestEnds
 from fencepost.kafka.value.log_gap import NO_EPOCH
 from fencepost.record import TopicPartition, place_names
@@ -109,8 +110,7 @@ class EpochLogs:
         if unled := {place for place, planned in asked.items() if NO_EPOCH != led[place] < planned}:
             raise RetriableError(
                 f"brokers report only older leaders of {place_names(unled)} than that with which epoch "
-                f"{epoch.epoch.number} was planned. If the cluster was restored from a copy, choose where to continue "
-                "(PATCH /connectors/<name>/offsets)"
+                f"{epoch.epoch.number} was planned. {IF_RESTORED}"
             )
         found, now = self.admin.offsets.ends_of_epochs(asked), self.admin.offsets.epochs
         newer = {
@@ -138,9 +138,7 @@ class EpochLogs:
             self._unled.forget(sure)  # and log it again after as long
             log.error(
                 "task %s has read %s from a newer leader than any that brokers report now. Nothing is read there until "
-                "they report it. If the cluster was restored from a copy, choose where to continue (PATCH "
-                "/connectors/<name>/offsets)",
-                self._spec.id, place_names(sure),
+                "they report it. %s", self._spec.id, place_names(sure), IF_RESTORED,
             )  # fmt: skip
         return {p: end for p, end in found.items() if end < known[p].offset}, unled
 

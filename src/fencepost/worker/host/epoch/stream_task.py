@@ -81,7 +81,7 @@ class EpochStreamTask(EpochLife):
                 headers=headers,
                 topic_ids=epoch.topic_ids,
                 led=planned_by_topic(self.spec.input.reader_conf, (each.place for each in epoch.epoch.ranges)),
-                leader_epochs={f"{place.topic}-{place.partition}": led for place, led in epoch.leader_epochs.items()},
+                leader_epochs={str(place): led for place, led in epoch.leader_epochs.items()},
             )
             run = self._jobs.run = self._host.channel.add(reading)
             session, url = self._runtime.session, self._host.channel.url
