@@ -32,9 +32,9 @@ class Admin:
         self.groups = GroupAdmin(conf, timeout_s=timeout_s)
         self.transactions = TransactionAdmin(conf, timeout_s=timeout_s)
 
-    def cluster_id(self) -> str:
-        client = self._requests.client
-        return str(self._requests.ask_repeatedly("asking for the cluster id", lambda: client.metadata([])).cluster_id)
+    def cluster_id(self, timeout_s: float | None = None) -> str:
+        client, doing = self._requests.client, "asking for the cluster id"
+        return str(self._requests.ask_repeatedly(doing, lambda: client.metadata([]), timeout_s).cluster_id)
 
     def close(self) -> None:
         """Close the connections. Idempotent; another request connects again."""
@@ -47,12 +47,13 @@ def answering_admin(conf: Mapping[str, Any]) -> Admin:
 
     Raises KafkaUnavailableError after five seconds.
     """
-    first = Admin(conf, timeout_s=_ANSWER_S)
+    admin = Admin(conf)
     try:
-        first.cluster_id()
-    finally:
-        first.close()
-    return Admin(conf)
+        admin.cluster_id(_ANSWER_S)
+    except BaseException:
+        admin.close()
+        raise
+    return admin
 
 
 def existing_ends(
