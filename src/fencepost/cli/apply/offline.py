@@ -11,7 +11,6 @@ from fencepost.cli.client import BOOTSTRAP, DEV, read_worker_file
 from fencepost.cli.connect import RefusedError
 from fencepost.cluster.errors import BadRequestError
 from fencepost.config.file_limit import keep_from_connectors
-from fencepost.config.raw import names_in
 from fencepost.config.reference import has_references
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry, use_plugin_path
@@ -56,10 +55,18 @@ def offline_workers(plugin_path: Sequence[Path], properties: Path | None) -> Off
     """
     given = {BOOTSTRAP: "localhost:9092", **DEV} if properties is None else read_worker_file(properties)
     worker = WorkerConfig({key: value for key, value in given.items() if not key.startswith(_PROVIDERS)})
-    limit_files(worker)
-    keep_from_connectors([] if properties is None else [str(properties)])
-    directories = [str(one) for one in plugin_path] or names_in(given.get(WorkerConfig.key_of("plugin_path")))
-    plugins = use_plugin_path(directories, worker.java_options, worker.plugin_disabled)
-    for failure in plugins.failures() if directories else ():
+    plugins = plugins_of(worker, plugin_path, properties)
+    for failure in plugins.failures() if plugin_path or worker.plugin_path else ():
         typer.echo(failure, err=True)
     return OfflineWorkers(plugins, worker)
+
+
+def plugins_of(worker: WorkerConfig, plugin_path: Sequence[Path], properties: Path | None) -> PluginRegistry:
+    """Return the plug-ins of these directories, else of the worker's file `properties`.
+
+    From here on this process refuses to connectors the files that such a worker refuses. Raises ConfigError.
+    """
+    limit_files(worker)
+    keep_from_connectors([] if properties is None else [str(properties)])
+    directories = [str(one) for one in plugin_path] or worker.plugin_path or []
+    return use_plugin_path(directories, worker.java_options, worker.plugin_disabled)

@@ -8,25 +8,25 @@ from typing import Any
 from fencepost.api import SourceConnector
 from fencepost.cli.acls.listing import connector_rights, read_connector
 from fencepost.cli.acls.rights import Acl, Need, Resource
+from fencepost.cli.apply.offline import plugins_of
 from fencepost.cli.client import DEV, client_properties, read_worker_file
+from fencepost.cli.columns import counted
 from fencepost.cli.plan.pipeline import Pipeline
 from fencepost.cli.plan.records import ensure_startable, newest, polled
 from fencepost.cluster.errors import BadRequestError
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.credentials import combined
-from fencepost.config.file_limit import keep_from_connectors
 from fencepost.config.raw import given_values, names_in
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
 from fencepost.kafka.setting.client_settings import admin_conf, range_conf
-from fencepost.plugin import PluginKind, PluginRegistry, use_plugin_path
+from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.telemetry.plain_line import printable
 from fencepost.telemetry.secret import hide
 from fencepost.worker.client_recipes import overrides, producer_properties, shared_properties
-from fencepost.worker.file_limit import limit_files
 from fencepost.worker.settings import looked_up, with_converters
 from fencepost.worker.validation.validation import validate_connector
 
@@ -44,10 +44,7 @@ def planned(
     stored, _ = read_connector(file)
     config = given_values(looked_up(worker, stored).require_now())
     hold_given_secrets(config)
-    limit_files(worker)
-    keep_from_connectors([] if properties is None else [str(properties)])
-    directories = [str(one) for one in plugin_path] or names_in(base.get(WorkerConfig.key_of("plugin_path")))
-    plugins = use_plugin_path(directories, worker.java_options, worker.plugin_disabled)
+    plugins = plugins_of(worker, plugin_path, properties)
     connector = plugins.find(PluginKind.CONNECTOR, config.get(_CLASS, ""), config.get(_VERSION))
     is_source = issubclass(connector, SourceConnector)
     if is_source:
@@ -62,7 +59,7 @@ def planned(
     for number, one in enumerate(seen, start=1):
         yield from map(printable, map(hide, one.lines(number)))
     filtered, failing = sum(one.is_filtered for one in seen), sum(bool(one.fault) for one in seen)
-    records = "1 record" if len(seen) == 1 else f"{len(seen)} records"
+    records = counted(len(seen), "record")
     yield f"{records}: {filtered} would be filtered, {failing} would fail" if seen else "There are no records."
     if not is_source and not failing and seen:
         yield "What is after is what the task would be given."

@@ -89,7 +89,7 @@ def search(
         printer.data([{"class": name, "plugin": plugin.place} for name, plugin in found])
         return
     if found:
-        printer.table(("CLASS", "INSTALL WITH"), [(name, plugin.command.replace("`", "")) for name, plugin in found])
+        printer.table(("CLASS", "INSTALL WITH"), [(name, plugin.plain_command) for name, plugin in found])
     else:
         typer.echo(
             f"Nothing that is known here has {word} in its name: search on central.sonatype.com and "

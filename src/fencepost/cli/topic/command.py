@@ -7,7 +7,7 @@ import typer
 
 from fencepost.cli.completion import connector_names
 from fencepost.cli.on_worker import on_worker
-from fencepost.cli.output import Form, Output, Printer
+from fencepost.cli.output import AlsoJson, Form, JsonForm, Output, Printer, TextOrJson
 from fencepost.cli.topic.record import lines_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def list_topics(connect: "Connect", output: Form = Output.TABLE) -> None:
         printer.data(found)
 
 
-@app.command()
+@app.command(cls=AlsoJson)
 @on_worker
 def read(
     connect: "Connect",
@@ -56,7 +56,7 @@ def read(
             autocompletion=connector_names,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print an object of JSON in each line.")] = False,
+    output: JsonForm = TextOrJson.TEXT,
 ) -> None:
     """Show committed records of a topic: keys, values and headers.
 
@@ -70,5 +70,5 @@ def read(
     path = ("topics", topic, "records") if connector is None else ("connectors", connector, "topics", topic, "records")
     given: dict[str, object] = {"from": start} | ({} if partition is None else {"partition": partition})
     for record in records(connect, path, given, count, is_endless=follow):
-        for line in [json.dumps(record, ensure_ascii=False)] if as_json else lines_of(record):
+        for line in [json.dumps(record, ensure_ascii=False)] if output is TextOrJson.JSON else lines_of(record):
             typer.echo(line)
