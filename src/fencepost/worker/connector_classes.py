@@ -60,11 +60,7 @@ def is_stream(snapshot: ClusterSnapshot, name: str) -> bool:
 
 def is_stream_config(config: RawConfig) -> bool:
     """Say the same of a connector with this config."""
-    try:
-        found = typical_class_of(config)
-    except ConfigError:
-        return False
-    return issubclass(found, StreamConnector | DataFrameStream)
+    return kind_of_config(config) == "stream"
 
 
 def kind_of_config(config: RawConfig) -> str | None:

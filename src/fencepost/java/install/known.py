@@ -19,8 +19,13 @@ class KnownPlugin(NamedTuple):
         return None if "://" in self.place else self.place.replace("/", ":").partition(":")[2]
 
     @property
+    def plain_command(self) -> str:
+        """Return `command` for a table, without its marks."""
+        return self.command.replace("`", "")
+
+    @property
     def command(self) -> str:
-        """Return the command that installs it."""
+        """Return the command that installs it, for a sentence."""
         if "://" in self.place:
             return f"`fencepost plugin install FILE`, with an archive of {self.place}"
         return f"`fencepost plugin install {self.place}`"

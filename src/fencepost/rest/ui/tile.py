@@ -45,7 +45,7 @@ def tiles(plugins: Iterable[Mapping[str, Any]], about: Mapping[str, str]) -> lis
 def installable(text: str, installed: Iterable[Tile]) -> list[tuple[str, str]]:
     """Return known connectors that are not installed and have the text in their names, with what installs each."""
     there = {tile.plugin for tile in installed}
-    return [(name, plugin.command.replace("`", "")) for name, plugin in search(text) if name not in there]
+    return [(name, plugin.plain_command) for name, plugin in search(text) if name not in there]
 
 
 def chosen(found: Iterable[Tile], text: str) -> list[Tile]:

@@ -78,8 +78,10 @@ class Remark:
 
     def _slow_start(self, state: RunState) -> str | None:
         """Return in which call a task is that has been starting for a while; the text is the same while it is there."""
-        moved_at, frame = self._control.moved_at, self._frame()
-        if state is not RunState.STARTING or frame is None or time.monotonic() - moved_at < _SLOW_START_S:
+        moved_at = self._control.moved_at
+        if state is not RunState.STARTING or time.monotonic() - moved_at < _SLOW_START_S:
+            return None
+        if (frame := self._frame()) is None:
             return None
         if self._slow is None or self._slow[0] != moved_at:
             where = "a call of another process" if self._elsewhere() is not None else call_of(frame)

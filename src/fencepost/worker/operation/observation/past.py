@@ -4,11 +4,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 from pydantic import TypeAdapter, ValidationError
 
 from fencepost.cluster.figures import ANSWER_S, ReportedTask, TaskFigures
-from fencepost.cluster.past_figures import MOST_POINTS, PERIOD_S, FigureColumns, PastFigures, Sample, Totals
+from fencepost.cluster.past_figures import MOST_POINTS, PERIOD_S, FigureColumns, PastFigures, Sample
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.observation.asking import Asking
 
@@ -54,7 +55,8 @@ class Past:
             self._of = {name: columns for name, columns in self._of.items() if name in there}
             most = max(1, min(MOST_POINTS, _MOST_VALUES // max(1, len(self._of | found.keys()))))
             for name, tasks in found.items():
-                self._of.setdefault(name, FigureColumns()).add(now_s, _sample(tasks), most)
+                if (sample := Sample.of(map(asdict, tasks))) is not None:
+                    self._of.setdefault(name, FigureColumns()).add(now_s, sample, most)
 
     def here(self) -> Sequence[PastFigures]:
         with self._lock:
@@ -65,14 +67,6 @@ class Past:
         others = {worker.url for worker in assignment.workers} - {self._url} if assignment is not None else set()
         answers = self._questions.ask(others, PATH, ANSWER_S)
         return [*self.here(), *(one for url, body in answers.items() for one in _read(url, body))]
-
-
-def _sample(tasks: Sequence[TaskFigures]) -> Sample:
-    totals = {
-        task.id: Totals(task.started_ms or 0, task.records_read_total or 0, task.records_written_total or 0)
-        for task in tasks
-    }
-    return Sample(totals, max((task.lag_max for task in tasks if task.lag_max is not None), default=None))
 
 
 def _read(url: str, body: bytes) -> Sequence[PastFigures]:
