@@ -21,7 +21,7 @@ java: $(VENV)/.ready
 # The classes of the host of Java plug-ins. Without a JDK everything else works.
 .PHONY: host
 host: $(VENV)/.ready java
-	@$(PY) -m fencepost.java.host_jar
+	@$(PY) -m fencepost.builtin.java.host_jar
 
 $(VENV)/.ready: requirements.lock pyproject.toml
 	@test -x $(UV) || { python3 -m venv $(VENV) && $(VENV)/bin/pip install -q uv==0.13.8; }
@@ -97,7 +97,7 @@ chaos: setup ## the long faults, recorded; the long forms of what a cluster does
 
 # A tree without a JDK has no host.jar; a release must have it. The pages come along (`fencepost docs`).
 dist: setup site ## the sdist and the wheel of a release, in dist
-	@test -s src/fencepost/java/host.jar || { echo "there is no host.jar: a release is built where there is a JDK"; exit 1; }
+	@test -s src/fencepost/builtin/java/host.jar || { echo "there is no host.jar: a release is built where there is a JDK"; exit 1; }
 	@rm -rf dist
 	$(UV) build
 

@@ -14,7 +14,7 @@ from bench.result import Result
 from bench.side import SIDES, Side
 from bench.sink import FILE_SINK
 from bench.watch import last_value
-from fencepost.converter.json import JsonConverter
+from fencepost.builtin.converter.json import JsonConverter
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer

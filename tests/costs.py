@@ -24,7 +24,7 @@ _SAMPLED_S = 0.4
 # What is in a command line, and what such a process is.
 _KINDS = {
     "kafka.Kafka": "JVM: Kafka",
-    "fencepost.java": "JVM: host",
+    "fencepost.builtin.java": "JVM: host",
     "PythonGatewayServer": "JVM: Spark",
     "deploy.SparkSubmit": "JVM: Spark",
     "ExecutorBackend": "JVM: executor",

@@ -14,11 +14,11 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
+from fencepost.builtin.mirror.source.task import MirrorSourceTask
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.group_batches import BatchGroupInput
 from fencepost.kafka.read.group_input import GroupInput
-from fencepost.mirror.source.connector import MirrorSourceConnector
-from fencepost.mirror.source.task import MirrorSourceTask
 from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import EpochOffset
 from fencepost.testing import eventually

@@ -13,7 +13,7 @@ import pytest
 from page import ROOT, blocks
 
 from fencepost.api import DataFrameSink, Epoch, OffsetRange
-from fencepost.connector.files.sink import FilesSink
+from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import DataFrameSinkConformance
 from support.conformance_verdicts import verdicts

@@ -25,6 +25,7 @@ from fencepost.api import (
     SourceTask,
     TopicPartition,
 )
+from fencepost.builtin.mirror.dedicated.file import MirrorFile
 from fencepost.cli.dead_letters.output import lines, summary
 from fencepost.cli.main import app
 from fencepost.config.properties import parse_properties
@@ -33,7 +34,6 @@ from fencepost.dead_letter.letter import DeadLetter
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import translate
-from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.plugin import PluginKind
 from fencepost.plugin.registry import PluginRegistry
 from fencepost.task.failure.dead_letter import TIMESTAMP

@@ -55,7 +55,7 @@ def test_the_wheel_has_the_package_and_nothing_else(built: Built) -> None:
     version = built.wheel.name.split("-")[1]
     made = {"fencepost/java/host.jar", *_site()}
     assert {name for name in names if ".dist-info/" not in name} == _sources() | made
-    assert jar == (ROOT / "src/fencepost/java/host.jar").read_bytes()
+    assert jar == (ROOT / "src/fencepost/builtin/java/host.jar").read_bytes()
     assert f"fencepost-{version}.dist-info/licenses/LICENSE" in names
     assert built.wheel.stat().st_size < _SIZE_LIMIT
 

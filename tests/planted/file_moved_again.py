@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from fencepost.connector.files import store as files_store
-from fencepost.connector.files.store import LocalFiles
+from fencepost.builtin.connector.files import store as files_store
+from fencepost.builtin.connector.files.store import LocalFiles
 from planted import replace
 
 

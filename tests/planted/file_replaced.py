@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fencepost.connector.files import store as files_store
+from fencepost.builtin.connector.files import store as files_store
 from planted import replace
 
 

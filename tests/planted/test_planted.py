@@ -20,7 +20,7 @@ _TRAPS = f"{_CONFORMANCE}/test_traps.py"
 
 _DECISION = "tests/unit/retention/test_decision.py"
 _COLUMNS = "tests/unit/task/source/test_chains_on_columns.py"
-_STORE = "tests/unit/connector/files/test_files_store.py"
+_STORE = "tests/unit/builtin/connector/files/test_files_store.py"
 
 
 class Plant(NamedTuple):
@@ -101,7 +101,7 @@ PLANTS = {
         r"AssertionError: \[\(0, 0, 5\), \(0, 0, 5\), \(0, 5, 12\)\]",
     ),
     "shown_before_on_disk": Plant(
-        "tests/unit/connector/files/test_files_store.py::test_e17_files_are_synced_to_disk_before_they_are_published",
+        "tests/unit/builtin/connector/files/test_files_store.py::test_e17_files_are_synced_to_disk_before_they_are_published",
         r"assert \[False, False, False, False\] == \[True, True, True, True\]",
     ),
     "letter_outside_transaction": Plant(
@@ -200,7 +200,7 @@ PLANTS = {
         r"assert 0 == 2",
     ),
     "translated_too_far": Plant(
-        "tests/unit/mirror/checkpoint/test_translation.py::test_positions_around_syncs_are_translated[syncs1-expected1]",
+        "tests/unit/builtin/mirror/checkpoint/test_translation.py::test_positions_around_syncs_are_translated[syncs1-expected1]",
         r"assert \{.*: 52\} == \{.*: 51\}",
     ),
     "leader_epoch_left_out": Plant(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.mirror.checkpoint.translation import Translation
+from fencepost.builtin.mirror.checkpoint.translation import Translation
 from planted import replace
 
 

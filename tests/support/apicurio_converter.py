@@ -1,6 +1,6 @@
 """Apicurio's converters in Java, as a plug-in."""
 
-from fencepost.java.port import Location
+from fencepost.builtin.java.port import Location
 from support.maven_plugin import fetched
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 from confluent_kafka import Producer
 
-from fencepost.converter.registry.wire import VALUE_HEADER, prefix
+from fencepost.builtin.converter.registry.wire import VALUE_HEADER, prefix
 from fencepost.embedded import EmbeddedKafka
 from support.avro_values import encoded, framed
 

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fencepost.api import ConnectRecord, Header, Record, Schema, SchemaType, SinkRecord, SourceRecord
+from fencepost.builtin.transform.chain import Chain, RunStep
 from fencepost.record import Batch, RecordColumns, Repeated, StructColumn, TypedColumn, Utf8Column
 from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIME, TIMESTAMP, decimal
-from fencepost.transform.chain import Chain, RunStep
 
 NAMES = ("a", "b", "c")
 FLOAT32 = Schema(SchemaType.FLOAT32)

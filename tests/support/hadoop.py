@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.connector.files.store import HadoopFiles
+from fencepost.builtin.connector.files.store import HadoopFiles
 
 
 def jvm_of(session: Any) -> tuple[Any, Any]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.api import ExactlyOnceSupport, RecordMetadata
-from fencepost.java.error import HostEndedError, HostKilledError
-from fencepost.java.port import (
+from fencepost.builtin.java.error import HostEndedError, HostKilledError
+from fencepost.builtin.java.port import (
     Act,
     Callbacks,
     CommittedOffsets,

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.api import SinkRecord
-from fencepost.converter.byte_array import ByteArrayConverter
-from fencepost.java.error import JavaRetriableError, Thrown
-from fencepost.java.port import Errant
-from fencepost.java.sink_task import JavaSinkTask
+from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.java.error import JavaRetriableError, Thrown
+from fencepost.builtin.java.port import Errant
+from fencepost.builtin.java.sink_task import JavaSinkTask
+from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import PluginKind
 from fencepost.record import TopicPartition
@@ -22,7 +23,6 @@ from fencepost.task.sink.hosted_context import HostedContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.sink.reporter import Reporter
-from fencepost.transform.chain import Chain
 from support.group_stage import GroupStage, Moment, fetched
 from support.jars import SINK
 from support.java_host import ScriptedHost, ScriptedJava, ScriptedSink

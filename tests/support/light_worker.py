@@ -118,8 +118,8 @@ def _work(nursery: Nursery, file: str) -> int:
 
 
 def _mirror(nursery: Nursery, path: str, name: str) -> int:
+    from fencepost.builtin.mirror.dedicated.file import MirrorFile
     from fencepost.cli.mirror.run import chosen, run_flow
-    from fencepost.mirror.dedicated.file import MirrorFile
     from fencepost.telemetry.logs import configure_logs
 
     configure_logs()

@@ -5,9 +5,9 @@ from typing import TypeVar
 from uuid import UUID, uuid5
 
 from fencepost.api import RecordError, UnavailableError
-from fencepost.converter.registry.client import WrittenSchema
-from fencepost.converter.registry.converter import RegistryConverter
-from fencepost.converter.registry.wire import SchemaKey
+from fencepost.builtin.converter.registry.client import WrittenSchema
+from fencepost.builtin.converter.registry.converter import RegistryConverter
+from fencepost.builtin.converter.registry.wire import SchemaKey
 
 _SPACE = UUID(int=1)
 C = TypeVar("C", bound=RegistryConverter)

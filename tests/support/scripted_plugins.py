@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from fencepost.java.index import JavaIndex
+from fencepost.builtin.java.index import JavaIndex
 from fencepost.plugin import PluginRegistry
 from fencepost.plugin.java_side import JavaSide
 from fencepost.plugin.process import registry, use_registry

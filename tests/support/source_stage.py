@@ -5,8 +5,9 @@ from functools import partial
 from typing import Any
 
 from fencepost.api import SourceRecord, SourceTask
-from fencepost.converter.simple_header import SimpleHeaderConverter
-from fencepost.converter.string import StringConverter
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.plugin import find
 from fencepost.record.schema import STRING
 from fencepost.task.channel.message import RunState
@@ -23,7 +24,6 @@ from fencepost.task.source.loop import SourceLoop
 from fencepost.task.source.offset_book import OffsetBook
 from fencepost.task.source.processing import Processor
 from fencepost.task.tracing.tracing import NO_TRACING, Tracing
-from fencepost.transform.chain import Chain
 
 
 class SourceStage:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from fencepost.connector.files.moves import names_of_topic, shown_parts
+from fencepost.builtin.connector.files.moves import names_of_topic, shown_parts
 from fencepost.kafka.admin.client import Admin
 from fencepost.ledger.file_rows import FileForm
 from fencepost.ledger.finding import Findings, PartitionFindings

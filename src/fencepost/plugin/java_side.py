@@ -6,15 +6,15 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from fencepost.builtin.java.connector import class_for, java_class_of
+from fencepost.builtin.java.error import HostEndedError, HostKilledError, JavaError, JavaPluginError
+from fencepost.builtin.java.index import Found, JavaIndex, JavaKind
+from fencepost.builtin.java.install.known import plugin_of
+from fencepost.builtin.java.plugins import Divided, JavaHosts, JavaPlugins
+from fencepost.builtin.java.port import Classes, HostOptions, JavaClass, JavaHost, Location
 from fencepost.config import ConfigError
 from fencepost.config.class_name import answers_to
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
-from fencepost.java.connector import class_for, java_class_of
-from fencepost.java.error import HostEndedError, HostKilledError, JavaError, JavaPluginError
-from fencepost.java.index import Found, JavaIndex, JavaKind
-from fencepost.java.install.known import plugin_of
-from fencepost.java.plugins import Divided, JavaHosts, JavaPlugins
-from fencepost.java.port import Classes, HostOptions, JavaClass, JavaHost, Location
 from fencepost.plugin.builtin import BUILT_IN
 from fencepost.plugin.class_key import aliases_of, class_keys
 from fencepost.plugin.kind import PluginKind

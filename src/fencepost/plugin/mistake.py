@@ -37,7 +37,7 @@ def unknown(kind: PluginKind, name: str, known: Iterable[str], causes: Sequence[
         causes: What could not be loaded.
         offer: What to use instead of a class of another product.
     """
-    from fencepost.java.install.known import plugin_of  # nothing of Java is loaded before it is asked for
+    from fencepost.builtin.java.install.known import plugin_of  # nothing of Java is loaded before it is asked for
 
     what = (
         f"Failed to find any class that implements Connector and which name matches {name}"

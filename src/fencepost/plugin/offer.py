@@ -123,7 +123,7 @@ def offer_for(kind: PluginKind, name: str) -> str | None:
     found = next((one for one in _table(kind, name) if (one.pattern or is_java) and _fits(one, name)), None)
     if found is None:
         return None
-    from fencepost.java.install.known import plugin_of  # nothing of Java is loaded before it is asked for
+    from fencepost.builtin.java.install.known import plugin_of  # nothing of Java is loaded before it is asked for
 
     known = plugin_of(name)
     how = _OF_JAVA.format(command=_INSTALL if known is None else known.command)

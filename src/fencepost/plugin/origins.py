@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from fencepost.builtin.java.install.manifest import InstallManifest
 from fencepost.config import ConfigError
 from fencepost.config.version import UNDEFINED
-from fencepost.java.install.manifest import InstallManifest
 from fencepost.plugin.builtin import BUILT_IN
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.registry import PluginRegistry

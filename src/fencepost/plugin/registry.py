@@ -125,7 +125,7 @@ class PluginRegistry:
         return self._java[0] if self._java else None
 
     def _java_looked_up(self) -> "JavaSide | None":
-        from fencepost.java.index import JavaIndex
+        from fencepost.builtin.java.index import JavaIndex
 
         index = JavaIndex(self._directories)
         if not index.locations and not index.failures:

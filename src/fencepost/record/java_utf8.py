@@ -2,7 +2,7 @@
 
 import codecs
 
-REPLACED = "fencepost.java"
+REPLACED = "fencepost.builtin.java"
 """For `errors=` when UTF-8 is decoded. Python's own `replace` divides halves of surrogate pairs in other places."""
 
 

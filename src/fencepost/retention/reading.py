@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fencepost.api import RecordError
+from fencepost.builtin.transform.java_regex import compiled
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.transform.java_regex import compiled
 
 _ANY = ".*"
 _TOPICS, _REGEX, _RESENT = "topics", "topics.regex", "errors.deadletterqueue.resend.topic.name"

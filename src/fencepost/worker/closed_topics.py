@@ -93,9 +93,9 @@ def require_open_source(settings: WorkerSettings, config: RawConfig, task_config
     The source is asked for its id only if a topic that is to be read has the name of a closed one. Raises ConfigError,
     and what `require_open_topics` raises.
     """
-    from fencepost.mirror.setting.clients import FlowEnd
-    from fencepost.mirror.setting.filters import TopicSelection
-    from fencepost.mirror.source.connector import MirrorSourceConnector
+    from fencepost.builtin.mirror.setting.clients import FlowEnd
+    from fencepost.builtin.mirror.setting.filters import TopicSelection
+    from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 
     assigned = names_in(str(task_config.get(MirrorSourceConnector.key_of("assigned")) or ""))
     topics = sorted({each.rpartition("-")[0] for each in assigned})

@@ -71,7 +71,7 @@ def kind_of_config(config: RawConfig) -> str | None:
         return None
     if issubclass(found, StreamConnector | DataFrameStream):
         return "stream"
-    if is_mirror(found) or found.__module__.startswith("fencepost.mirror."):
+    if is_mirror(found) or found.__module__.startswith("fencepost.builtin.mirror."):
         return "mirror"
     if issubclass(found, SinkConnector):
         return "sink"

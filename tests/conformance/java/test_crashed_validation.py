@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.builtin.java.connector import class_for
+from fencepost.builtin.java.index import JavaIndex
+from fencepost.builtin.java.plugins import JavaHosts, JavaPlugins
+from fencepost.builtin.java.port import HostOptions, JavaClass, JavaHost, Location
+from fencepost.builtin.java.questions import Questions
+from fencepost.builtin.java.start import start_host
 from fencepost.config import ConfigError
-from fencepost.java.connector import class_for
-from fencepost.java.index import JavaIndex
-from fencepost.java.plugins import JavaHosts, JavaPlugins
-from fencepost.java.port import HostOptions, JavaClass, JavaHost, Location
-from fencepost.java.questions import Questions
-from fencepost.java.start import start_host
 from fencepost.testing.waiting import eventually
 from support.quick import QUICK
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.java.error import JavaError
-from fencepost.java.port import HostedSourceTask, JavaClass, JavaHost, Location, Polled, SourceTaskStart
+from fencepost.builtin.java.error import JavaError
+from fencepost.builtin.java.port import HostedSourceTask, JavaClass, JavaHost, Location, Polled, SourceTaskStart
 from support.java_plugins import CONVERTERS, with_transforms
 
 Scripted = Callable[..., HostedSourceTask]

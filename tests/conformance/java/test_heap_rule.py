@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from fencepost.builtin.java.host_jar import ensure_jar
+from fencepost.builtin.java.jvm_options import jvm_options
 from fencepost.embedded.java import find_java
-from fencepost.java.host_jar import ensure_jar
-from fencepost.java.jvm_options import jvm_options
 from support.java_program import PROGRAMS, QUICK_JVM, ensure_compiler
 
 Answer = Callable[..., list[str]]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.java import archive, start
-from fencepost.java.error import JavaUnavailableError
-from fencepost.java.jvm_options import plain_options
-from fencepost.java.port import HostOptions
-from fencepost.java.start import start_host
+from fencepost.builtin.java import archive, start
+from fencepost.builtin.java.error import JavaUnavailableError
+from fencepost.builtin.java.jvm_options import plain_options
+from fencepost.builtin.java.port import HostOptions
+from fencepost.builtin.java.start import start_host
 
 
 def archive_of_a_host() -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from fencepost.java.error import (
+from fencepost.builtin.java.error import (
     ConnectionLostError,
     HostEndedError,
     HostTimeoutError,
@@ -23,8 +23,8 @@ from fencepost.java.error import (
     JavaPluginError,
     JavaUnavailableError,
 )
-from fencepost.java.port import HostedSourceTask, HostOptions, JavaClass, JavaHost, Location, SourceTaskStart
-from fencepost.java.start import start_host
+from fencepost.builtin.java.port import HostedSourceTask, HostOptions, JavaClass, JavaHost, Location, SourceTaskStart
+from fencepost.builtin.java.start import start_host
 from fencepost.testing.waiting import eventually
 from support.java_plugins import CONVERTERS
 
@@ -147,7 +147,7 @@ def test_logging_in_an_interrupted_thread_does_no_harm(
 def test_closed_connection_ends_only_its_task(
     host: JavaHost, scripted: Starter, diary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencepost.java.client.process._END_S", 0.5)  # for what does not come
+    monkeypatch.setattr("fencepost.builtin.java.client.process._END_S", 0.5)  # for what does not come
     task, neighbour = scripted(host, "!interrupt-later;a"), scripted(host, "b")
 
     def poll_on() -> None:
@@ -182,7 +182,7 @@ def test_sleeping_poll_is_interrupted(host: JavaHost, scripted: Starter, beside:
 def test_interrupt_does_not_wait_for_a_host_paused_by_sigstop(
     lost: JavaHost, scripted: Starter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencepost.java.client.host._INTERRUPT_S", 0.02)
+    monkeypatch.setattr("fencepost.builtin.java.client.host._INTERRUPT_S", 0.02)
     task = scripted(lost, "a;b")
     os.kill(lost.pid, signal.SIGSTOP)
     for _ in range(60):  # more than the system keeps for it
@@ -341,8 +341,8 @@ def test_ended_hosts_leave_no_process_thread_or_file(plugins: Location, scripted
 
 _OWNER = """
 import sys
-from fencepost.java.port import HostOptions
-from fencepost.java.start import start_host
+from fencepost.builtin.java.port import HostOptions
+from fencepost.builtin.java.start import start_host
 started = start_host(HostOptions(label="host of a process that is killed"))
 print(started.pid, flush=True)
 sys.stdin.read()

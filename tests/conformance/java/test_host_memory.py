@@ -5,8 +5,8 @@ from pathlib import Path
 
 import psutil
 
-from fencepost.java.port import HostOptions, JavaClass, Location, SourceTaskStart
-from fencepost.java.start import start_host
+from fencepost.builtin.java.port import HostOptions, JavaClass, Location, SourceTaskStart
+from fencepost.builtin.java.start import start_host
 from fencepost.testing import eventually
 from support.java_plugins import CONVERTERS, file_class
 

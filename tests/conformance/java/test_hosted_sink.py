@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from fencepost.api import BinaryColumn, Header, HeaderColumn, Repeated, RetriableError, Schema, SinkBatch, SinkRecord
-from fencepost.java.client import hosted_sink
-from fencepost.java.error import JavaError
-from fencepost.java.port import (
+from fencepost.builtin.java.client import hosted_sink
+from fencepost.builtin.java.error import JavaError
+from fencepost.builtin.java.port import (
     Effects,
     Errant,
     GroupMember,
@@ -25,7 +25,7 @@ from fencepost.java.port import (
     PutEffects,
     SinkTaskStart,
 )
-from fencepost.java.start import start_host
+from fencepost.builtin.java.start import start_host
 from fencepost.record import AppendTime, TopicPartition
 from fencepost.record.schema import INT32, STRING
 from fencepost.testing import eventually

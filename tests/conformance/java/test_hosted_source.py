@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fencepost.api import Batch, RecordMetadata
-from fencepost.java.error import JavaError, JavaRetriableError
-from fencepost.java.port import (
+from fencepost.builtin.java.error import JavaError, JavaRetriableError
+from fencepost.builtin.java.port import (
     CommittedOffsets,
     Failure,
     HostedSourceTask,

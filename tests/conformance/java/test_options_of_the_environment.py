@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from fencepost.builtin.java.jvm_options import jvm_options
+from fencepost.builtin.java.port import HostOptions
+from fencepost.builtin.java.start import start_host
 from fencepost.embedded.java import find_java
 from fencepost.embedded.node import node_options
-from fencepost.java.jvm_options import jvm_options
-from fencepost.java.port import HostOptions
-from fencepost.java.start import start_host
 from fencepost.spark.session.command import gateway_command, spark_home
 from fencepost.spark.session.conf import spark_properties
 from support.quick import quick_kafka

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.java.port import HostOptions, SourceTaskStart
-from fencepost.java.start import start_host
+from fencepost.builtin.java.port import HostOptions, SourceTaskStart
+from fencepost.builtin.java.start import start_host
 from fencepost.testing import eventually
 from support.java_plugins import CONVERTERS, file_class
 

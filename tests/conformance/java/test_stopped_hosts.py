@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from fencepost.builtin.java import connector as connectors
+from fencepost.builtin.java import shared_host
+from fencepost.builtin.java.client import host as host_client
+from fencepost.builtin.java.connector import class_for
+from fencepost.builtin.java.error import ConnectionLostError, HostEndedError
+from fencepost.builtin.java.index import JavaIndex, JavaKind
+from fencepost.builtin.java.plugins import JavaHosts, JavaPlugins
+from fencepost.builtin.java.port import HostOptions, JavaClass, JavaHost, Location
+from fencepost.builtin.java.start import start_host
 from fencepost.config import ConfigError
-from fencepost.java import connector as connectors
-from fencepost.java import shared_host
-from fencepost.java.client import host as host_client
-from fencepost.java.connector import class_for
-from fencepost.java.error import ConnectionLostError, HostEndedError
-from fencepost.java.index import JavaIndex, JavaKind
-from fencepost.java.plugins import JavaHosts, JavaPlugins
-from fencepost.java.port import HostOptions, JavaClass, JavaHost, Location
-from fencepost.java.start import start_host
 from fencepost.telemetry.loggers import loggers
 from fencepost.testing.waiting import eventually
 from support.quick import QUICK

@@ -7,12 +7,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from fencepost.builtin.java import host_jar
+from fencepost.builtin.java.error import JavaUnavailableError
+from fencepost.builtin.java.port import HostOptions, JavaClass
+from fencepost.builtin.java.start import start_host
 from fencepost.config import ConfigError
 from fencepost.embedded.java import INSTALL_COMMAND, Java, find_java
-from fencepost.java import host_jar
-from fencepost.java.error import JavaUnavailableError
-from fencepost.java.port import HostOptions, JavaClass
-from fencepost.java.start import start_host
 from fencepost.plugin import PluginKind, PluginRegistry
 from support.jars import SOURCE, write_jar
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.api import OffsetRange
-from fencepost.connector.files.moves import shown_name
+from fencepost.builtin.connector.files.moves import shown_name
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.ledger.file_rows import FileForm

@@ -10,9 +10,9 @@ import pytest
 
 from fencepost.api import ConnectRecord, Schema, SinkRecord, SourceRecord, TopicPartition
 from fencepost.api.hosted_chain import RAW, Passed, Refused
-from fencepost.java.chain_port import ChainStart, ChainStep
-from fencepost.java.port import HostOptions, JavaClass, JavaHost, SourceTaskStart
-from fencepost.java.start import start_host
+from fencepost.builtin.java.chain_port import ChainStart, ChainStep
+from fencepost.builtin.java.port import HostOptions, JavaClass, JavaHost, SourceTaskStart
+from fencepost.builtin.java.start import start_host
 from fencepost.record.schema import INT64, STRING, decimal
 from support.apicurio_converter import apicurio_converter
 from support.java_plugins import CONVERTERS, file_class

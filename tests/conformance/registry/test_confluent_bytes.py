@@ -13,9 +13,9 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.api.errors import LaggingError
-from fencepost.converter.registry.avro.converter import AvroConverter
-from fencepost.converter.registry.converter import RegistryConverter
-from fencepost.converter.registry.json_schema.converter import JsonSchemaConverter
+from fencepost.builtin.converter.registry.avro.converter import AvroConverter
+from fencepost.builtin.converter.registry.converter import RegistryConverter
+from fencepost.builtin.converter.registry.json_schema.converter import JsonSchemaConverter
 from fencepost.record.schema import BOOLEAN, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, decimal
 
 ROW = Schema.struct(

@@ -8,9 +8,9 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.message_factory import GetMessageClass
 
 from fencepost.api import Schema, SchemaType
-from fencepost.converter.registry.client import WrittenSchema
-from fencepost.converter.registry.protobuf.compiling import compiled
-from fencepost.converter.registry.protobuf.converter import ProtobufConverter
+from fencepost.builtin.converter.registry.client import WrittenSchema
+from fencepost.builtin.converter.registry.protobuf.compiling import compiled
+from fencepost.builtin.converter.registry.protobuf.converter import ProtobufConverter
 from fencepost.record.schema import FLOAT64, INT32, INT64, STRING
 
 ROW = Schema.struct(

@@ -16,13 +16,14 @@ import pytest
 
 from fencepost.api import FatalError, RecordError, RetriableError, UnavailableError
 from fencepost.api.errors import LaggingError
-from fencepost.converter.registry import client as client_of_registry
-from fencepost.converter.registry.avro.converter import AvroConverter
-from fencepost.converter.registry.client import Reference, Registry, WrittenSchema
-from fencepost.converter.registry.settings import RegistrySettings
-from fencepost.converter.registry.wire import SchemaKey
-from fencepost.converter.simple_header import SimpleHeaderConverter
-from fencepost.converter.string import StringConverter
+from fencepost.builtin.converter.registry import client as client_of_registry
+from fencepost.builtin.converter.registry.avro.converter import AvroConverter
+from fencepost.builtin.converter.registry.client import Reference, Registry, WrittenSchema
+from fencepost.builtin.converter.registry.settings import RegistrySettings
+from fencepost.builtin.converter.registry.wire import SchemaKey
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition
 from fencepost.spark.row.registry import ValueRegistry
@@ -31,7 +32,6 @@ from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.testing import eventually
-from fencepost.transform.chain import Chain
 from support.scripted_registry import ScriptedRegistry
 from support.worker import free_port
 

@@ -8,8 +8,8 @@ import pytest
 from epoch_stage import Runtime, Stage
 
 from fencepost.api import Epoch
+from fencepost.builtin.connector.topic.sql import TopicSql
 from fencepost.config.worker import WorkerConfig
-from fencepost.connector.topic.sql import TopicSql
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import transactional_conf

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.builtin.java.port import HostOptions
+from fencepost.builtin.java.start import start_host
 from fencepost.embedded import EmbeddedKafka
-from fencepost.java.port import HostOptions
-from fencepost.java.start import start_host
 from support.cluster import LightWorker
 from support.jars import SINK, SOURCE
 from support.java_plugins import compile_plugins

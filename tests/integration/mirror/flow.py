@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from fencepost.builtin.mirror.formats import Checkpoint, OffsetSync
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.retrying import retry
 from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.mirror.formats import Checkpoint, OffsetSync
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fencepost.builtin.mirror.setting.filters import NameFilter
+from fencepost.builtin.mirror.setting.policy import DefaultReplicationPolicy, policy_of
+from fencepost.builtin.mirror.source.planning import Selection
+from fencepost.builtin.mirror.source.remote_topics import ConfigRule, RemoteTopics, SharedTopicError
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topic_acls import TopicAcl
-from fencepost.mirror.setting.filters import NameFilter
-from fencepost.mirror.setting.policy import DefaultReplicationPolicy, policy_of
-from fencepost.mirror.source.planning import Selection
-from fencepost.mirror.source.remote_topics import ConfigRule, RemoteTopics, SharedTopicError
 from fencepost.testing import eventually
 
 Made = Callable[..., RemoteTopics]

@@ -9,11 +9,11 @@ import pytest
 from flow import Flow
 from mirrored import SOON, await_same
 
+from fencepost.builtin.mirror.formats import OffsetSync
 from fencepost.cli.mirror.status import of_workers
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topic_acls import TopicAcl
 from fencepost.kafka.read.log import LogReader
-from fencepost.mirror.formats import OffsetSync
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
 from support.mirror.rows import rows

@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
 )
 from flow import Flow
 
-from fencepost.mirror.checkpoint.ends import Ends
-from fencepost.mirror.formats import OffsetSync
+from fencepost.builtin.mirror.checkpoint.ends import Ends
+from fencepost.builtin.mirror.formats import OffsetSync
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.worker import free_port

@@ -3,7 +3,7 @@
 import httpx
 from flow import Flow
 
-from fencepost.mirror.formats import Heartbeat
+from fencepost.builtin.mirror.formats import Heartbeat
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.worker import free_port

@@ -7,12 +7,12 @@ from confluent_kafka import Producer
 from flow import Flow
 from mirrored import SOON, await_same
 
+from fencepost.builtin.mirror.formats import OffsetSync
 from fencepost.kafka.codec.compress import NAMES
 from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.read.plan_reader import ClientReader
 from fencepost.kafka.setting.client_settings import plan_conf
 from fencepost.kafka.value.log_gap import LogPosition
-from fencepost.mirror.formats import OffsetSync
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.batch_topic import BatchWriter

@@ -10,7 +10,7 @@ import hvac
 import pytest
 
 from fencepost.api import ConfigError, RetriableError
-from fencepost.provider.vault import VaultConfigProvider
+from fencepost.builtin.provider.vault import VaultConfigProvider
 from fencepost.reference import Providers
 from fencepost.testing import eventually
 from support.worker import free_port

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from fencepost.api import Epoch, OffsetRange
-from fencepost.connector.files.sink import FilesSink
-from fencepost.connector.spool.source import SpoolDirectorySource
+from fencepost.builtin.connector.files.sink import FilesSink
+from fencepost.builtin.connector.spool.source import SpoolDirectorySource
 from fencepost.spark.session.session import SparkRuntime
 
 

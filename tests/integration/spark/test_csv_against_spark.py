@@ -11,10 +11,10 @@ import pytest
 
 from fencepost.api import Split
 from fencepost.api.errors import RecordError
-from fencepost.connector.spool import csv_layout
-from fencepost.connector.spool import source as spool
-from fencepost.connector.spool.csv_layout import HEAD_BYTES
-from fencepost.connector.spool.source import SpoolDirectorySource
+from fencepost.builtin.connector.spool import csv_layout
+from fencepost.builtin.connector.spool import source as spool
+from fencepost.builtin.connector.spool.csv_layout import HEAD_BYTES
+from fencepost.builtin.connector.spool.source import SpoolDirectorySource
 from fencepost.spark.row.csv_blocks import LeftToSparkError
 from fencepost.spark.row.csv_objects import CsvForm, with_objects
 from fencepost.spark.session.session import SparkRuntime

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.api import DataFrameSink, Epoch, OffsetRange, setting
-from fencepost.connector.files.sink import FilesSink
+from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import DataFrameSinkConformance
 from support.conformance_verdicts import failed, verdicts

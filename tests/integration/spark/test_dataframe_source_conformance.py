@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import DataFrameConnector, Split, setting
-from fencepost.connector.spool.source import SpoolDirectorySource
+from fencepost.builtin.connector.spool.source import SpoolDirectorySource
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import DataFrameSourceConformance
 from support.conformance_verdicts import ensure_only, failed, verdicts

@@ -15,8 +15,8 @@ from confluent_kafka import Producer
 from secret_values import CHANNEL_SECRET
 
 from fencepost.api import DataFrameSink, Epoch, OffsetRange, Schema, SchemaType
+from fencepost.builtin.converter.json import JsonConverter
 from fencepost.config import ConfigError
-from fencepost.converter.json import JsonConverter
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import range_conf

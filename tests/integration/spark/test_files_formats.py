@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.api import Epoch, OffsetRange
-from fencepost.connector.files.sink import FilesSink
+from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.spark.session.session import SparkRuntime
 
 PIECES = ["a", '"', "\\", ",", "\n", "\r", " ", "\t", "é", "#", "'", "\ufeff", "NULL"]

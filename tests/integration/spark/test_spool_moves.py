@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fencepost.api import Split
-from fencepost.connector.file_system.spark import DirectoryError, FoundFile, SparkFileSystem
-from fencepost.connector.files.store import HadoopFiles
-from fencepost.connector.spool.source import SpoolDirectorySource
+from fencepost.builtin.connector.file_system.spark import DirectoryError, FoundFile, SparkFileSystem
+from fencepost.builtin.connector.files.store import HadoopFiles
+from fencepost.builtin.connector.spool.source import SpoolDirectorySource
 from fencepost.spark.session.session import SparkRuntime
 from support.hadoop import hadoop_files
 

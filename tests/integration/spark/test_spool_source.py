@@ -13,10 +13,10 @@ from secret_values import CHANNEL_SECRET
 from split_worker import NO_SCHEMA, SplitWorker, serving
 
 from fencepost.api import ConfigError, RecordError, Split
-from fencepost.connector.spool import csv_layout
-from fencepost.connector.spool import source as spool
-from fencepost.connector.spool.csv_layout import HEAD_BYTES
-from fencepost.connector.spool.source import SpoolDirectorySource
+from fencepost.builtin.connector.spool import csv_layout
+from fencepost.builtin.connector.spool import source as spool
+from fencepost.builtin.connector.spool.csv_layout import HEAD_BYTES
+from fencepost.builtin.connector.spool.source import SpoolDirectorySource
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.transactions import TransactionAdmin

@@ -15,8 +15,8 @@ from split_worker import SplitWorker, serving
 from standalone import StandaloneCluster, standalone
 
 from fencepost.api import ConfigError, Epoch, OffsetRange
-from fencepost.connector.files.sink import FilesSink
-from fencepost.connector.spool.source import SpoolDirectorySource
+from fencepost.builtin.connector.files.sink import FilesSink
+from fencepost.builtin.connector.spool.source import SpoolDirectorySource
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from fencepost.connector.file_stream.sink import FileStreamSinkConnector, FileStreamSinkTask
+from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector, FileStreamSinkTask
 from fencepost.record import SinkBatch, SinkRecord
 
 LINES, SIZE = 400, 10_000

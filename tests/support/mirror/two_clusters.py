@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from fencepost.mirror.formats import OffsetSync
+from fencepost.builtin.mirror.formats import OffsetSync
 from fencepost.testing import eventually
 from fencepost.testing.verdict import Verdict, judge
 from support.mirror.log_copy import Content, LogCopy, Logs, Place

@@ -7,9 +7,9 @@ import pytest
 
 from fencepost.api import Record, RecordColumns, Transform
 from fencepost.api.batch_method import covers
+from fencepost.builtin.transform.mask_field import MaskFieldValue
 from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.plugin.builtin import BUILT_IN
-from fencepost.transform.mask_field import MaskFieldValue
 
 
 class Shouting(Transform):

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fencepost.builtin.provider.environment import EnvVarConfigProvider
 from fencepost.cli.main import app
 from fencepost.config import file_limit
 from fencepost.config.file_limit import FileLimit
 from fencepost.plugin import registry, use_registry
-from fencepost.provider.environment import EnvVarConfigProvider
 from support.settings import SETTINGS
 
 _ENV = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConfigError, FatalError
+from fencepost.builtin.connector.file_stream.growing_file import GrowingFile
+from fencepost.builtin.connector.file_stream.line_file import LineFile
+from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector
+from fencepost.builtin.connector.file_stream.source import FileStreamSourceConnector
+from fencepost.builtin.connector.file_stream.start import FileStart
+from fencepost.builtin.connector.files.sink import FilesSink
+from fencepost.builtin.connector.spool.source import SpoolDirectorySource
 from fencepost.config.file_limit import FileLimit, file_limit, use_file_limit
 from fencepost.config.worker import WorkerConfig
-from fencepost.connector.file_stream.growing_file import GrowingFile
-from fencepost.connector.file_stream.line_file import LineFile
-from fencepost.connector.file_stream.sink import FileStreamSinkConnector
-from fencepost.connector.file_stream.source import FileStreamSourceConnector
-from fencepost.connector.file_stream.start import FileStart
-from fencepost.connector.files.sink import FilesSink
-from fencepost.connector.spool.source import SpoolDirectorySource
 from fencepost.plugin import PluginRegistry
 from fencepost.task.channel.task_spec import LimitSpec, LookUpSpec, TaskSpec
 from fencepost.task.life.plugins import use_plugins

@@ -8,14 +8,14 @@ import pytest
 
 import fencepost
 from fencepost.api import ConfigError, SourceRecord
+from fencepost.builtin.mirror.setting.filters import GroupSelection, NameFilter, PropertySelection, TopicSelection
+from fencepost.builtin.provider.environment import EnvVarConfigProvider
+from fencepost.builtin.transform.predicate import TopicNameMatches
+from fencepost.builtin.transform.regex_router import RegexRouter
 from fencepost.config.connector import SinkConnectorConfig
 from fencepost.config.retention import RetentionConfig
 from fencepost.config.topic_creation import topic_creation_groups
-from fencepost.mirror.setting.filters import GroupSelection, NameFilter, PropertySelection, TopicSelection
-from fencepost.provider.environment import EnvVarConfigProvider
 from fencepost.task.sink.subscription import ReadTopics
-from fencepost.transform.predicate import TopicNameMatches
-from fencepost.transform.regex_router import RegexRouter
 
 PATTERNS = [
     ("[a-z&&[^x]]+", "abc", "axc"),  # an intersection of sets

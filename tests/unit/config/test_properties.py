@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.builtin.provider.file import FileConfigProvider
 from fencepost.config import ConfigError
 from fencepost.config.properties import parse_properties, read_properties
-from fencepost.provider.file import FileConfigProvider
 
 
 @pytest.mark.parametrize(

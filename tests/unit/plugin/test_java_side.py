@@ -8,11 +8,11 @@ import pytest
 
 from fencepost import __version__
 from fencepost.api import FatalError, SinkConnector, SinkRecord, SourceConnector, Transform
+from fencepost.builtin.java import shared_host
+from fencepost.builtin.java.error import JavaPluginError
+from fencepost.builtin.java.port import JavaClass
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
-from fencepost.java import shared_host
-from fencepost.java.error import JavaPluginError
-from fencepost.java.port import JavaClass
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, VersionUnknownError
 from fencepost.testing import eventually
 from fencepost.worker.connector_classes import ConnectorClasses, type_of_config
@@ -132,7 +132,7 @@ def test_the_config_of_a_java_connector_is_divided_where_python_begins(
         "transforms.chosen.predicate": "p",
         "predicates": "p",
         "predicates.p.type": "OwnPredicate",
-        "value.converter": "fencepost.converter.number.IntegerConverter",
+        "value.converter": "fencepost.builtin.converter.number.IntegerConverter",
     }
     assert registry.java is not None
     divided = registry.java.divide(config, is_source=is_source)
@@ -356,8 +356,8 @@ def test_java_modules_are_not_imported_without_java_plugins(tmp_path: Path) -> N
         "import sys; from fencepost.plugin import use_plugin_path\n"
         f"registry = use_plugin_path([{str(tmp_path)!r}])\n"
         "registry.all_plugins(), registry.names('connector')\n"
-        "print(sorted(name for name in sys.modules if name.startswith('fencepost.java')))"
+        "print(sorted(name for name in sys.modules if name.startswith('fencepost.builtin.java')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     light = ["", ".class_file", ".error", ".index", ".port"]  # what reads the directories
-    assert done.stdout.strip() == str([f"fencepost.java{name}" for name in light])
+    assert done.stdout.strip() == str([f"fencepost.builtin.java{name}" for name in light])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.java.install.known import plugin_of
+from fencepost.builtin.java.install.known import plugin_of
 from fencepost.plugin import PluginKind
 from fencepost.plugin.builtin import BUILT_IN
 from fencepost.plugin.offer import offer_for
@@ -186,6 +186,8 @@ def test_every_offered_connector_exists() -> None:
     assert named <= {*short, *(name.removesuffix("Connector") for name in short)}
 
 
-@pytest.mark.parametrize("name", ["Nonsense", "prices.PriceSource", "my_s3.S3Sink", "fencepost.connector.jdbc.Jdbc"])
+@pytest.mark.parametrize(
+    "name", ["Nonsense", "prices.PriceSource", "my_s3.S3Sink", "fencepost.builtin.connector.jdbc.Jdbc"]
+)
 def test_name_that_is_no_java_class_gets_no_offer(name: str) -> None:
     assert offer_for(PluginKind.CONNECTOR, name) is None

@@ -74,7 +74,7 @@ def test_a_built_in_is_found_by_its_python_name_when_its_module_has_moved(name: 
         "fencepost.connector.spool.SpoolDirectorySource",
         "fencepost.connector.topic_sql.TopicSql",
         "fencepost.connector.topic_transform.TopicTransformConnector",
-        "fencepost.mirror.heartbeat.MirrorHeartbeatConnector",
+        "fencepost.builtin.mirror.heartbeat.MirrorHeartbeatConnector",
     ],
 )
 def test_a_built_in_keeps_the_full_name_that_configs_contain(name: str) -> None:
@@ -226,8 +226,8 @@ def test_plugins_are_listed_by_kind_in_kafkas_order() -> None:
 def test_looking_up_one_built_in_imports_no_other() -> None:
     code = (
         "import sys; from fencepost.plugin import find; find('converter', 'StringConverter');"
-        "heavy = {'fencepost.converter.json', 'fencepost.connector.generator.datagen', 'pyspark', 'confluent_kafka'};"
-        "heavy.add('pyarrow');"
+        "heavy = {'fencepost.builtin.converter.json', 'fencepost.builtin.connector.generator.datagen'};"
+        "heavy |= {'pyspark', 'confluent_kafka', 'pyarrow'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

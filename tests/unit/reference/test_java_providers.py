@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.java.error import HostEndedError, JavaError, JavaRetriableError, Thrown
-from fencepost.java.port import JavaClass
+from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError, Thrown
+from fencepost.builtin.java.port import JavaClass
 from fencepost.plugin import PluginKind
 from fencepost.reference import Providers
 from fencepost.telemetry.secret import hide

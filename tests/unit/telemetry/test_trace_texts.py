@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.api import FatalError
-from fencepost.java.error import JavaError, Thrown
+from fencepost.builtin.java.error import JavaError, Thrown
 from fencepost.telemetry.traces import reason_first, reason_in, trace_of
 
 JAVA = (

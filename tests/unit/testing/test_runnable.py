@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConfigError, SinkConnector, SourceConnector, SourceRecord, SourceTask, StreamConnector
-from fencepost.connector.file_stream.sink import FileStreamSinkConnector
-from fencepost.connector.files.sink import FilesSink
-from fencepost.connector.spool.source import SpoolDirectorySource
-from fencepost.connector.topic.transform import TopicTransformConnector
+from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector
+from fencepost.builtin.connector.files.sink import FilesSink
+from fencepost.builtin.connector.spool.source import SpoolDirectorySource
+from fencepost.builtin.connector.topic.transform import TopicTransformConnector
 from fencepost.testing import SinkRun, SourceConformance, SourceRun, StreamRun, poll_once
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fencepost.api import FencedError, SinkBatch, SinkConnector, SinkRecord, SinkTask, TopicPartition, setting
-from fencepost.connector.file_stream.sink import FileStreamSinkConnector
-from fencepost.connector.generator.verifiable_sink import VerifiableSinkConnector
+from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector
+from fencepost.builtin.connector.generator.verifiable_sink import VerifiableSinkConnector
 from fencepost.testing import SinkConformance
 from support.conformance_verdicts import ensure_only, verdicts
 

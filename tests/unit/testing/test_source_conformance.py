@@ -17,9 +17,9 @@ from fencepost.api import (
     SourceTask,
     setting,
 )
-from fencepost.connector.file_stream.source import FileStreamSourceConnector
-from fencepost.connector.generator.datagen import DatagenConnector
-from fencepost.connector.generator.verifiable_source import VerifiableSourceConnector
+from fencepost.builtin.connector.file_stream.source import FileStreamSourceConnector
+from fencepost.builtin.connector.generator.datagen import DatagenConnector
+from fencepost.builtin.connector.generator.verifiable_source import VerifiableSourceConnector
 from fencepost.testing import SourceConformance, SourceRun
 from support.conformance_verdicts import ensure_only, failed, verdicts
 

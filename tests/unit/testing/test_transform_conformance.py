@@ -19,10 +19,10 @@ from fencepost.api import (
     TypedColumn,
     setting,
 )
+from fencepost.builtin.transform.filter import Filter
+from fencepost.builtin.transform.insert_field import InsertFieldValue
+from fencepost.builtin.transform.regex_router import RegexRouter
 from fencepost.testing import TransformConformance
-from fencepost.transform.filter import Filter
-from fencepost.transform.insert_field import InsertFieldValue
-from fencepost.transform.regex_router import RegexRouter
 from support.conformance_verdicts import failed, verdicts
 
 CHANGES = "test_changes_records"

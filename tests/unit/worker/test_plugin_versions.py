@@ -2,13 +2,13 @@
 
 import pytest
 
+from fencepost.builtin.transform.chain import Chain
 from fencepost.cluster.info import ConnectorType, KeyReport, ValidationReport
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginRegistry, process
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life.plugins import ChainConfig, config_of, connector_of, converter_of
-from fencepost.transform.chain import Chain
 from fencepost.worker.connector_classes import class_of, type_of, version_of
 from fencepost.worker.operation.connector.masking import masked
 from fencepost.worker.operation.plugin import Plugins

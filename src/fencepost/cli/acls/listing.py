@@ -10,6 +10,8 @@ from typing import Any
 
 import typer
 
+from fencepost.builtin.mirror.dedicated.file import MirrorFile
+from fencepost.builtin.mirror.setting.mirror_settings import MirrorSettings
 from fencepost.cli.acls.clients import (
     UNKNOWN_TOPIC,
     Principals,
@@ -37,8 +39,6 @@ from fencepost.cli.columns import aligned
 from fencepost.config import ConfigError
 from fencepost.config.properties import read_properties
 from fencepost.config.worker import WorkerConfig
-from fencepost.mirror.dedicated.file import MirrorFile
-from fencepost.mirror.setting.mirror_settings import MirrorSettings
 from fencepost.worker.connector_classes import is_stream_config
 from fencepost.worker.ledger_choice import ledger_topic
 from fencepost.worker.settings import looked_up

@@ -4,18 +4,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from fencepost.builtin.mirror.checkpoint.connector import MirrorCheckpointConnector
+from fencepost.builtin.mirror.heartbeat import MirrorHeartbeatConnector
+from fencepost.builtin.mirror.setting.clients import FlowEnd
+from fencepost.builtin.mirror.setting.mirror_settings import MirrorSettings
+from fencepost.builtin.mirror.sink.connector import MirrorSinkConnector
+from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.cli.acls.clients import UNKNOWN_TOPIC, Principals
 from fencepost.cli.acls.mirror_rights import MirrorAccess, MirrorEnd
 from fencepost.cli.acls.rights import EVERY, ConnectorAccess
 from fencepost.config import ConfigError
 from fencepost.kafka.setting.client_settings import admin_conf, producer_conf, reader_conf
 from fencepost.kafka.setting.table import ClientKind
-from fencepost.mirror.checkpoint.connector import MirrorCheckpointConnector
-from fencepost.mirror.heartbeat import MirrorHeartbeatConnector
-from fencepost.mirror.setting.clients import FlowEnd
-from fencepost.mirror.setting.mirror_settings import MirrorSettings
-from fencepost.mirror.sink.connector import MirrorSinkConnector
-from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.worker.connector_classes import class_of
 
 _NO_NAME = re.compile(r"[^a-zA-Z0-9._-]")

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fencepost.builtin.java.install.known import plugin_of
 from fencepost.cli.apply.files import Fault, WantedConnector
 from fencepost.cli.connect import RefusedError
 from fencepost.cli.masking import Masking
-from fencepost.java.install.known import plugin_of
 
 _CLASS = "connector.class"
 _AT_ONCE = 4

@@ -7,10 +7,10 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from fencepost.builtin.connector.files.columns import PARQUET
+from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.config import ConfigError
 from fencepost.config.connector import SinkConnectorConfig
-from fencepost.connector.files.columns import PARQUET
-from fencepost.connector.files.sink import FilesSink
 from fencepost.ledger.file_rows import FileForm
 from fencepost.ledger.files_audit import FilesScope
 from fencepost.record import TopicPartition

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from fencepost.builtin.mirror.setting.clients import FlowEnd, client_keys, client_settings
+from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
+from fencepost.builtin.mirror.source.position import last_of, place_within
 from fencepost.config import ConfigError
 from fencepost.config.raw import given_values
 from fencepost.config.reference import has_references
 from fencepost.kafka.setting.client_settings import begins_at, isolation_level, range_conf
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.ledger.mirror_audit import MirroredPartition, MirrorScope
-from fencepost.mirror.setting.clients import FlowEnd, client_keys, client_settings
-from fencepost.mirror.source.connector import MirrorSourceConnector
-from fencepost.mirror.source.position import last_of, place_within
 from fencepost.record import TopicPartition
 from fencepost.redaction import HIDDEN
 

@@ -10,18 +10,18 @@ import typer
 
 from fencepost.api import DataFrameConnector, DataFrameStream, SinkConnector, StreamConnector
 from fencepost.api.epoch import EpochConnector
+from fencepost.builtin.connector.files.sink import FilesSink
+from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.cli.audit.files import files_scope
 from fencepost.cli.audit.mirror import GivenEnds, mirror_scope
 from fencepost.cli.client import BOOTSTRAP, client_properties, read_worker_file
 from fencepost.cli.connect import Connect
 from fencepost.config import ConfigError
 from fencepost.config.connector import RuntimeChoice
-from fencepost.connector.files.sink import FilesSink
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.ledger.audit import Audit
 from fencepost.ledger.files_audit import FilesAudit
 from fencepost.ledger.mirror_audit import MirrorAudit
-from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.record import TopicPartition
 from fencepost.worker.connector_classes import class_of, is_mirror
 

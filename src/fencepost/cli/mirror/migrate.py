@@ -5,12 +5,12 @@ from pathlib import Path
 
 import typer
 
+from fencepost.builtin.mirror.dedicated.file import MirrorFile
 from fencepost.cli.columns import aligned
 from fencepost.cli.mirror.migration import Migration, MigrationPlan, TypedFlow
 from fencepost.cli.mirror.run import chosen
 from fencepost.cli.progress import waiting
 from fencepost.config import ConfigError
-from fencepost.mirror.dedicated.file import MirrorFile
 
 _OTHER = {"sink": "source", "source": "sink"}
 _HEADINGS = ("partition", "goes on at", "source ends at", "remote", "remote ends at")

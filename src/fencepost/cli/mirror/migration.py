@@ -16,6 +16,14 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from fencepost.builtin.mirror.dedicated.flow import Flow, FlowChoice
+from fencepost.builtin.mirror.dedicated.sync_copies import Extent, copy_syncs
+from fencepost.builtin.mirror.setting.clients import FlowEnd
+from fencepost.builtin.mirror.sink.connector import MirrorSinkConnector
+from fencepost.builtin.mirror.sink.offsets import MirrorOffsets
+from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
+from fencepost.builtin.mirror.source.gap import is_gap_record
+from fencepost.builtin.mirror.source.position import last_of, place_within, position_of
 from fencepost.cluster.command import now_ms
 from fencepost.config import ConfigError
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
@@ -25,14 +33,6 @@ from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.setting.client_settings import admin_conf
 from fencepost.kafka.setting.table import ClientKind
-from fencepost.mirror.dedicated.flow import Flow, FlowChoice
-from fencepost.mirror.dedicated.sync_copies import Extent, copy_syncs
-from fencepost.mirror.setting.clients import FlowEnd
-from fencepost.mirror.sink.connector import MirrorSinkConnector
-from fencepost.mirror.sink.offsets import MirrorOffsets
-from fencepost.mirror.source.connector import MirrorSourceConnector
-from fencepost.mirror.source.gap import is_gap_record
-from fencepost.mirror.source.position import last_of, place_within, position_of
 from fencepost.record import TopicPartition
 from fencepost.storage import records
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter

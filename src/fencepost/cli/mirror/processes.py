@@ -13,7 +13,7 @@ from typing import IO
 
 from fencepost.telemetry.plain_line import with_source
 
-log = logging.getLogger("fencepost.mirror")
+log = logging.getLogger("fencepost.builtin.mirror")
 
 _Running = Mapping[str, "subprocess.Popen[bytes]"]
 

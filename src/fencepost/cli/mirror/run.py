@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from fencepost.builtin.mirror.dedicated.file import MirrorFile
+from fencepost.builtin.mirror.dedicated.flow import Flow
 from fencepost.cli.mirror.processes import Processes
 from fencepost.cli.worker.run import refused, serve_worker
 from fencepost.config import ConfigError
@@ -15,13 +17,11 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.embedded.error import EmbeddedKafkaError
 from fencepost.embedded.java import find_java
 from fencepost.embedded.port import choose_ports
-from fencepost.mirror.dedicated.file import MirrorFile
-from fencepost.mirror.dedicated.flow import Flow
 from fencepost.telemetry.logs import configure_logs
 from fencepost.worker.declaration import Declared
 from fencepost.worker.host.driver import Driver
 
-log = logging.getLogger("fencepost.mirror")
+log = logging.getLogger("fencepost.builtin.mirror")
 
 _COMMAND = (sys.executable, "-m", "fencepost.cli.main", "mirror", "run")
 _LISTENERS = WorkerConfig.key_of("listeners")

@@ -9,6 +9,12 @@ from typing import Any
 
 import typer
 
+from fencepost.builtin.mirror.dedicated.file import MirrorFile
+from fencepost.builtin.mirror.formats import FormatError, OffsetSync
+from fencepost.builtin.mirror.setting.clients import FlowEnd
+from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
+from fencepost.builtin.mirror.source.gap import gap_of_offset
+from fencepost.builtin.mirror.source.position import place_within, position_of
 from fencepost.cli.columns import aligned
 from fencepost.cli.connect import Connect, Json
 from fencepost.cli.mirror.migration import TypedFlow
@@ -21,12 +27,6 @@ from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.kafka.setting.client_settings import admin_conf, range_conf
 from fencepost.kafka.setting.table import ClientKind
-from fencepost.mirror.dedicated.file import MirrorFile
-from fencepost.mirror.formats import FormatError, OffsetSync
-from fencepost.mirror.setting.clients import FlowEnd
-from fencepost.mirror.source.connector import MirrorSourceConnector
-from fencepost.mirror.source.gap import gap_of_offset
-from fencepost.mirror.source.position import place_within, position_of
 from fencepost.record import TopicPartition
 from fencepost.redaction import HIDDEN
 from fencepost.storage.offset_topic import StoredOffset

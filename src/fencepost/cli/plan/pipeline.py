@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.api import ConnectError, ConnectRecord, Converter, Header, RecordError, Schema, SinkRecord, SourceRecord
-from fencepost.converter.json import JsonConverter
-from fencepost.converter.registry.converter import RegistryConverter
+from fencepost.builtin.converter.json import JsonConverter
+from fencepost.builtin.converter.registry.converter import RegistryConverter
+from fencepost.builtin.transform.chain import Chain, Find
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.task.life.plugins import ChainConfig, converter_of
-from fencepost.transform.chain import Chain, Find
 
 _MOST = 400
 

@@ -82,7 +82,7 @@ def search(
     output: Form = Output.TABLE,
 ) -> None:
     """Find Java connectors among those that configs name most, and print what installs each. Asks no network."""
-    from fencepost.java.install.known import search as known
+    from fencepost.builtin.java.install.known import search as known
 
     printer, found = Printer(output), list(known(word))
     if not printer.is_table:

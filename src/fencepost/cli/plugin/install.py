@@ -6,18 +6,18 @@ from pathlib import Path
 import typer
 
 from fencepost.api import ConnectError
+from fencepost.builtin.java.error import JavaPluginError
+from fencepost.builtin.java.index import Found, is_archive
+from fencepost.builtin.java.install.contents import offered
+from fencepost.builtin.java.install.directory import PluginDirectory
+from fencepost.builtin.java.install.error import InstallError
+from fencepost.builtin.java.install.install import install
+from fencepost.builtin.java.install.maven import ensure_repository
+from fencepost.builtin.java.install.origin import origin_of
 from fencepost.cli.client import plugin_path_of
 from fencepost.cli.columns import aligned
 from fencepost.cli.places import plugin_directory
 from fencepost.config.worker import WorkerConfig
-from fencepost.java.error import JavaPluginError
-from fencepost.java.index import Found, is_archive
-from fencepost.java.install.contents import offered
-from fencepost.java.install.directory import PluginDirectory
-from fencepost.java.install.error import InstallError
-from fencepost.java.install.install import install
-from fencepost.java.install.maven import ensure_repository
-from fencepost.java.install.origin import origin_of
 from fencepost.plugin import PluginRegistry
 
 _RESTART = "Workers read plug-ins when they start: restart those whose plugin.path has this directory."

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.builtin.java.install.known import search
 from fencepost.config import ConfigError
-from fencepost.java.install.known import search
 from fencepost.plugin import PluginKind
 from fencepost.plugin.about import summary
 from fencepost.plugin.process import registry

@@ -11,7 +11,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from fencepost.api import RecordError, RetriableError
 from fencepost.api.dataframe import DataFrame
-from fencepost.converter.registry.wire import SchemaKey
+from fencepost.builtin.converter.registry.wire import SchemaKey
 from fencepost.spark.epoch.values import CORRUPT, EpochValues
 from fencepost.spark.partition.options import REGISTRY_OPTION
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, RECORD_COLUMNS

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fencepost.builtin.transform.java_regex import JavaPattern, compiled
 from fencepost.config import ConfigError
 from fencepost.record import TopicPartition
 from fencepost.spark.kafka_read.place_json import parse_places
-from fencepost.transform.java_regex import JavaPattern, compiled
 
 if TYPE_CHECKING:
     from fencepost.kafka.admin.topics import Topic, Topics

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.builtin.converter.registry.avro.names import PRECISION
 from fencepost.config import ConfigError
-from fencepost.converter.registry.avro.names import PRECISION
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
 
 if TYPE_CHECKING:
-    from fencepost.converter.registry.client import WrittenSchema
-    from fencepost.converter.registry.format import Reader
+    from fencepost.builtin.converter.registry.client import WrittenSchema
+    from fencepost.builtin.converter.registry.format import Reader
 
 _MOST_DIGITS = 38
 _PLAIN: Mapping[SchemaType, pa.DataType] = {
@@ -60,15 +60,15 @@ def connect_schema_of(schema: "WrittenSchema", referenced: Mapping[str, "Written
     Raises RecordError for a schema that Connect cannot express.
     """
     if schema.type == "JSON":
-        from fencepost.converter.registry.json_schema.document import Document
-        from fencepost.converter.registry.json_schema.settings import JsonSchemaMapping
-        from fencepost.converter.registry.json_schema.to_connect import to_connect as of_json
+        from fencepost.builtin.converter.registry.json_schema.document import Document
+        from fencepost.builtin.converter.registry.json_schema.settings import JsonSchemaMapping
+        from fencepost.builtin.converter.registry.json_schema.to_connect import to_connect as of_json
 
         return of_json(Document.of(schema, referenced), JsonSchemaMapping(mapping))
-    from fencepost.converter.registry.protobuf.compiling import compiled
-    from fencepost.converter.registry.protobuf.format import ProtobufFormat
-    from fencepost.converter.registry.protobuf.settings import ProtobufMapping
-    from fencepost.converter.registry.protobuf.to_connect import to_connect as of_protobuf
+    from fencepost.builtin.converter.registry.protobuf.compiling import compiled
+    from fencepost.builtin.converter.registry.protobuf.format import ProtobufFormat
+    from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
+    from fencepost.builtin.converter.registry.protobuf.to_connect import to_connect as of_protobuf
 
     settings = ProtobufMapping(mapping)
     name = ProtobufFormat(settings).name_of(schema, referenced) or ""
@@ -78,12 +78,12 @@ def connect_schema_of(schema: "WrittenSchema", referenced: Mapping[str, "Written
 def reader_of(schema: "WrittenSchema", referenced: Mapping[str, "WrittenSchema"], mapping: Any) -> "Reader":
     """Return what reads values of a schema of the registry. Raises RecordError as `connect_schema_of`."""
     if schema.type == "JSON":
-        from fencepost.converter.registry.json_schema.format import JsonSchemaFormat
-        from fencepost.converter.registry.json_schema.settings import JsonSchemaMapping
+        from fencepost.builtin.converter.registry.json_schema.format import JsonSchemaFormat
+        from fencepost.builtin.converter.registry.json_schema.settings import JsonSchemaMapping
 
         return JsonSchemaFormat(JsonSchemaMapping(mapping)).reader(schema, referenced, None)
-    from fencepost.converter.registry.protobuf.format import ProtobufFormat
-    from fencepost.converter.registry.protobuf.settings import ProtobufMapping
+    from fencepost.builtin.converter.registry.protobuf.format import ProtobufFormat
+    from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
 
     return ProtobufFormat(ProtobufMapping(mapping)).reader(schema, referenced, None)
 

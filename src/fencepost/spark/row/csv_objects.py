@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from fencepost.converter.json_column import dumped_all
+from fencepost.builtin.converter.json_column import dumped_all
 from fencepost.spark.row.csv_blocks import (
     BYTE_ORDER_MARK,
     LINE_END,

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 from pyspark.sql import types as T  # noqa: N812
 
-from fencepost.converter.json_parsing import exact_float, parsed
+from fencepost.builtin.converter.json_parsing import exact_float, parsed
 from fencepost.record.java_float import float32
 from fencepost.spark.row.payload_text import UNWRITABLE, MisfitError, digits_of, exact_number, shown
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from fencepost.converter.json_column import dumped_all
+from fencepost.builtin.converter.json_column import dumped_all
 from fencepost.record import BinaryColumn
 from fencepost.spark.row.json_text import NULL, constant, is_plain, quoted
 

@@ -10,7 +10,7 @@ from fencepost.config import ConfigError
 from fencepost.spark.row.registry_schema import ReaderSchema
 
 if TYPE_CHECKING:
-    from fencepost.converter.registry.wire import SchemaKey
+    from fencepost.builtin.converter.registry.wire import SchemaKey
 
 CONVERTERS = {"AvroConverter": "AVRO", "JsonSchemaConverter": "JSON", "ProtobufConverter": "PROTOBUF"}
 """The converters whose values have columns, and what the registry calls their schemas."""
@@ -61,8 +61,8 @@ class ValueRegistry:
 
         Raises ConfigError for wrong settings, and for libraries that are not installed.
         """
-        from fencepost.converter.registry.client import Registry
-        from fencepost.converter.registry.settings import RegistrySettings
+        from fencepost.builtin.converter.registry.client import Registry
+        from fencepost.builtin.converter.registry.settings import RegistrySettings
 
         self._kind = kind
         self._mapping = _mapping(kind, settings)
@@ -104,11 +104,11 @@ class ValueRegistry:
 def _mapping(kind: str, settings: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the settings that say how schemas of a format become columns; none of them is a secret."""
     if kind == "JSON":
-        from fencepost.converter.registry.json_schema.settings import JsonSchemaMapping
+        from fencepost.builtin.converter.registry.json_schema.settings import JsonSchemaMapping
 
         return {key: str(settings[key]) for key in JsonSchemaMapping.settings() if key in settings}
     if kind == "PROTOBUF":
-        from fencepost.converter.registry.protobuf.settings import ProtobufMapping
+        from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
 
         return {key: str(settings[key]) for key in ProtobufMapping.settings() if key in settings}
     return {}

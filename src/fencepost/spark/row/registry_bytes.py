@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from fencepost.api import Converter, Schema, SchemaType
+from fencepost.builtin.converter.registry.avro.names import PRECISION
 from fencepost.config import ConfigError
-from fencepost.converter.registry.avro.names import PRECISION
 from fencepost.record import Field, Repeated
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
 from fencepost.spark.row.columns import topic_names

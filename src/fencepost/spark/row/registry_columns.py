@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.api import RecordError
-from fencepost.converter.registry.wire import VALUE_HEADER, SchemaKey, framed
+from fencepost.builtin.converter.registry.wire import VALUE_HEADER, SchemaKey, framed
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, READ
 from fencepost.spark.row.registry_schema import ReaderSchema, ValueColumn
 

@@ -10,7 +10,7 @@ from fencepost.api import RecordError
 from fencepost.config import ConfigError
 
 if TYPE_CHECKING:
-    from fencepost.converter.registry.client import WrittenSchema
+    from fencepost.builtin.converter.registry.client import WrittenSchema
 
 VALUE = "value"
 """The only column of values that are no records."""
@@ -43,7 +43,7 @@ class ReaderSchema:
         if writer.kind != self.kind:
             raise ValueError(f"it is {writer.kind}, not {self.kind}")
         if self.kind == _AVRO:
-            from fencepost.converter.avro_column.values import AvroColumn
+            from fencepost.builtin.converter.avro_column.values import AvroColumn
 
             return AvroColumn(_avro(writer), _avro(self))
         from fencepost.spark.row.connect_columns import ConnectColumn, connect_schema_of, reader_of
@@ -55,7 +55,7 @@ class ReaderSchema:
         """Return the Arrow type of values. Raises ConfigError for a schema that has no columns."""
         try:
             if self.kind == _AVRO:
-                from fencepost.converter.avro_column.kind import arrow_type
+                from fencepost.builtin.converter.avro_column.kind import arrow_type
 
                 return arrow_type(_avro(self))
             from fencepost.spark.row.connect_columns import column_type, connect_schema_of
@@ -74,7 +74,7 @@ class ReaderSchema:
 
     def written(self) -> "tuple[WrittenSchema, dict[str, WrittenSchema]]":
         """Return it, and what it refers to, as the client of the registry does."""
-        from fencepost.converter.registry.client import WrittenSchema
+        from fencepost.builtin.converter.registry.client import WrittenSchema
 
         return WrittenSchema(self.kind, self.text), {n: WrittenSchema(self.kind, text) for n, text in self.references}
 
@@ -107,6 +107,6 @@ def of_option(option: str) -> dict[str, ReaderSchema]:
 
 
 def _avro(schema: ReaderSchema) -> Any:
-    from fencepost.converter.avro_column.schema import parsed
+    from fencepost.builtin.converter.avro_column.schema import parsed
 
     return parsed(schema.text, [text for _, text in schema.references])

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from fencepost.api import ConnectRecord, Converter, HeaderConverter, RecordError
 from fencepost.api.hosted_chain import ChainUse, HostedChain, HostedPart, HostedStep, Passed, Refused, Role
+from fencepost.builtin.transform.chain import Chain, Link
 from fencepost.task.failure.tolerance import Tolerance
-from fencepost.transform.chain import Chain, Link
 
 
 @dataclass(slots=True)

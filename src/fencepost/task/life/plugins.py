@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from fencepost.api import Converter, HeaderConverter
 from fencepost.api.hosted_task import ChoosesTaskClass, HostedSink, HostedTask, TaskPlace, converts_itself
+from fencepost.builtin.transform.chain import Chain, Find
 from fencepost.config import ConfigError
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
 from fencepost.config.file_limit import FileLimit, use_file_limit
@@ -14,7 +15,6 @@ from fencepost.record import SinkRecord
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import ErrorCounters, Tolerance
-from fencepost.transform.chain import Chain, Find
 
 Conversion = tuple[Chain, Converter, Converter, HeaderConverter, Tolerance]
 """Transforms, the converters of key, value and headers, and the error handling around them."""

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import overload
 
 from fencepost.api import Converter, HeaderConverter, UnavailableError
+from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import (
     Header,
@@ -30,7 +31,6 @@ from fencepost.task.failure.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_
 from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.life.columns import bytes_to_headers, column_to_connect, have_header_of, topic_groups
-from fencepost.transform.chain import Chain
 
 Pairs = Sequence[tuple[str, bytes | None]]
 

@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import Any
 
 from fencepost.api import FatalError
+from fencepost.builtin.transform.java_regex import JavaPattern, compiled
 from fencepost.config.closed_topics import ALL_OPEN, CLOSED, ClosedTopics
 from fencepost.record import distinct
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.transform.java_regex import JavaPattern, compiled
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, RecordError, SourceRecord, UnavailableError
 from fencepost.api.hosted_task import HostedBatch
+from fencepost.builtin.transform.chain import Chain
 from fencepost.config.closed_topics import ALL_OPEN, CLOSED, ClosedTopics
 from fencepost.kafka.value.whole import PolledBatches
 from fencepost.record import (
@@ -36,7 +37,6 @@ from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
 from fencepost.task.life.columns import column_to_bytes, have_header_of, headers_to_bytes, values_to_bytes
 from fencepost.task.source.merged import merged
-from fencepost.transform.chain import Chain
 
 
 @dataclass

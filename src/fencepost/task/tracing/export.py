@@ -27,7 +27,7 @@ from fencepost.telemetry.secret import hold
 
 log = logging.getLogger(__name__)
 
-CONNECTOR, TASK = "fencepost.connector", "fencepost.task"
+CONNECTOR, TASK = "fencepost.builtin.connector", "fencepost.task"
 _MOST_AT_ONCE = 512
 _LOGGED_EVERY_S = 60.0
 _PARENT_BASED = "parentbased_"

@@ -23,7 +23,7 @@ class DataFrameSinkConformance:
 
     >>> import glob, json
     >>> from pathlib import Path
-    >>> from fencepost.connector.files.sink import FilesSink
+    >>> from fencepost.builtin.connector.files.sink import FilesSink
     >>> from fencepost.testing import DataFrameSinkConformance
     >>> class TestFiles(DataFrameSinkConformance):
     ...     connector = FilesSink

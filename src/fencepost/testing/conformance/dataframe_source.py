@@ -19,7 +19,7 @@ class DataFrameSourceConformance:
     `prepare` makes a source of at least two splits, and returns the connector's config.
 
     >>> from pathlib import Path
-    >>> from fencepost.connector.spool.source import SpoolDirectorySource
+    >>> from fencepost.builtin.connector.spool.source import SpoolDirectorySource
     >>> from fencepost.testing import DataFrameSourceConformance
     >>> class TestSpool(DataFrameSourceConformance):
     ...     connector = SpoolDirectorySource

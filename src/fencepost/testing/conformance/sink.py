@@ -25,7 +25,7 @@ class SinkConformance:
 
     >>> from pathlib import Path
     >>> from fencepost.api import SinkRecord
-    >>> from fencepost.connector.file_stream.sink import FileStreamSinkConnector
+    >>> from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector
     >>> from fencepost.testing import SinkConformance
     >>> class TestFileStream(SinkConformance):
     ...     connector = FileStreamSinkConnector

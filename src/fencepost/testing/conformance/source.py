@@ -39,7 +39,7 @@ class SourceConformance:
     least two of them, and the task can go back to an offset. A source that never ends is read up to `records_at_most`.
 
     >>> from pathlib import Path
-    >>> from fencepost.connector.file_stream.source import FileStreamSourceConnector
+    >>> from fencepost.builtin.connector.file_stream.source import FileStreamSourceConnector
     >>> from fencepost.testing import SourceConformance
     >>> class TestFileStream(SourceConformance):
     ...     connector = FileStreamSourceConnector

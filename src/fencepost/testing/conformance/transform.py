@@ -6,9 +6,9 @@ from copy import deepcopy
 from typing import Any, ClassVar
 
 from fencepost.api import ConnectRecord, RecordColumns, Repeated, SinkRecord, SourceRecord, TopicPartition, Transform
+from fencepost.builtin.transform.chain import Chain, Link
 from fencepost.record import Batch
 from fencepost.testing.source_run import properties_of
-from fencepost.transform.chain import Chain, Link
 
 _TOPIC = "testing"
 _PLACE = TopicPartition(_TOPIC, 0)
@@ -19,7 +19,7 @@ class TransformConformance:
     """Checks of a transform, which gets records with `values` and without a schema, unless `records` returns others.
 
     >>> from fencepost.testing import TransformConformance
-    >>> from fencepost.transform.mask_field import MaskFieldValue
+    >>> from fencepost.builtin.transform.mask_field import MaskFieldValue
     >>> class TestMask(TransformConformance):
     ...     transform = MaskFieldValue
     ...     config = {"fields": "name"}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fencepost.api import ConfigError, DataFrameStream, StreamConnector
+from fencepost.builtin.transform.chain import Chain, Link
 from fencepost.config.connector import SinkChoice, SinkConnectorConfig
 from fencepost.config.output import output_properties
 from fencepost.config.raw import names_in
@@ -11,14 +12,13 @@ from fencepost.plugin import PluginRegistry
 from fencepost.plugin.builtin import ROUTERS
 from fencepost.record import Repeated
 from fencepost.task.sink.subscription import ReadTopics
-from fencepost.transform.chain import Chain, Link
 from fencepost.worker.validation.findings import Findings
 from fencepost.worker.validation.names import matching_names
 
 _TOPICS, _REGEX = (SinkConnectorConfig.key_of(name) for name in ("topics", "topics_regex"))
 _RESEND = SinkChoice.key_of("resend_topic")
 _KEY = DataFrameStream.key_of("topic")
-_BUILT_IN = "fencepost.transform."
+_BUILT_IN = "fencepost.builtin.transform."
 
 
 def check_loop(

@@ -5,7 +5,7 @@ from itertools import islice, product
 from typing import Any
 
 from fencepost.api import RecordError
-from fencepost.transform.java_regex import compiled
+from fencepost.builtin.transform.java_regex import compiled
 
 _MOST = 200
 _LETTERS = "xX0-._"

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Mapping
 
+from fencepost.builtin.transform.java_regex import compiled
 from fencepost.config.closed_topics import CLOSED
 from fencepost.config.connector import ConnectorConfig, SinkChoice, SinkConnectorConfig
 from fencepost.config.raw import names_in
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.setting.client_settings import NEWER_PROTOCOL, PROTOCOL
-from fencepost.transform.java_regex import compiled
 from fencepost.worker.closed_topics import closed_by_name
 from fencepost.worker.validation.findings import Findings, invalid
 from fencepost.worker.validation.names import matching_names

@@ -29,7 +29,7 @@ from fencepost.api import (
     Transform,
     setting,
 )
-from fencepost.provider import azure
+from fencepost.builtin.provider import azure
 
 log = logging.getLogger(__name__)
 

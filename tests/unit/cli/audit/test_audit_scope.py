@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector
+from fencepost.builtin.connector.file_stream.source import FileStreamSourceConnector
+from fencepost.builtin.connector.spool.source import SpoolDirectorySource
+from fencepost.builtin.connector.topic.sql import TopicSql
+from fencepost.builtin.connector.topic.transform import TopicTransformConnector
+from fencepost.builtin.mirror.checkpoint.connector import MirrorCheckpointConnector
 from fencepost.cli.audit.scope import why_no_audit
-from fencepost.connector.file_stream.sink import FileStreamSinkConnector
-from fencepost.connector.file_stream.source import FileStreamSourceConnector
-from fencepost.connector.spool.source import SpoolDirectorySource
-from fencepost.connector.topic.sql import TopicSql
-from fencepost.connector.topic.transform import TopicTransformConnector
-from fencepost.mirror.checkpoint.connector import MirrorCheckpointConnector
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.cli.audit.mirror import GivenEnds, mirror_scope
 from fencepost.cli.audit.scope import Given
 from fencepost.config import ConfigError
 from fencepost.ledger.mirror_audit import MirrorScope
-from fencepost.mirror.source.connector import MirrorSourceConnector
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="{}";'
 CONFIG = {

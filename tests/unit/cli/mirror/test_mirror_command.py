@@ -13,6 +13,7 @@ from typing import NoReturn
 import pytest
 from typer.testing import CliRunner
 
+from fencepost.builtin.mirror.dedicated.file import MirrorFile
 from fencepost.cli.main import app
 from fencepost.cli.mirror import processes
 from fencepost.cli.mirror import run as mirror
@@ -21,7 +22,6 @@ from fencepost.cli.mirror.run import chosen, with_port
 from fencepost.config import ConfigError
 from fencepost.config.listener import Listener
 from fencepost.config.properties import parse_properties
-from fencepost.mirror.dedicated.file import MirrorFile
 from fencepost.testing import eventually
 
 FILE = MirrorFile(

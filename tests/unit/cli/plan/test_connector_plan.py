@@ -17,18 +17,18 @@ from fencepost.api import (
     Transform,
     UnavailableError,
 )
+from fencepost.builtin.connector.spool.source import SpoolDirectorySource
+from fencepost.builtin.converter.registry.avro.converter import AvroConverter
+from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
+from fencepost.builtin.transform.chain import Chain, Link
 from fencepost.cli.main import app
 from fencepost.cli.plan.pipeline import Pipeline
 from fencepost.cli.plan.records import ensure_startable, polled
 from fencepost.config import file_limit
 from fencepost.config.file_limit import FileLimit
-from fencepost.connector.spool.source import SpoolDirectorySource
-from fencepost.converter.registry.avro.converter import AvroConverter
 from fencepost.kafka.read.browse import TopicRecord
-from fencepost.mirror.source.connector import MirrorSourceConnector
 from fencepost.plugin import find, registry, use_registry
 from fencepost.record.schema import INT32
-from fencepost.transform.chain import Chain, Link
 from support.command_line import fencepost
 from support.memory_registry import MemoryRegistry, with_registry
 from support.settings import SETTINGS

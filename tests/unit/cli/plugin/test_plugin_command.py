@@ -7,11 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 from fencepost import __version__
+from fencepost.builtin.java.install.error import InstallError
+from fencepost.builtin.java.install.manifest import InstallManifest
 from fencepost.cli.main import app
 from fencepost.cli.plugin.listing import in_short
 from fencepost.config import ConfigError
-from fencepost.java.install.error import InstallError
-from fencepost.java.install.manifest import InstallManifest
 from support.jars import SINK, SOURCE, write_jar
 
 FEED = '''

@@ -9,13 +9,13 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_type
 
 from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.builtin.converter.registry.format import Format, Written
+from fencepost.builtin.converter.registry.json_schema.format import JsonSchemaFormat
+from fencepost.builtin.converter.registry.json_schema.settings import JsonSchemaMapping
+from fencepost.builtin.converter.registry.protobuf.format import ProtobufFormat
+from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
+from fencepost.builtin.converter.registry.wire import VALUE_HEADER, SchemaKey
 from fencepost.config import ConfigError
-from fencepost.converter.registry.format import Format, Written
-from fencepost.converter.registry.json_schema.format import JsonSchemaFormat
-from fencepost.converter.registry.json_schema.settings import JsonSchemaMapping
-from fencepost.converter.registry.protobuf.format import ProtobufFormat
-from fencepost.converter.registry.protobuf.settings import ProtobufMapping
-from fencepost.converter.registry.wire import VALUE_HEADER, SchemaKey
 from fencepost.kafka.read.record_columns import schema
 from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, decimal
 from fencepost.spark.row.connect_columns import column_type

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T  # noqa: N812
 
-from fencepost.converter.json import JsonConverter
+from fencepost.builtin.converter.json import JsonConverter
 from fencepost.record import Schema, SchemaType
 from fencepost.record.schema import DATE, INT32, INT64, STRING, TIME, TIMESTAMP, decimal
 from fencepost.spark.row.payload_form import Forms

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_type
 
 from fencepost.api import RecordError, UnavailableError
+from fencepost.builtin.converter.registry.wire import VALUE_HEADER, SchemaKey, guid_header
 from fencepost.config import ConfigError
-from fencepost.converter.registry.wire import VALUE_HEADER, SchemaKey, guid_header
 from fencepost.kafka.read.record_columns import schema
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, READ
 from fencepost.spark.row.registry_columns import RegistryColumns

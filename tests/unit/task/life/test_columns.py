@@ -5,9 +5,9 @@ from typing import Any
 
 from fencepost.api import Converter, Repeated, Schema, Utf8Column
 from fencepost.api.batch_method import covers
-from fencepost.converter.byte_array import ByteArrayConverter
-from fencepost.converter.json import JsonConverter
-from fencepost.converter.registry.avro.converter import AvroConverter
+from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.converter.json import JsonConverter
+from fencepost.builtin.converter.registry.avro.converter import AvroConverter
 from fencepost.record import BytesColumn, HeaderColumn, Runs
 from fencepost.record.schema import STRING
 from fencepost.task.life.columns import (

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from fencepost.api import Converter, Header, SinkBatch, SinkRecord, TopicPartition
-from fencepost.converter.byte_array import ByteArrayConverter
-from fencepost.converter.json import JsonConverter
-from fencepost.converter.simple_header import SimpleHeaderConverter
-from fencepost.converter.string import StringConverter
+from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.converter.json import JsonConverter
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.dead_letter.letter import DeadLetter
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.kafka.value.fetched import Fetched
@@ -21,7 +22,6 @@ from fencepost.task.failure.dead_letter import header_choices
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import Kept, SinkProcessor
 from fencepost.task.sink.reporter import Reporter
-from fencepost.transform.chain import Chain
 from support.task_spec import lone_spec
 
 P0, AGAIN = TopicPartition("t", 0), TopicPartition("again", 0)

@@ -6,14 +6,14 @@ import pytest
 
 from fencepost.api import FatalError, RecordError, SinkRecord, TopicPartition
 from fencepost.api.hosted_task import HostLostError
-from fencepost.converter.simple_header import SimpleHeaderConverter
-from fencepost.converter.string import StringConverter
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.mixed_processing import MixedSinkProcessor, sink_processor
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.transform.chain import Chain
 from support.hosted_parts import FarSide
 from support.task_spec import lone_spec
 

@@ -1,13 +1,13 @@
 """Records that were sent again to a sink's own topic for that."""
 
-from fencepost.converter.simple_header import SimpleHeaderConverter
-from fencepost.converter.string import StringConverter
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import SinkRecord, TopicPartition
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.transform.chain import Chain
 
 AGAIN = TopicPartition("again", 0)
 RESENT = [

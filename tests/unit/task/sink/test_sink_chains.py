@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.api import RecordError, SinkBatch
-from fencepost.converter.simple_header import SimpleHeaderConverter
-from fencepost.converter.string import StringConverter
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.transform.chain import Chain, Link
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import find
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
@@ -19,7 +20,6 @@ from fencepost.task.failure import parts
 from fencepost.task.failure.parts import PART
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.transform.chain import Chain, Link
 from support.column_records import OneByOne, Watched
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("u", 3)

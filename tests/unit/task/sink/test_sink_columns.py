@@ -7,15 +7,15 @@ import pyarrow as pa
 import pytest
 
 from fencepost.api import Converter, SinkBatch, UnavailableError
-from fencepost.converter.byte_array import ByteArrayConverter
-from fencepost.converter.simple_header import SimpleHeaderConverter
-from fencepost.converter.string import StringConverter
+from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition, Utf8Column
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.transform.chain import Chain
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("u", 3)
 TEXTS = ["a", "ä", "", "d"]

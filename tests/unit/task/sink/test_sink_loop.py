@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, FencingToken, RetriableError, SinkBatch, SinkTask, TopicPartition
-from fencepost.converter.string import StringConverter
+from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.task.channel.message import RunState
@@ -22,7 +23,6 @@ from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.tracing.tracing import NO_TRACING
-from fencepost.transform.chain import Chain
 from support.group_stage import A, B, GroupStage, Moment, fetched
 from support.noted_tracing import NotedTracing
 

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from fencepost.api import SinkRecord
-from fencepost.converter.byte_array import ByteArrayConverter
-from fencepost.converter.registry.avro.converter import AvroConverter
-from fencepost.converter.registry.wire import VALUE_HEADER, guid_header
-from fencepost.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.converter.registry.avro.converter import AvroConverter
+from fencepost.builtin.converter.registry.wire import VALUE_HEADER, guid_header
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import Schema, TopicPartition
 from fencepost.record.schema import INT32, STRING
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.transform.chain import Chain
 from support.memory_registry import MemoryRegistry, with_registry
 
 A = Schema.struct({"n": INT32}, name="shop.A")

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.api import FatalError, Record, RecordError, RetriableError, SourceRecord, Transform
-from fencepost.converter.json import JsonConverter
-from fencepost.converter.simple_header import SimpleHeaderConverter
-from fencepost.converter.string import StringConverter
+from fencepost.builtin.converter.json import JsonConverter
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.transform.chain import Chain, Link
 from fencepost.plugin import find
 from fencepost.record import Batch, BinaryColumn, PolledAt, PositionColumn, RecordColumns, Repeated, Utf8Column
 from fencepost.record.schema import STRING
@@ -22,7 +23,6 @@ from fencepost.task.failure import parts
 from fencepost.task.failure.parts import PART
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.source.processing import Processor
-from fencepost.transform.chain import Chain, Link
 from support.column_records import OneByOne, Watched, batch_of, batches
 
 LINES = (

@@ -7,10 +7,11 @@ import pytest
 
 from fencepost.api import FatalError
 from fencepost.api.hosted_task import HostedBatch
+from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.config.closed_topics import ClosedTopics
-from fencepost.converter.byte_array import ByteArrayConverter
-from fencepost.converter.simple_header import SimpleHeaderConverter
-from fencepost.converter.string import StringConverter
 from fencepost.kafka.codec.committed import CopiedBatch
 from fencepost.kafka.codec.decode import DecodedRecord, encoded
 from fencepost.kafka.value.whole import PolledBatches, WholeBatches, WholeFetched
@@ -21,7 +22,6 @@ from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.subscription import OutputGuard, ReadTopics
 from fencepost.task.source.mixed_processing import MixedProcessor, source_processor
 from fencepost.task.source.processing import Processor
-from fencepost.transform.chain import Chain
 from support.hosted_parts import FarSide
 
 NAMES = ("connect-configs", "connect-offsets", "connect-status")

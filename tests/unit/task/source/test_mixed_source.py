@@ -8,8 +8,9 @@ import pytest
 
 from fencepost.api import FatalError, Header, RecordError, RetriableError, SourceRecord
 from fencepost.api.hosted_task import ForeignRecordError, HostedBatch, HostLostError, LeftOut, RecordBatch
-from fencepost.converter.simple_header import SimpleHeaderConverter
-from fencepost.converter.string import StringConverter
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.record import Batch
 from fencepost.record.schema import STRING
 from fencepost.task.control import Control
@@ -17,7 +18,6 @@ from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.source.mixed_processing import MixedProcessor, source_processor
 from fencepost.task.source.processing import Processor
-from fencepost.transform.chain import Chain
 from support.hosted_parts import FarSide
 from support.task_spec import lone_spec
 

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, Header, RecordError, SourceRecord, UnavailableError
-from fencepost.converter.byte_array import ByteArrayConverter
-from fencepost.converter.simple_header import SimpleHeaderConverter
-from fencepost.converter.string import StringConverter
+from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.codec.committed import CopiedBatch
 from fencepost.kafka.codec.decode import DecodedRecord, encoded
 from fencepost.kafka.value.whole import PolledBatches, WholeBatches, WholeFetched
@@ -18,7 +19,6 @@ from fencepost.task.control import Control
 from fencepost.task.delivery.outgoing import OutgoingBatches, OutgoingColumns
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.source.processing import Processor
-from fencepost.transform.chain import Chain
 from support.smt import DROP
 
 ROUTER = {

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from fencepost.converter.simple_header import SimpleHeaderConverter
-from fencepost.converter.string import StringConverter
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import HeaderBytes, SinkBatch, TopicPartition
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
@@ -14,7 +15,6 @@ from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.processing import Processor
 from fencepost.task.stream.processing import StreamProcessor
-from fencepost.transform.chain import Chain
 
 AS_THEY_ARE = (
     b"1.10",

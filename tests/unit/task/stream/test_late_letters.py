@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from fencepost.api import RecordError, SourceRecord
-from fencepost.converter.json import JsonConverter
-from fencepost.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.json import JsonConverter
+from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import SinkRecord, TopicPartition
 from fencepost.task.channel.task_spec import DeadLetterSpec, OutputSpec, TaskSpec
@@ -15,7 +16,6 @@ from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.processing import Processor
 from fencepost.task.stream.processing import StreamProcessor
-from fencepost.transform.chain import Chain
 
 P0 = TopicPartition("t", 0)
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, SinkBatch, StreamTask, TopicPartition
-from fencepost.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.task.channel.message import RunState
@@ -26,7 +27,6 @@ from fencepost.task.stream.loop import StreamLoop
 from fencepost.task.stream.processing import StreamProcessor, StreamStep
 from fencepost.task.tracing.tracing import NO_TRACING
 from fencepost.transaction import CommitUnknownError, StaleMemberError
-from fencepost.transform.chain import Chain
 from support.group_stage import A, B, GroupStage, Moment, fetched
 from support.noted_tracing import NotedTracing
 

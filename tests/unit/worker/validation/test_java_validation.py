@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fencepost.api import ExactlyOnceSupport
+from fencepost.builtin.java.error import HostEndedError
 from fencepost.cluster.info import KeyReport, ValidationReport
 from fencepost.config.worker import WorkerConfig
-from fencepost.java.error import HostEndedError
 from fencepost.worker.validation.validation import require_valid, validate_connector
 from support.jars import SINK, SOURCE, TRANSFORM
 from support.java_host import ScriptedHost, ScriptedJava, definition

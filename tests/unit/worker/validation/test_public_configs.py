@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fencepost.builtin.java.install.known import plugin_of
 from fencepost.cluster.errors import BadRequestError
 from fencepost.config.worker import WorkerConfig
-from fencepost.java.install.known import plugin_of
 from fencepost.plugin import PluginRegistry
 from fencepost.worker.validation.validation import validate_connector
 from support.settings import SETTINGS

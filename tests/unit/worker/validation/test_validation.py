@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConfigError, ExactlyOnceSupport, Predicate, SourceConnector, Transform, at_least, setting
+from fencepost.builtin.connector.file_stream.source import FileStreamSourceConnector
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import KeyReport, ValidationReport
 from fencepost.config.worker import WorkerConfig
-from fencepost.connector.file_stream.source import FileStreamSourceConnector
 from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.worker.validation.chain import require_converters
 from fencepost.worker.validation.choice import plugin_definitions

@@ -6,9 +6,9 @@ from math import inf
 from typing import Any
 
 from fencepost.api import Converter, RecordError, UnavailableError
+from fencepost.builtin.converter.json import JsonConverter
 from fencepost.cluster.topic_records import ShownRecord
 from fencepost.config import ConfigError
-from fencepost.converter.json import JsonConverter
 from fencepost.dead_letter.shown import KEY, VALUE, shown_bytes, shown_headers
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.plugin import PluginKind
@@ -18,7 +18,7 @@ from fencepost.telemetry.secret import hide
 _OF_TEXT = ("JsonConverter", "StringConverter", "ByteArrayConverter")  # their bytes can be read as they are
 _REGISTRY_MS = "3000"
 _LONGEST_S = 10.0  # for a page: each of its records may be of a schema that a slow registry is asked for
-_BUILT_IN = "fencepost.converter."
+_BUILT_IN = "fencepost.builtin.converter."
 
 
 class RecordView:

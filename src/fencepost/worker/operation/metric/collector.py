@@ -17,10 +17,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fencepost.api.hosted_task import PLUGIN_FIGURES
+from fencepost.builtin.mirror.metric.kinds import KINDS, FigureKind
 from fencepost.cluster.info import RetentionInfo
 from fencepost.cluster.leadership import LeaderState
 from fencepost.config.watched import stale_files
-from fencepost.mirror.metric.kinds import KINDS, FigureKind
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, StatusTable
 from fencepost.task.channel.message import TaskReport

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fencepost.builtin.mirror.source.gap import gap_of_offset
 from fencepost.cluster.command import PutConnector
 from fencepost.cluster.info import ConnectorOffset, ConnectorType
 from fencepost.config.raw import RawConfig
-from fencepost.mirror.source.gap import gap_of_offset
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import type_of_config
 from fencepost.worker.operation.offset.alteration import Lead

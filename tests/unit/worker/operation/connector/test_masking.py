@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.java.port import HostOptions
+from fencepost.builtin.java.port import HostOptions
 from fencepost.redaction import HIDDEN
 from fencepost.testing import eventually
 from fencepost.worker.operation.connector.masking import masked, unmasked

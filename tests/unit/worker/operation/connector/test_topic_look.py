@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, RecordError, RetriableError, Schema
+from fencepost.builtin.converter.number import LongConverter
+from fencepost.builtin.converter.registry.avro.converter import AvroConverter
 from fencepost.cluster.errors import BadRequestError, NotFoundError
 from fencepost.cluster.topic_records import RecordQuery
 from fencepost.config.worker import WorkerConfig
-from fencepost.converter.number import LongConverter
-from fencepost.converter.registry.avro.converter import AvroConverter
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.record.schema import INT32

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from fencepost.api import ConfigData
+from fencepost.builtin.provider.environment import EnvVarConfigProvider
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.provider.environment import EnvVarConfigProvider
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TaskId

@@ -1,0 +1,1 @@
+"""The built-in plug-ins. Except for `mirror`, they import only what plug-ins of other authors import."""

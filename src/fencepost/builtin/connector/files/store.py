@@ -1,0 +1,333 @@
+"""The directory of a files sink: on this machine, or any file system that Hadoop supports. Driver side.
+
+A file is published whole or not at all: by a link on a local disk, by a rename on HDFS and similar file systems. In an
+object store a rename is a copy, which appears whole, too.
+A file that was moved leaves a mark in its old place, and is never moved again: a late start finds the mark (E17). A
+file that is merely missing was not published: its directory may be away.
+"""
+
+import contextlib
+import errno
+import filecmp
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any
+
+from fencepost.builtin.connector.file_system.spark import DirectoryError, reason
+
+_LOCAL = "file"
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+_NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EROFS})
+
+
+class FilesStore(ABC):
+    """File access below one directory, by relative paths. Raises DirectoryError, after which nothing is lost."""
+
+    def __init__(self, root: str, scheme: str) -> None:
+        self.root = root.rstrip("/")
+        self.scheme = scheme
+
+    def at(self, relative: str) -> str:
+        """Return a path in the form that Spark expects."""
+        return f"{self.root}/{relative}"
+
+    @abstractmethod
+    def files(self, relative: str) -> dict[str, int]:
+        """Return all files below a directory, sorted and relative to it, with sizes in bytes.
+
+        The directory must exist.
+        """
+
+    @abstractmethod
+    def names(self, relative: str) -> list[str]:
+        """Return the entries of a directory; none if it does not exist."""
+
+    @abstractmethod
+    def read(self, relative: str) -> str | None:
+        """Return the text of a small file; None if it does not exist."""
+
+    @abstractmethod
+    def write(self, relative: str, text: str) -> None:
+        """Write a small file, which is on disk when this returns."""
+
+    @abstractmethod
+    def sync(self, files: Iterable[str], *, are_shown: bool = False) -> None:
+        """Bring files, and the directories that contain them, to disk before anything relies on them.
+
+        Published files may already have been removed by readers.
+        """
+
+    @abstractmethod
+    def move(self, source: str, target: str) -> None:
+        """Publish a file under its name, exactly once.
+
+        A file with a mark was moved before by another start; readers may have removed it since. No file
+        is ever replaced. Raises DirectoryError if a file without a mark is missing, or a file with other content has
+        the name.
+        """
+
+    @abstractmethod
+    def remove(self, relative: str) -> None:
+        """Delete a directory with its contents."""
+
+
+def files_store(session: Any, root: str, key: str = "path") -> FilesStore:
+    """Return the store for the directory of a setting. Raises DirectoryError if Spark does not know its file system."""
+    try:
+        path = session._jvm.org.apache.hadoop.fs.Path(root)
+        system = path.getFileSystem(session._jsc.hadoopConfiguration())
+        is_local = str(system.getUri().getScheme()) == _LOCAL
+        return LocalFiles(root, Path(str(path.toUri().getPath()))) if is_local else HadoopFiles(root, session, system)
+    except Exception as error:
+        raise DirectoryError(f"{key}={root} is not a directory that Spark can use: {reason(error)}") from error
+
+
+class LocalFiles(FilesStore):
+    """A directory of this machine, or one that is mounted at the same place on all machines."""
+
+    def __init__(self, root: str, path: Path) -> None:
+        super().__init__(root, _LOCAL)
+        self.path = path
+
+    def files(self, relative: str) -> dict[str, int]:
+        top = self.path / relative
+        try:
+            found = sorted(Path(at, name) for at, _, names in os.walk(top, onerror=_fail) for name in names)
+            return {str(path.relative_to(top)): path.stat().st_size for path in found if path.suffix != ".crc"}
+        except OSError as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be listed: {error}") from error
+
+    def names(self, relative: str) -> list[str]:
+        try:
+            return os.listdir(self.path / relative)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be listed: {error}") from error
+
+    def read(self, relative: str) -> str | None:
+        try:
+            return (self.path / relative).read_text()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be read: {error}") from error
+
+    def write(self, relative: str, text: str) -> None:
+        try:
+            (self.path / relative).write_text(text)
+        except OSError as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be written: {error}") from error
+        self.sync([relative])
+
+    def sync(self, files: Iterable[str], *, are_shown: bool = False) -> None:
+        paths = [self.path / file for file in files]
+        directories = sorted({parent for path in paths for parent in path.parents})
+        try:
+            for path in (*paths, *directories):
+                with contextlib.suppress(*([FileNotFoundError] if are_shown else ())):
+                    _sync(path)
+        except OSError as error:
+            raise DirectoryError(f"{self.root} cannot be synced to disk: {error}") from error
+
+    def move(self, source: str, target: str) -> None:
+        origin, goal = self.path / source, self.path / target
+        mark = self.path / mark_of(source)
+        try:
+            if origin.exists():
+                self._show(origin, goal, mark, target)
+            elif not mark.exists() and not goal.exists():
+                raise missing_error(self, source, self, target)
+        except DirectoryError:
+            raise
+        except OSError as error:
+            if not (isinstance(error, FileNotFoundError) and mark.exists()):  # else another start has just shown it
+                raise DirectoryError(f"{self.at(target)} cannot be published: {error}") from error
+
+    def _show(self, origin: Path, goal: Path, mark: Path, target: str) -> None:
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        way = _give_name(origin, goal)
+        if way is _Naming.BEFORE and not _are_same(origin, goal):
+            raise taken_error(self, target)
+        if way is _Naming.BY_RENAME:
+            mark.touch()
+        else:
+            origin.rename(mark)
+
+    def make(self, relative: str) -> None:
+        """Create a directory, and those above it."""
+        try:
+            (self.path / relative).mkdir(parents=True)
+        except OSError as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be created: {error}") from error
+
+    def remove(self, relative: str) -> None:
+        shutil.rmtree(self.path / relative, ignore_errors=True)
+
+
+class HadoopFiles(FilesStore):
+    """A directory of any other file system, in which closed files are safe."""
+
+    def __init__(self, root: str, session: Any, system: Any) -> None:
+        super().__init__(root, str(system.getUri().getScheme()))
+        self._jvm = session._jvm
+        self._system = system
+
+    def files(self, relative: str) -> dict[str, int]:
+        top = self._at(relative)
+        found = {}
+        with self._explained(relative, "listed"):
+            prefix = str(self._system.makeQualified(top).toString()).rstrip("/") + "/"
+            walk = self._system.listFiles(top, True)
+            while walk.hasNext():
+                status = walk.next()
+                found[str(status.getPath().toString()).removeprefix(prefix)] = int(status.getLen())
+        return dict(sorted(found.items()))
+
+    def names(self, relative: str) -> list[str]:
+        top = self._at(relative)
+        with self._explained(relative, "listed"):
+            found = self._system.listStatus(top) if self._system.exists(top) else ()
+            return [str(status.getPath().getName()) for status in found]
+
+    def read(self, relative: str) -> str | None:
+        with self._explained(relative, "read"):
+            if not self._system.exists(self._at(relative)):
+                return None
+            with closing(self._system.open(self._at(relative))) as stream:
+                return bytes(stream.readAllBytes()).decode()
+
+    def write(self, relative: str, text: str) -> None:
+        with self._explained(relative, "written"), closing(self._system.create(self._at(relative), True)) as stream:
+            stream.write(bytearray(text.encode()))
+
+    def sync(self, files: Iterable[str], *, are_shown: bool = False) -> None:
+        """Do nothing: closed files are safe."""
+
+    def move(self, source: str, target: str) -> None:
+        origin, goal, mark = self._at(source), self._at(target), self._at(mark_of(source))
+        with self._explained(target, "published"):
+            if self._system.exists(origin):
+                self._system.mkdirs(goal.getParent())
+                if self._system.exists(goal) or not self._system.rename(origin, goal):
+                    self._drop_if_same(origin, goal, target)
+            elif self._system.exists(mark):
+                return
+            elif not self._system.exists(goal):
+                raise missing_error(self, source, self, target)
+            self._system.create(mark, True).close()
+
+    def _drop_if_same(self, origin: Any, goal: Any, target: str) -> None:
+        """Delete the original if it is published already; it is gone if another start published it in the meantime."""
+        if not self._system.exists(origin) and self._system.exists(goal):
+            return
+        if not self._are_same(origin, goal):
+            raise taken_error(self, target)
+        self._system.delete(origin, False)
+
+    def _are_same(self, one: Any, other: Any) -> bool:
+        """Say whether two files have the same content. They are read unless their checksums are equal.
+
+        Checksums may differ for the same content: in an object store they depend on the parts of the upload.
+        """
+        sums = [self._system.getFileChecksum(path) for path in (one, other)]
+        if None not in sums and sums[0].equals(sums[1]):
+            return True
+        return are_same_content(self._jvm, (self._system, one), (self._system, other))
+
+    def remove(self, relative: str) -> None:
+        with self._explained(relative, "deleted"):
+            self._system.delete(self._at(relative), True)
+
+    def _at(self, relative: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self.at(relative))
+
+    @contextmanager
+    def _explained(self, relative: str, done: str) -> Iterator[None]:
+        """Turn Hadoop's exceptions into a DirectoryError that says what could not be done."""
+        try:
+            yield
+        except DirectoryError:
+            raise
+        except Exception as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be {done}: {reason(error)}") from error
+
+
+def are_same_content(jvm: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
+    """Say whether two files have the same content, by reading them; each is given with its file system."""
+    with closing(one[0].open(one[1])) as first, closing(other[0].open(other[1])) as second:
+        return bool(jvm.org.apache.commons.io.IOUtils.contentEquals(first, second))
+
+
+def taken_error(store: FilesStore, target: str) -> DirectoryError:
+    """Return the error for a file that cannot be published because another one has its name."""
+    return DirectoryError(
+        f"{store.at(target)} already exists with other contents: it was written before offsets were set back, "
+        "from a topic that was recreated, or by another connector. Move or delete it; the sink then continues"
+    )
+
+
+def missing_error(staged: FilesStore, source: str, shown: FilesStore, target: str) -> DirectoryError:
+    """Return the error for an epoch that cannot be committed because one of its files is missing."""
+    return DirectoryError(
+        f"{staged.at(source)} is missing, and was not published as {shown.at(target)}: mount the file system, "
+        f"or put the file back. If it was published and has been removed since, create {mark_of(source)} "
+        f"below {staged.root}, empty; the sink then continues"
+    )
+
+
+def mark_of(source: str) -> str:
+    """Return the path of the mark which says that a file was moved from its path."""
+    return f"{source}.shown"
+
+
+class _Naming(Enum):
+    """How a file got its name."""
+
+    BY_LINK = auto()
+    BY_RENAME = auto()
+    BEFORE = auto()
+
+
+def _give_name(origin: Path, goal: Path) -> _Naming:
+    """Give a file its name, unless it is taken; by a rename if the file system has no links."""
+    try:
+        os.link(origin, goal)
+    except FileExistsError:
+        return _Naming.BEFORE
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if goal.exists():
+            return _Naming.BEFORE
+        origin.rename(goal)
+        return _Naming.BY_RENAME
+    return _Naming.BY_LINK
+
+
+def _are_same(one: Path, other: Path) -> bool:
+    return one.samefile(other) or filecmp.cmp(one, other, shallow=False)
+
+
+def _fail(error: OSError) -> None:
+    raise error
+
+
+def _sync(path: Path) -> None:
+    """Bring a file or directory to disk, except for others' files, and directories that cannot be synced."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC or not path.is_dir():
+            raise
+    finally:
+        os.close(descriptor)

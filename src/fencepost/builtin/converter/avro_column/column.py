@@ -1,0 +1,287 @@
+"""Decoders of columns. Each reads one field of many values, of a writer's type, as a column of a reader's type.
+
+They raise FAULTS if one of the values is wrong, without saying which: `values` finds it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.builtin.converter.avro_column.cursor import FAULTS, Cursor, limits
+
+_LONG = pa.int64()
+_NULL = pa.scalar(None, _LONG)
+
+
+class Column(Protocol):
+    """Decodes one field."""
+
+    @property
+    def type(self) -> pa.DataType:
+        """Return the type of what `read` returns."""
+
+    def read(self, at: Cursor) -> pa.Array:
+        """Return the field of each value, and move on behind it."""
+
+    def skip(self, at: Cursor) -> None:
+        """Move on behind the field."""
+
+
+class Null:
+    """Takes no bytes."""
+
+    def __init__(self, type_: pa.DataType) -> None:
+        self.type = type_
+
+    def read(self, at: Cursor) -> pa.Array:
+        return pa.nulls(len(at), self.type)
+
+    def skip(self, at: Cursor) -> None:
+        """Do nothing."""
+
+
+class Constant:
+    """A field that the writer does not have: its default."""
+
+    def __init__(self, value: pa.Scalar) -> None:
+        self._value = value
+        self.type = value.type
+
+    def read(self, at: Cursor) -> pa.Array:
+        return pa.repeat(self._value, len(at))
+
+    def skip(self, at: Cursor) -> None:
+        """Do nothing."""
+
+
+class Boolean:
+    type = pa.bool_()
+
+    def read(self, at: Cursor) -> pa.Array:
+        found = at.byte()
+        if limits(found)[1] > 1:
+            raise ValueError("a boolean is neither 0 nor 1")
+        return found.cast(self.type)
+
+    def skip(self, at: Cursor) -> None:
+        at.byte()
+
+
+class Number:
+    """An int or a long, and what a reader takes for it: a wider integer or a floating point number."""
+
+    def __init__(self, writer: pa.DataType, reader: pa.DataType) -> None:
+        self._writer = writer
+        self.type = reader
+
+    def read(self, at: Cursor) -> pa.Array:
+        found = at.number()
+        if self._writer != _LONG:
+            found = found.cast(self._writer)  # which raises if one is too large
+        return found if found.type == self.type else found.cast(self.type, safe=False)
+
+    def skip(self, at: Cursor) -> None:
+        at.number()
+
+
+class Floating:
+    """A float or a double; a reader may take a double for a float."""
+
+    def __init__(self, writer: pa.DataType, reader: pa.DataType) -> None:
+        self._writer = writer
+        self._size = writer.bit_width // 8
+        self.type = reader
+
+    def read(self, at: Cursor) -> pa.Array:
+        found = pa.Array.from_buffers(self._writer, len(at), [None, at.fixed(self._size)])
+        return found if self._writer == self.type else found.cast(self.type)
+
+    def skip(self, at: Cursor) -> None:
+        at.skip(self._size)
+
+
+class Binary:
+    """Bytes or text, as bytes or text."""
+
+    def __init__(self, reader: pa.DataType) -> None:
+        self.type = reader
+
+    def read(self, at: Cursor) -> pa.Array:
+        found = at.binary()
+        return text(found) if self.type == pa.string() else found
+
+    def skip(self, at: Cursor) -> None:
+        at.skip_binary()
+
+
+class Fixed:
+    """So many bytes."""
+
+    type = pa.binary()
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def read(self, at: Cursor) -> pa.Array:
+        if not self._size:
+            return pa.repeat(pa.scalar(b"", self.type), len(at))
+        ends = pa.arange(0, (len(at) + 1) * self._size, self._size).cast(pa.int32())
+        return pa.Array.from_buffers(self.type, len(at), [None, ends.buffers()[1], at.fixed(self._size)])
+
+    def skip(self, at: Cursor) -> None:
+        at.skip(self._size)
+
+
+class Enum:
+    """A symbol. `symbols`: what the reader takes for each of the writer's; None if it takes nothing for it."""
+
+    type = pa.string()
+
+    def __init__(self, symbols: Sequence[str | None]) -> None:
+        self._symbols = pa.array(symbols, self.type)
+
+    def read(self, at: Cursor) -> pa.Array:
+        found = at.number()
+        if limits(found)[0] < 0:
+            raise ValueError("the number of a symbol is negative")
+        names = self._symbols.take(found)
+        if names.null_count:
+            raise ValueError("the reader's enum does not have a symbol")
+        return names
+
+    def skip(self, at: Cursor) -> None:
+        at.number()
+
+
+class Converted:
+    """Another column's values, converted."""
+
+    def __init__(self, raw: Column, type_: pa.DataType, convert: Callable[[pa.Array], pa.Array]) -> None:
+        self._raw = raw
+        self._convert = convert
+        self.type = type_
+
+    def read(self, at: Cursor) -> pa.Array:
+        return self._convert(self._raw.read(at))
+
+    def skip(self, at: Cursor) -> None:
+        self._raw.skip(at)
+
+
+class Union:
+    """One of some columns, all of the same type, chosen by a number."""
+
+    def __init__(self, branches: Sequence[Column], type_: pa.DataType) -> None:
+        self._branches = branches
+        self.type = type_
+
+    def read(self, at: Cursor) -> pa.Array:
+        chosen = at.number()
+        least, most = limits(chosen)
+        if least < 0 or most >= len(self._branches):
+            raise ValueError("the number of a union's branch is wrong")
+        if least == most:
+            return self._branches[least].read(at)
+        found, ends, place, count = [], [], None, 0
+        for number, branch in enumerate(self._branches):
+            is_chosen = pc.equal(chosen, pa.scalar(number, _LONG))
+            part = at.part(is_chosen)
+            if not len(part):
+                continue
+            found.append(branch.read(part))
+            ends.append(part.at)
+            place = _places(is_chosen, count, place)
+            count += len(part)
+        at.at = pa.concat_arrays(ends).take(place)
+        return pa.concat_arrays(found).take(place)
+
+    def skip(self, at: Cursor) -> None:
+        self.read(at)
+
+
+class Unfit:
+    """A branch of a union that the reader cannot take; an error only if a value has it."""
+
+    def __init__(self, type_: pa.DataType, reason: str) -> None:
+        self.type = type_
+        self._reason = reason
+
+    def read(self, at: Cursor) -> pa.Array:
+        raise ValueError(self._reason)
+
+    def skip(self, at: Cursor) -> None:
+        self.read(at)
+
+
+class Member:
+    """One member of a struct that has one for each branch of a reader's union; the others are null."""
+
+    def __init__(self, own: Column, name: str, type_: pa.StructType) -> None:
+        self._own = own
+        self._name = name
+        self.type = type_
+
+    def read(self, at: Cursor) -> pa.Array:
+        own = self._own.read(at)
+        columns = [own if field.name == self._name else pa.nulls(len(own), field.type) for field in self.type]
+        return pa.StructArray.from_arrays(columns, fields=list(self.type))
+
+    def skip(self, at: Cursor) -> None:
+        self._own.skip(at)
+
+
+class Struct:
+    """Fields, in the writer's order: each has its place among the reader's, or None if the reader does not have it."""
+
+    def __init__(self, fields: Sequence[tuple[str, Column, int | None]], type_: pa.StructType) -> None:
+        """Store the fields; those that the writer does not have come last."""
+        self._fields = fields
+        self.type = type_
+
+    def read(self, at: Cursor) -> pa.Array:
+        columns: list[pa.Array | None] = [None] * self.type.num_fields
+        count = len(at)
+        for name, column, place in self._fields:
+            try:
+                if place is None:
+                    column.skip(at)
+                else:
+                    columns[place] = column.read(at)
+            except AvroValueError as error:
+                raise AvroValueError(f"{name}.{error}") from error
+            except FAULTS as error:
+                raise AvroValueError(f"{name}: {reason(error)}") from error
+        if not columns:
+            return pa.array([{}] * count, self.type)
+        return pa.StructArray.from_arrays(columns, fields=list(self.type))
+
+    def skip(self, at: Cursor) -> None:
+        for _, column, _ in self._fields:
+            column.skip(at)
+
+
+class AvroValueError(ValueError):
+    """A value is not what its schema says. The text begins with the path of the field."""
+
+
+def reason(error: Exception) -> str:
+    """Return what is wrong with a value, from one of FAULTS."""
+    return "the value ends too early" if isinstance(error, IndexError) else str(error)
+
+
+def text(found: pa.Array) -> pa.Array:
+    """Return bytes as text. Raises ValueError for bytes that are not UTF-8."""
+    made = found.view(pa.string())
+    try:
+        made.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise ValueError("a text is not UTF-8") from error
+    return made
+
+
+def _places(where: pa.Array, first: int, others: pa.Array | None) -> pa.Array:
+    """Return numbers from `first` on where `where` is true, and `others` elsewhere."""
+    numbers = pc.add(pc.cumulative_sum(where.cast(_LONG)), pa.scalar(first - 1, _LONG))
+    return pc.if_else(where, numbers, _NULL if others is None else others)

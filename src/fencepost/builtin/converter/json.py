@@ -1,0 +1,216 @@
+"""JsonConverter: values as JSON, alone or in an envelope with their schema."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from fencepost.api import HIGH, LOW, Converter, HeaderConverter, RecordError, Schema, Type, at_least, one_of, setting
+from fencepost.builtin.converter.compound import Encode
+from fencepost.builtin.converter.json_column import EncodeColumn, column_encoder, dumped_all
+from fencepost.builtin.converter.json_encoding import (
+    EncodingOptions,
+    decimal_fallback,
+    encode_schemaless,
+    encoder,
+)
+from fencepost.builtin.converter.json_reading import JsonReader, given_schema, json_reader
+from fencepost.builtin.converter.json_schema import schema_to_json
+from fencepost.builtin.converter.json_structs import dumped_structs
+from fencepost.config import Width
+from fencepost.config.check import Check
+from fencepost.record import Repeated, SchemaType, StructColumn, Utf8Column
+
+NULL_SCHEMA = b'{"schema":null,"payload":'
+
+
+class _Compiled(NamedTuple):
+    """What a schema needs: the envelope up to the payload, and the encoders of one payload and of a column of them."""
+
+    prefix: bytes
+    encode: Encode
+    encode_column: EncodeColumn
+
+
+def _a_schema() -> Check:
+    """Return the check that a text is a schema."""
+
+    def test(value: str) -> str | None:
+        try:
+            given_schema(value)
+        except RecordError as error:
+            return str(error)
+        return None
+
+    return Check(lambda value: test(value) if value else None, "a schema in JSON")
+
+
+class JsonConverter(Converter, HeaderConverter):
+    """Writes and reads JSON; with `schemas.enable`, as `{"schema":…,"payload":…}`.
+
+    Text, numbers, logical types and defaults are written as Kafka's converter of that name does. A NaN or infinity
+    without a schema becomes null, since JSON has none.
+    """
+
+    schemas_enable: bool = setting(
+        "schemas.enable",
+        default=True,
+        importance=HIGH,
+        group="Schemas",
+        order=0,
+        width=Width.MEDIUM,
+        display_name="Enable Schemas",
+        doc="Include schemas within each of the serialized values and keys.",
+    )
+    schemas_cache_size: int = setting(
+        "schemas.cache.size",
+        type=Type.INT,
+        default=1000,
+        check=at_least(1),
+        importance=HIGH,
+        group="Schemas",
+        order=1,
+        width=Width.MEDIUM,
+        display_name="Schema Cache Size",
+        doc="The maximum number of schemas that can be cached in this converter instance.",
+    )
+    schema_content: str | None = setting(
+        "schema.content",
+        default=None,
+        check=_a_schema(),
+        importance=HIGH,
+        group="Schemas",
+        order=2,
+        width=Width.MEDIUM,
+        display_name="Schema Content",
+        doc="With `schemas.enable`: the schema of all messages that are read, as in the `schema` of an envelope. "
+        "The messages are then payloads without an envelope. Unset: each message has its schema. What is written "
+        "does not change.",
+    )
+    decimal_format: str = setting(
+        "decimal.format",
+        default="BASE64",
+        check=one_of("BASE64", "NUMERIC"),
+        importance=LOW,
+        group="Serialization",
+        order=0,
+        width=Width.MEDIUM,
+        display_name="Decimal Format",
+        doc="How decimals are written: BASE64 of their digits as bytes, or NUMERIC. Both are read.",
+    )
+    replace_null_with_default: bool = setting(
+        "replace.null.with.default",
+        default=True,
+        importance=LOW,
+        group="Serialization",
+        order=1,
+        width=Width.MEDIUM,
+        display_name="Replace null with default",
+        doc="Whether a null in a field with a default becomes that default.",
+    )
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        super().__init__(properties)
+        self._cached: Callable[[Schema], _Compiled] = lru_cache(self.schemas_cache_size)(self._compile)
+        self._last: tuple[Schema | None, _Compiled] = (None, _Compiled(b"", lambda value: value, lambda column: column))
+
+    @cached_property
+    def _reader(self) -> JsonReader:
+        return json_reader(
+            has_schemas=self.schemas_enable,
+            content=self.schema_content,
+            cache_size=self.schemas_cache_size,
+            is_null_replaced=self.replace_null_with_default,
+        )
+
+    @cached_property
+    def _options(self) -> EncodingOptions:
+        return EncodingOptions(self.decimal_format.upper() == "NUMERIC", self.replace_null_with_default)
+
+    def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        if schema is None:
+            return None if value is None else self._schemaless(value)
+        try:
+            compiled = self._compiled(schema)
+            payload = _dumped(compiled.encode(value))
+        except RecursionError:
+            raise RecordError("Converting to JSON failed: the value or its schema is nested too deeply") from None
+        return compiled.prefix + payload + b"}" if self.schemas_enable else payload
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        if data is None:
+            return None, None
+        try:
+            return self._reader.read(data)
+        except (TypeError, RecursionError) as error:
+            raise RecordError(f"Converting from JSON failed: {error}") from error
+
+    def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+        return self.from_connect_data(topic, schema, value)
+
+    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        return self.to_connect_data(topic, data)
+
+    def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
+        if isinstance(values, Repeated):
+            once = self.from_column(schema, [values.value])
+            return None if once is None else Repeated(once[0], len(values))
+        if schema is None and any(value is None for value in values):
+            return None
+        try:
+            prefix = NULL_SCHEMA if schema is None else self._compiled(schema).prefix
+            if isinstance(values, StructColumn):
+                around = (prefix, b"}") if self.schemas_enable else (b"", b"")
+                return dumped_structs(schema, values, self._options, *around)
+            encoded = values if schema is None else self._payloads(schema, values)
+            return dumped_all(encoded, prefix, b"}") if self.schemas_enable else dumped_all(encoded)
+        except (RecordError, TypeError, RecursionError):
+            return None
+
+    def to_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
+        """Convert a column whose messages all carry the same schema, written in the same way, or none."""
+        try:
+            return self._reader.read_column(list(column))
+        except (ValueError, TypeError, RecursionError, RecordError):
+            return None
+
+    def _payloads(self, schema: Schema, values: Sequence[Any]) -> Sequence[Any]:
+        if isinstance(values, Utf8Column) and schema.type is SchemaType.STRING:
+            return values.texts()
+        return self._compiled(schema).encode_column(values)
+
+    def _schemaless(self, value: Any) -> bytes:
+        payload = _dumped(value)
+        return NULL_SCHEMA + payload + b"}" if self.schemas_enable else payload
+
+    def _compiled(self, schema: Schema) -> _Compiled:
+        last, compiled = self._last
+        if last is not schema:
+            try:
+                compiled = self._cached(schema)
+            except TypeError:  # a default that cannot be hashed, such as a list
+                compiled = self._compile(schema)
+            self._last = (schema, compiled)
+        return compiled
+
+    def _compile(self, schema: Schema) -> _Compiled:
+        try:
+            written = orjson.dumps(schema_to_json(schema, self._options)) if self.schemas_enable else b""
+        except TypeError as error:
+            raise RecordError(f"Converting the schema to JSON failed: {error}") from error
+        return _Compiled(
+            b'{"schema":' + written + b',"payload":',
+            encoder(schema, self._options),
+            column_encoder(schema, self._options),
+        )
+
+
+def _dumped(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, default=decimal_fallback)
+    except TypeError:
+        try:
+            return orjson.dumps(encode_schemaless(value), default=decimal_fallback)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise RecordError(f"Converting to JSON failed: {error}") from error

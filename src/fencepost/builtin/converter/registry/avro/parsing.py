@@ -1,0 +1,191 @@
+"""Reads the JSON of an Avro schema: names resolved, everything checked, other schemas that it refers to included."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencepost.api import RecordError
+from fencepost.builtin.converter.registry.avro.names import is_valid, is_valid_full
+
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+MISSING: Any = object()
+"""The default of a field that has none. None is a default: null."""
+
+
+@dataclass(eq=False)
+class AvroType:
+    """A type: `kind` is a primitive, `record`, `enum`, `fixed`, `array`, `map` or `union`. A tree without cycles.
+
+    `name` is the full name of a named type, `props` are all attributes of the JSON object. `items` are those of an
+    array, and the values of a map. `members` are those of a union. A type that occurs twice is the same object.
+    """
+
+    kind: str
+    props: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+    fields: "list[AvroField]" = field(default_factory=list)
+    items: "AvroType | None" = None
+    members: "list[AvroType]" = field(default_factory=list)
+
+    @property
+    def logical_type(self) -> str | None:
+        found = self.props.get("logicalType")
+        return found if isinstance(found, str) else None
+
+    @property
+    def symbols(self) -> list[str]:
+        """Return the symbols of an enum."""
+        found: list[str] = self.props["symbols"]
+        return found
+
+    @property
+    def size(self) -> int:
+        """Return the size of a fixed in bytes."""
+        found: int = self.props["size"]
+        return found
+
+
+@dataclass(frozen=True)
+class AvroField:
+    """A field of a record."""
+
+    name: str
+    type: AvroType
+    default: Any = MISSING
+    doc: str | None = None
+
+
+def parsed(text: str, referenced: Iterable[str] = ()) -> AvroType:
+    """Return the type that a schema's text defines. `referenced` are the schemas that define names it uses.
+
+    Raises RecordError for a text that is no Avro schema, or a schema that contains itself.
+    """
+    parser = _Parser()
+    for each in referenced:
+        parser.type(_json(each), "")
+    return parser.type(_json(text), "")
+
+
+def of_json(schema: Any) -> AvroType:
+    """Return the type that a schema's parsed JSON defines. Raises RecordError as `parsed` does."""
+    return _Parser().type(schema, "")
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if text.strip() in PRIMITIVES:
+            return text.strip()
+        raise RecordError(f"The schema is not valid Avro, because it is not JSON ({error}): {text[:200]}") from error
+
+
+class _Parser:
+    """Reads types in the order of the text, in which a name is defined before it is used."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, AvroType] = {}
+        self._open: list[str] = []
+
+    def type(self, schema: Any, namespace: str) -> AvroType:
+        try:
+            return self._type(schema, namespace)
+        except RecursionError as error:
+            raise RecordError("The Avro schema is nested too deeply") from error
+
+    def _type(self, schema: Any, namespace: str) -> AvroType:
+        if isinstance(schema, str):
+            return AvroType(schema) if schema in PRIMITIVES else self._known(schema, namespace)
+        if isinstance(schema, list):
+            return self._union(schema, namespace)
+        if not isinstance(schema, dict) or "type" not in schema:
+            raise _invalid("a type is text, a list, or an object with a type", schema)
+        kind = schema["type"]
+        if kind in ("record", "error", "enum", "fixed"):
+            return self._of_name(schema, "record" if kind == "error" else kind, namespace)
+        if kind in ("array", "map"):
+            member = "items" if kind == "array" else "values"
+            if member not in schema:
+                raise _invalid(f"an {kind} needs {member}", schema)
+            return AvroType(kind, schema, items=self._type(schema[member], namespace))
+        if isinstance(kind, str) and kind in PRIMITIVES:
+            return AvroType(kind, schema)
+        return self._type(kind, namespace)
+
+    def _known(self, name: str, namespace: str) -> AvroType:
+        full = _full_name(name, namespace)
+        full = full if full in self._named or full in self._open else name
+        if full in self._open:
+            raise RecordError(
+                f"The Avro schema {full} contains itself, which a schema of Kafka Connect cannot: "
+                f"{' > '.join([*self._open[self._open.index(full) :], full])}. Change the schema, or use "
+                "ByteArrayConverter to pass the bytes on as they are"
+            )
+        if full not in self._named:
+            raise _invalid(f"the name {name} is not defined", name)
+        return self._named[full]
+
+    def _union(self, members: list[Any], namespace: str) -> AvroType:
+        found = [self._type(member, namespace) for member in members]
+        names = [each.name or each.kind for each in found]
+        if "union" in names or len(set(names)) != len(names):
+            raise _invalid("a union has each type once, and no union", members)
+        return AvroType("union", members=found)
+
+    def _of_name(self, schema: dict[str, Any], kind: str, namespace: str) -> AvroType:
+        name = _defined_name(schema, namespace)
+        if name in self._named or name in self._open:
+            raise _invalid(f"{name} is defined twice", schema)
+        made = AvroType(kind, schema, name=name)
+        if kind == "record":
+            self._open.append(name)
+            made.fields = self._fields(schema, name.rpartition(".")[0])
+            self._open.pop()
+        elif kind == "enum":
+            _check_symbols(schema)
+        elif not isinstance(schema.get("size"), int) or isinstance(schema["size"], bool) or schema["size"] < 0:
+            raise _invalid("a fixed needs a size", schema)
+        self._named[name] = made
+        return made
+
+    def _fields(self, schema: dict[str, Any], namespace: str) -> list[AvroField]:
+        members = schema.get("fields")
+        if not isinstance(members, list):
+            raise _invalid("a record needs a list of fields", schema)
+        fields: list[AvroField] = []
+        for member in members:
+            if not isinstance(member, dict) or not _is_name(member.get("name")) or "type" not in member:
+                raise _invalid("a field needs a name and a type", member)
+            doc = member.get("doc")
+            doc = doc if isinstance(doc, str) else None
+            type_ = self._type(member["type"], namespace)
+            fields.append(AvroField(member["name"], type_, member.get("default", MISSING), doc))
+        if len({each.name for each in fields}) != len(fields):
+            raise _invalid("a record has each field once", schema)
+        return fields
+
+
+def _full_name(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _defined_name(schema: dict[str, Any], namespace: str) -> str:
+    name, given = schema.get("name"), schema.get("namespace", namespace)
+    if not isinstance(name, str) or not isinstance(given, str) or not is_valid_full(full := _full_name(name, given)):
+        raise _invalid("a name has letters, digits and _, and begins with no digit", name)
+    return full
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and is_valid(name)
+
+
+def _check_symbols(schema: dict[str, Any]) -> None:
+    symbols = schema.get("symbols")
+    if not isinstance(symbols, list) or not all(map(_is_name, symbols)) or len(set(symbols)) != len(symbols):
+        raise _invalid("an enum needs a list of names, each once", schema)
+
+
+def _invalid(rule: str, found: Any) -> RecordError:
+    return RecordError(f"The schema is not valid Avro: {rule}, but found {str(found)[:200]}")

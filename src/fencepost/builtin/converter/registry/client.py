@@ -1,0 +1,327 @@
+"""The schema registry: what it knows by id, GUID, subject and version. Over confluent-kafka's client.
+
+That client knows addresses, credentials and TLS. What it remembers has no bounds, so this module keeps the answers
+itself, and tells apart what a refusal means (`answer`).
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from threading import Lock, local
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote, urlsplit, urlunsplit
+from uuid import UUID
+from weakref import WeakValueDictionary
+
+from fencepost.api import FatalError, RecordError, Secret
+from fencepost.api.errors import LaggingError
+from fencepost.builtin.converter.registry.answer import NotFoundError, Request
+from fencepost.builtin.converter.registry.cache import Cache
+from fencepost.builtin.converter.registry.settings import RegistrySettings
+from fencepost.builtin.converter.registry.wire import SchemaKey
+
+T = TypeVar("T")
+
+_REFUSED_FOR_S = 10.0  # a refusal is remembered, so that each record of a batch is not asked for again
+_BEHIND_FOR_S = 4.0  # a node of the registry may not know for so long what another one has registered
+_ASKED_AGAIN_S = 2.0  # what was waited for in vain is asked for no oftener: not for each record of a batch
+_FORGOTTEN_AFTER_S = 600.0  # since the last use; then it may be behind with something else of this name
+_MOST_IN_VAIN, _WITHIN_S = 2, 60.0  # waits of a task: more would take it out of its group, or stop it for good
+_OVER = float("-inf")
+_DEEPEST = 100  # references within references
+
+
+class Reference(NamedTuple):
+    """What a schema calls `name` is this version of the subject."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class WrittenSchema(NamedTuple):
+    """A schema as the registry has it. `type` is AVRO, JSON or PROTOBUF."""
+
+    type: str
+    text: str
+    references: tuple[Reference, ...] = ()
+
+
+class Registry:
+    """One schema registry. Thread-safe; each answer is asked for once, as long as the cache has room.
+
+    Methods raise what `answer.Request` says. What the registry does not know raises LaggingError at first, and
+    RecordError once it was asked again for some seconds.
+    """
+
+    def __init__(
+        self,
+        settings: RegistrySettings,
+        *,
+        size: int = 1000,
+        latest_ttl_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._conf, self._urls = _configuration(settings)
+        self._client: Any = None
+        self._lock = Lock()
+        self._answers: Cache[Any] = Cache(size)
+        self._latest: Cache[Any] = Cache(size, latest_ttl_s)
+        self._refusals: Cache[RecordError] = Cache(size, _REFUSED_FOR_S, clock)
+        self._missing = _Missing(size, clock)
+
+    @classmethod
+    def shared(cls, settings: RegistrySettings, *, size: int = 1000, latest_ttl_s: float | None = None) -> "Registry":
+        """Return the registry of these settings, which all converters of the process with the same settings share."""
+        given = {key: getattr(settings, declared.attribute) for key, declared in RegistrySettings.settings().items()}
+        key = (size, latest_ttl_s, tuple((name, _hashable(value)) for name, value in sorted(given.items())))
+        with _shared_lock:
+            found = _shared.get(key)
+            if found is None:
+                found = _shared[key] = cls(settings, size=size, latest_ttl_s=latest_ttl_s)
+            return found
+
+    def schema(self, key: SchemaKey) -> WrittenSchema:
+        """Return the schema with that id or GUID."""
+        what = f"Fetching the schema with {key}"
+        advice = ". The record was written with another registry, or its schema was deleted"
+
+        def ask() -> WrittenSchema:
+            client = self._asked()
+            found = client.get_schema(key.id) if key.id is not None else client.get_schema_by_guid(str(key.guid))
+            return _written(found, request)
+
+        request = Request(self._urls, what, advice)
+        return self._remembered(("schema", key), request, ask)
+
+    def version(self, subject: str, schema: WrittenSchema) -> int | None:
+        """Return the version of the subject that the schema is, or None if it is none."""
+        request = Request(self._urls, f"Looking up a schema in subject {subject}")
+
+        def ask() -> int:
+            return _number(self._asked().lookup_schema(subject, _unwritten(schema)).version, "version", request)
+
+        try:
+            found: int = self._answers.get_or(("version", subject, schema), lambda: request.answer(ask))
+            return found
+        except RecordError:  # it has no such subject, or no such schema in it: so it is if the topic has another name
+            return None
+
+    def register(self, subject: str, schema: WrittenSchema, *, normalize: bool = False) -> SchemaKey:
+        """Return the id of the schema in the subject. It becomes a new version of the subject if it is none yet."""
+        request = Request(
+            self._urls, f"Registering the schema of subject {subject}", "", lambda: self._compatibility(subject)
+        )
+
+        def ask() -> SchemaKey:
+            return _key(self._asked().register_schema_full_response(subject, _unwritten(schema), normalize), request)
+
+        return self._remembered(("register", subject, schema, normalize), request, ask)
+
+    def look_up(self, subject: str, schema: WrittenSchema, *, normalize: bool = False) -> SchemaKey:
+        """Return the id of a schema that is registered in the subject."""
+        advice = (
+            ". auto.register.schemas is false: register this schema, or set use.latest.version=true to write with the "
+            f"newest one of the subject: {schema.text}"
+        )
+        request = Request(self._urls, f"Looking up the schema of subject {subject}", advice)
+
+        def ask() -> SchemaKey:
+            return _key(self._asked().lookup_schema(subject, _unwritten(schema), normalize), request)
+
+        return self._remembered(("look up", subject, schema, normalize), request, ask)
+
+    def latest(self, subject: str) -> tuple[SchemaKey, WrittenSchema]:
+        """Return the newest version of a subject, as it was at most `latest_ttl_s` ago."""
+        request = Request(self._urls, f"Fetching the newest schema of subject {subject}")
+
+        def ask() -> tuple[SchemaKey, WrittenSchema]:
+            registered = self._asked().get_latest_version(subject)
+            return _key(registered, request), _written(registered.schema, request)
+
+        return self._remembered(("latest", subject), request, ask, self._latest)
+
+    def referenced(self, schema: WrittenSchema) -> dict[str, WrittenSchema]:
+        """Return what a schema refers to, by name: directly or not, those first that others refer to."""
+        found: dict[str, WrittenSchema] = {}
+        for reference, referenced in self._references_of(schema, 0):
+            found.setdefault(reference.name, referenced)
+        return found
+
+    def _references_of(self, schema: WrittenSchema, depth: int) -> Iterator[tuple[Reference, WrittenSchema]]:
+        if depth > _DEEPEST:
+            raise RecordError(
+                f"The references of a schema form a cycle, or are more than {_DEEPEST} deep: {schema.text}"
+            )
+        for reference in schema.references:
+            request = Request(
+                self._urls, f"Fetching version {reference.version} of subject {reference.subject}, a reference"
+            )
+
+            def ask(reference: Reference = reference, request: Request = request) -> WrittenSchema:
+                return _written(self._asked().get_version(reference.subject, reference.version).schema, request)
+
+            referenced = self._remembered(("reference", reference.subject, reference.version), request, ask)
+            yield from self._references_of(referenced, depth + 1)
+            yield reference, referenced
+
+    def _remembered(
+        self, key: tuple[Any, ...], request: Request, ask: Callable[[], T], answers: Cache[Any] | None = None
+    ) -> T:
+        refused = self._refusals.get(key) or self._missing.refusals.get(key)
+        if refused is not None:
+            raise RecordError(str(refused))
+        try:
+            found: T = (self._answers if answers is None else answers).get_or(key, lambda: request.answer(ask))
+            return found
+        except NotFoundError as error:
+            if self._missing.may_come(key):
+                raise LaggingError(f"{error} (or it does not know it yet: it is asked again)") from error
+            self._missing.refusals.put(key, error)
+            raise
+        except RecordError as error:
+            self._refusals.put(key, error)
+            raise
+
+    def _asked(self) -> Any:
+        """Return the client, without what it remembers of earlier answers."""
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+
+        with self._lock:
+            if self._client is None:
+                try:
+                    self._client = SchemaRegistryClient(self._conf)
+                except (OSError, ValueError, TypeError) as error:
+                    raise FatalError(
+                        f"The client of the schema registry {self._urls} cannot be made: {type(error).__name__}: "
+                        f"{error}. Check schema.registry.ssl.* (files in PEM format, on every executor), bearer.auth.*"
+                    ) from None
+            self._client.clear_caches()
+        return self._client
+
+    def _compatibility(self, subject: str) -> str | None:
+        """Return the rule of a subject for a message, or None if the registry does not say."""
+        for name in (subject, None):
+            try:
+                return f"the rule is {self._asked().get_compatibility(name)}"
+            except Exception:  # the error that it would explain is reported anyhow
+                continue
+        return None
+
+
+class _Missing(local):
+    """What the registry did not know: how long it is waited for, and when it is asked for again.
+
+    Each thread, that is each task, has its own: what one waits for in vain costs no other one its waits.
+    """
+
+    def __init__(self, size: int, clock: Callable[[], float]) -> None:
+        self.refusals: Cache[RecordError] = Cache(size, _ASKED_AGAIN_S, clock)
+        self._clock = clock
+        self._until_s: Cache[float] = Cache(size, _FORGOTTEN_AFTER_S, clock)
+        self._in_vain_s: deque[float] = deque(maxlen=_MOST_IN_VAIN)
+
+    def may_come(self, key: tuple[Any, ...]) -> bool:
+        """Say whether the registry may only be behind, and is to be waited for."""
+        now_s, until_s = self._clock(), self._until_s.get(key)
+        if until_s is None:
+            if len(self._in_vain_s) == _MOST_IN_VAIN and now_s < self._in_vain_s[0] + _WITHIN_S:
+                return False
+            until_s = now_s + _BEHIND_FOR_S
+        is_over = now_s >= until_s
+        if is_over and until_s != _OVER:
+            self._in_vain_s.append(now_s)
+        self._until_s.put(key, _OVER if is_over else until_s)
+        return not is_over
+
+
+_shared: "WeakValueDictionary[Any, Registry]" = WeakValueDictionary()
+_shared_lock = Lock()
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _configuration(settings: RegistrySettings) -> tuple[dict[str, Any], str]:
+    """Return the client's configuration, and the URLs without credentials, for messages."""
+    urls, user_info = [], settings.user_info
+    for url in settings.schema_registry_url:
+        bare, inside = _without_credentials(url)
+        urls.append(bare)
+        if inside is not None and user_info is None and settings.basic_auth_credentials_source == "URL":
+            user_info = inside
+    connect_s, read_s = settings.http_connect_timeout_ms / 1000, settings.http_read_timeout_ms / 1000
+    conf: dict[str, Any] = {
+        "url": ",".join(urls),
+        "timeout": (connect_s, read_s, read_s, read_s),
+        "max.retries": 0,  # the runtime tries again, and a task that is to stop can stop
+        "basic.auth.user.info": None if user_info is None else user_info.reveal(),
+        "proxy": f"http://{settings.proxy_host}:{settings.proxy_port or 80}" if settings.proxy_host else None,
+        "ssl.ca.location": settings.truststore_location,
+        "ssl.certificate.location": settings.keystore_location,
+        "ssl.key.password": settings.key_password.reveal() if settings.key_password else None,
+        **_bearer(settings),
+    }
+    return {key: value for key, value in conf.items() if value is not None}, ",".join(urls)
+
+
+def _bearer(settings: RegistrySettings) -> dict[str, str | None]:
+    source = settings.bearer_auth_credentials_source
+    if source is None:
+        return {}
+    common = {
+        "bearer.auth.credentials.source": source,
+        "bearer.auth.logical.cluster": settings.bearer_auth_logical_cluster,
+        "bearer.auth.identity.pool.id": settings.bearer_auth_identity_pool_id,
+    }
+    token, secret = settings.bearer_auth_token, settings.bearer_auth_client_secret
+    if source == "STATIC_TOKEN":
+        return {**common, "bearer.auth.token": token.reveal() if token else None}
+    return {
+        **common,
+        "bearer.auth.issuer.endpoint.url": settings.bearer_auth_issuer_endpoint_url,
+        "bearer.auth.client.id": settings.bearer_auth_client_id,
+        "bearer.auth.client.secret": secret.reveal() if secret else None,
+        "bearer.auth.scope": settings.bearer_auth_scope,
+    }
+
+
+def _without_credentials(url: str) -> tuple[str, Secret | None]:
+    parts = urlsplit(url)
+    inside, at, host = parts.netloc.rpartition("@")
+    bare = urlunsplit(parts._replace(netloc=host))
+    if not at:
+        return bare, None
+    user, _, password = inside.partition(":")
+    return bare, Secret(f"{unquote(user)}:{unquote(password)}")
+
+
+def _unwritten(schema: WrittenSchema) -> Any:
+    from confluent_kafka.schema_registry import Schema, SchemaReference
+
+    references = [SchemaReference(each.name, each.subject, each.version) for each in schema.references]
+    return Schema(schema.text, schema_type=schema.type, references=references)
+
+
+def _written(schema: Any, request: Request) -> WrittenSchema:
+    if not isinstance(schema.schema_str, str):
+        raise request.rubbish("it has no schema")
+    references = [Reference(each.name, each.subject, each.version) for each in schema.references or ()]
+    if not all(isinstance(each.version, int) and isinstance(each.subject, str) for each in references):
+        raise request.rubbish("a reference has no subject or version")
+    return WrittenSchema(schema.schema_type or "AVRO", schema.schema_str, tuple(references))
+
+
+def _key(registered: Any, request: Request) -> SchemaKey:
+    try:
+        guid = None if registered.guid is None else UUID(registered.guid)
+    except (ValueError, AttributeError, TypeError):
+        guid = None
+    return SchemaKey(_number(registered.schema_id, "id", request), guid)
+
+
+def _number(value: Any, name: str, request: Request) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 32:
+        raise request.rubbish(f"its {name} is {value!r}")
+    return value

@@ -1,0 +1,266 @@
+"""What the converters of all registry formats share: ids, subjects, caches, columns."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+from fencepost.api import (
+    ConfigError,
+    ConnectError,
+    Converter,
+    FatalError,
+    RecordError,
+    Repeated,
+    Schema,
+    SettingValue,
+)
+from fencepost.builtin.converter.registry.cache import Cache, ProvisionalCache
+from fencepost.builtin.converter.registry.client import Registry, WrittenSchema
+from fencepost.builtin.converter.registry.extra import Extra
+from fencepost.builtin.converter.registry.format import Format, Reader, Writer
+from fencepost.builtin.converter.registry.settings import HEADER_ID, IdPlace, RegistrySettings, SchemaUse
+from fencepost.builtin.converter.registry.subject import Strategy, strategy
+from fencepost.builtin.converter.registry.wire import (
+    KEY_HEADER,
+    PREFIX_SIZE,
+    VALUE_HEADER,
+    SchemaKey,
+    common_id,
+    framed,
+    guid_header,
+    prefix,
+)
+from fencepost.record import HeaderBytes
+
+_UNVERSIONED_FOR_S = 10.0  # a schema may be none of its topic's subject for good: then it is asked for no oftener
+_POSTPONED_FOR_S = 300.0  # and not while the registry is away: each question may take its timeout
+_BOTH_HEADERS = frozenset({KEY_HEADER, VALUE_HEADER})
+
+
+class _Outgoing(NamedTuple):
+    """A schema to write with: its place in the registry, and what writes values."""
+
+    key: SchemaKey
+    prefix: bytes
+    writer: Writer
+
+
+class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
+    """Converts values of a format whose schemas are in the registry. Belongs to one task.
+
+    A registry that is away raises UnavailableError, so that the record is tried again and never skipped.
+    """
+
+    extra: ClassVar[Extra]
+    type: ClassVar[str]
+    """The format's name in the registry."""
+    headers_read = _BOTH_HEADERS
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        missing = self.extra.missing()
+        if missing is not None:
+            raise ConfigError(f"{type(self).__name__} cannot be used: {missing}")
+        super().__init__(properties)
+        self._is_key = str(self.originals.get("converter.type")) == "key"
+        self._topic: str | None = None
+        self._outgoing: Cache[_Outgoing] = Cache(self.schemas_cache_size, self._latest_ttl_s)
+        self._readers: ProvisionalCache[Reader] = ProvisionalCache(self.schemas_cache_size, _UNVERSIONED_FOR_S)
+        self._of_topics: Cache[RegistryConverter] = Cache(self.schemas_cache_size)
+        self._last: tuple[str, Schema | None, _Outgoing | None] = ("", None, None)
+
+    @classmethod
+    def validate_values(cls, properties: Mapping[str, object]) -> list[SettingValue]:
+        values = super().validate_values(properties)
+        missing = cls.extra.missing()
+        if missing is None:
+            return values
+        key = cls.key_of("schema_registry_url")
+        fault = f"Invalid value {cls.__name__}: {missing}"
+        return [replace(v, errors=(*v.errors, fault)) if v.setting.key == key else v for v in values]
+
+    def check_together(self) -> list[str]:
+        faults = super().check_together()
+        for attribute in ("key_subject_name_strategy", "value_subject_name_strategy"):
+            try:
+                strategy(self.key_of(attribute), getattr(self, attribute))
+            except ConfigError as error:
+                faults.extend(error.messages)
+        return faults
+
+    @abstractmethod
+    def format(self) -> Format:
+        """Return the format, as the converter's settings say."""
+
+    def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        if self._is_in_header:
+            raise FatalError(f"{type(self).__name__} writes the id of the schema into a header, but there is no record")
+        return self.from_connect_record(topic, [], schema, value)
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        return self.to_connect_record(topic, (), data)
+
+    def from_connect_record(
+        self, topic: str, headers: list[HeaderBytes], schema: Schema | None, value: Any
+    ) -> bytes | None:
+        # A record that was read from another topic may still have the id of the schema that it was read with.
+        headers[:] = [each for each in headers if each[0] != self._header]
+        if value is None and (schema is None or schema.is_optional):
+            return None
+        if schema is None:
+            raise RecordError(
+                f"{type(self).__name__} needs a schema, but the {self._noun} has none: let the connector or a "
+                "transform give it one, or use JsonConverter with schemas.enable=false"
+            )
+        found = self._outgoing_of(topic, schema)
+        if not self._is_in_header:
+            return found.prefix + found.writer.encode(value)
+        payload = found.writer.encode(value)
+        if found.key.guid is None:
+            raise FatalError(
+                f"The schema registry gives no GUID for the schema with {found.key}, which {self._noun}.schema.id."
+                "serializer=HeaderSchemaIdSerializer needs: use PrefixSchemaIdSerializer with this registry"
+            )
+        headers.append((self._header, guid_header(found.key.guid, found.writer.lead)))
+        return payload
+
+    def to_connect_record(
+        self, topic: str, headers: Sequence[HeaderBytes], data: bytes | None
+    ) -> tuple[Schema | None, Any]:
+        if data is None:
+            return None, None
+        header = next((value for name, value in reversed(headers) if name == self._header), None)
+        key, start, lead = framed(data, header)
+        reader = self._reader(topic, key)
+        return reader.read(lead + data if lead else data, start)
+
+    def for_topic(self, topic: str) -> "RegistryConverter":
+        def made() -> RegistryConverter:
+            bound = copy(self)
+            bound._topic = topic
+            return bound
+
+        return self._of_topics.get_or(topic, made)
+
+    def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
+        if self._topic is None or schema is None or self._is_in_header:
+            return None
+        if isinstance(values, Repeated):
+            once = self.from_column(schema, [values.value])
+            return None if once is None else Repeated(once[0], len(values))
+        try:
+            found = self._outgoing_of(self._topic, schema)
+            values = list(values)
+            present = [value for value in values if value is not None] if schema.is_optional else values
+            written = found.writer.encode_all(present, found.prefix)
+        except ConnectError:
+            return None
+        if len(present) == len(values):
+            return written
+        each = iter(written)
+        return [None if value is None else next(each) for value in values]
+
+    def to_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
+        if self._topic is None:
+            return None
+        data = list(column)
+        if any(each is None for each in data):
+            return (None, data) if all(each is None for each in data) else None
+        found = common_id(data)  # type: ignore[arg-type]
+        if found is None:
+            return None
+        return self._reader(self._topic, SchemaKey(found)).read_all(data, PREFIX_SIZE)  # type: ignore[arg-type]
+
+    @cached_property
+    def _format(self) -> Format:
+        return self.format()
+
+    @cached_property
+    def _registry(self) -> Registry:
+        return Registry.shared(self, size=self.schemas_cache_size, latest_ttl_s=self._latest_ttl_s)
+
+    @cached_property
+    def _latest_ttl_s(self) -> float | None:
+        """Return after how many seconds to look for a newer version; None if another one is never written with."""
+        uses_latest = self.use_latest_version and not self.auto_register_schemas
+        return float(self.latest_cache_ttl_sec) if uses_latest and self.latest_cache_ttl_sec >= 0 else None
+
+    @cached_property
+    def _strategy(self) -> Strategy:
+        name = self.key_subject_name_strategy if self._is_key else self.value_subject_name_strategy
+        return strategy(f"{self._noun}.subject.name.strategy", name)
+
+    @property
+    def _noun(self) -> str:
+        return "key" if self._is_key else "value"
+
+    @property
+    def _header(self) -> str:
+        return KEY_HEADER if self._is_key else VALUE_HEADER
+
+    @property
+    def _is_in_header(self) -> bool:
+        return (self.key_schema_id_serializer if self._is_key else self.value_schema_id_serializer) == HEADER_ID
+
+    def _outgoing_of(self, topic: str, schema: Schema) -> _Outgoing:
+        last_topic, last_schema, last = self._last
+        if last is not None and last_schema is schema and last_topic == topic:
+            return last
+        try:
+            found = self._outgoing.get_or((topic, schema), lambda: self._made(topic, schema))
+        except TypeError:  # a default that cannot be hashed, such as a list
+            found = self._outgoing.get_or((topic, repr(schema)), lambda: self._made(topic, schema))
+        if self._latest_ttl_s is None:
+            self._last = (topic, schema, found)
+        return found
+
+    def _made(self, topic: str, schema: Schema) -> _Outgoing:
+        written = self._format.written(schema)
+        subject = self._strategy(topic, self._is_key, written.name)
+        if self.auto_register_schemas:
+            key = self._registry.register(subject, written.schema, normalize=self.normalize_schemas)
+        elif not self.use_latest_version:
+            key = self._registry.look_up(subject, written.schema, normalize=self.normalize_schemas)
+        else:
+            key, latest = self._registry.latest(subject)
+            self._check_type(latest, f"The newest schema of subject {subject}")
+            referenced = self._registry.referenced(latest)
+            writer = self._format.rewritten(latest, referenced, written, is_strict=self.latest_compatibility_strict)
+            return _Outgoing(key, prefix(key.id or 0) + writer.lead, writer)
+        return _Outgoing(key, prefix(key.id or 0) + written.writer.lead, written.writer)
+
+    def _reader(self, topic: str, key: SchemaKey) -> Reader:
+        found = self._readers.get((topic, key))
+        if found is not None:
+            return found
+        last = self._readers.last((topic, key))
+        try:
+            return self._new_reader(topic, key)
+        except ConnectError:
+            if last is None:
+                raise
+            self._readers.postpone(_POSTPONED_FOR_S)  # all that it lacks is the version of its schema
+            return last
+
+    def _new_reader(self, topic: str, key: SchemaKey) -> Reader:
+        schema = self._registry.schema(key)
+        self._check_type(schema, f"The schema with {key}")
+        referenced = self._registry.referenced(schema)
+        try:
+            subject = self._strategy(topic, self._is_key, self._format.name_of(schema, referenced))
+        except RecordError:  # a schema without a name
+            subject = None
+        version = None if subject is None else self._registry.version(subject, schema)
+        is_final = subject is None or version is not None  # the registry may only be behind
+        reader = self._format.reader(schema, referenced, version)
+        self._readers.put((topic, key), reader, is_final=is_final)
+        return reader
+
+    def _check_type(self, schema: WrittenSchema, what: str) -> None:
+        if schema.type != self.type:
+            raise RecordError(
+                f"{what} is of the type {schema.type}, but {type(self).__name__} reads and writes {self.type}: use the "
+                "converter of that type"
+            )

@@ -1,0 +1,126 @@
+"""Parsed JSON as values of a Connect schema, by functions that are compiled once for each schema."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.builtin.converter.compound import part
+from fencepost.builtin.converter.json_decoding import decode as decode_scalar
+from fencepost.builtin.converter.logical import LOGICAL_TYPES, shown
+from fencepost.builtin.converter.registry.json_schema.encoding import has_text_keys, is_union
+from fencepost.builtin.converter.registry.json_schema.settings import KEY, VALUE
+from fencepost.record.java_integer import INTEGER_BITS
+from fencepost.record.schema import DECIMAL_NAME
+
+Decode = Callable[[Any], Any]
+
+_COMPOUND = (SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP)
+_JSON = {SchemaType.BOOLEAN: bool, SchemaType.STRING: str, SchemaType.BYTES: str}
+
+
+def decoder(schema: Schema) -> Decode:
+    """Return a function from parsed JSON to a value of the schema; it raises RecordError for a misfit."""
+    decode = _compound(schema) if schema.type in _COMPOUND else _scalar(schema)
+    default, is_optional = schema.default, schema.is_optional
+
+    def decode_or_null(value: Any) -> Any:
+        if value is not None:
+            return decode(value)
+        if default is not None or is_optional:
+            return default
+        raise RecordError(f"Invalid null value for required {schema.type.name} field")
+
+    return decode_or_null
+
+
+def _scalar(schema: Schema) -> Decode:
+    if schema.name in LOGICAL_TYPES or schema.type not in _CHECKED:
+        return lambda value: decode_scalar(schema, value)
+    kind = _CHECKED[schema.type]
+
+    def decode(value: Any) -> Any:
+        return value if type(value) is kind else decode_scalar(schema, value)
+
+    return decode
+
+
+_CHECKED: dict[SchemaType, type] = {
+    SchemaType.BOOLEAN: bool,
+    SchemaType.STRING: str,
+    SchemaType.FLOAT64: float,
+}
+
+
+def _compound(schema: Schema) -> Decode:
+    if schema.type is SchemaType.STRUCT:
+        return _union(schema) if is_union(schema) else _struct(schema)
+    decode_item = decoder(part(schema.value_schema))
+    if schema.type is SchemaType.ARRAY:
+        return lambda value: [decode_item(item) for item in _of(list, "Arrays should be encoded as JSON arrays", value)]
+    decode_key = decoder(part(schema.key_schema))
+    if has_text_keys(schema):
+        text = "Maps with string fields should be encoded as JSON objects"
+        return lambda value: {decode_key(k): decode_item(v) for k, v in _of(dict, text, value).items()}
+    text = "Maps with non-string fields should be encoded as JSON arrays of objects with key and value"
+    return lambda value: {
+        decode_key(_of(dict, text, entry).get(KEY)): decode_item(entry.get(VALUE)) for entry in _of(list, text, value)
+    }
+
+
+def _struct(schema: Schema) -> Decode:
+    members = [(field.name, decoder(field.schema)) for field in schema.fields]
+
+    def decode(value: Any) -> dict[str, Any]:
+        get = _of(dict, "Structs should be encoded as JSON objects", value).get
+        decoded = {}
+        for name, decode_field in members:
+            try:
+                decoded[name] = decode_field(get(name))
+            except RecordError as error:
+                raise RecordError(f"{name}: {error}") from error
+        return decoded
+
+    return decode
+
+
+def _union(schema: Schema) -> Decode:
+    members = [(field.name, field.schema, decoder(field.schema)) for field in schema.fields]
+    nothing = dict.fromkeys(field.name for field in schema.fields)
+
+    def decode(value: Any) -> dict[str, Any]:
+        scores = [_score(member, value) for _, member, _ in members]
+        best = max(range(len(members)), key=scores.__getitem__, default=0)
+        if not scores or scores[best] < 0:
+            raise RecordError(f"Did not find matching oneof field for data: {shown(value)}")
+        name, _, decode_member = members[best]
+        return {**nothing, name: decode_member(value)}
+
+    return decode
+
+
+def _score(schema: Schema, value: Any) -> int:
+    """Return how well a value fits a member of a union: -1 not at all; a struct the better, the more fields it has."""
+    kind = schema.type
+    if kind is SchemaType.STRUCT and not is_union(schema):
+        if not isinstance(value, dict):
+            return -1
+        needed = [
+            field.name for field in schema.fields if not field.schema.is_optional and field.schema.default is None
+        ]
+        known = sum(field.name in value for field in schema.fields)
+        return known if all(name in value for name in needed) else -1
+    if kind in (SchemaType.ARRAY, SchemaType.MAP):
+        is_list = kind is SchemaType.ARRAY or not has_text_keys(schema)
+        return 0 if isinstance(value, list if is_list else dict) else -1
+    if kind in INTEGER_BITS:
+        return 1 if isinstance(value, int) and not isinstance(value, bool) else -1
+    if kind in (SchemaType.FLOAT32, SchemaType.FLOAT64) or schema.name == DECIMAL_NAME:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return 0 if is_number or (schema.name == DECIMAL_NAME and isinstance(value, str)) else -1
+    return 0 if isinstance(value, _JSON.get(kind, dict)) else -1
+
+
+def _of(kind: type, text: str, value: Any) -> Any:
+    if isinstance(value, kind):
+        return value
+    raise RecordError(f"{text}, but found {type(value).__name__} {shown(value)}")

@@ -1,0 +1,85 @@
+"""Java's transforms, predicates and converters in the chain of a Python connector."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fencepost.api.hosted_chain import ChainUse, HostedStep, Passed, Refused
+from fencepost.api.hosted_task import ForeignRecordError, ForeignRetriableError
+from fencepost.builtin.java.chain_port import ChainStart, ChainStep
+from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError
+from fencepost.builtin.java.port import JavaClass
+from fencepost.builtin.java.shared_host import Lease, SharedHost
+from fencepost.record import ConnectRecord
+
+
+class JavaChain:
+    """Implements `HostedChain`, in the host that the Java tasks of this process share. It ends with its last user."""
+
+    def __init__(self, host: SharedHost, steps: Sequence[HostedStep], use: ChainUse) -> None:
+        """Raises what a class throws when it is configured, and HostLostError if the host ends meanwhile."""
+        self._classes = [_java_class(step) for step in steps]
+        self._is_calling = False
+        self._lease: Lease = host.take(use.incarnation)
+        try:
+            start = ChainStart(
+                use.task,
+                use.is_source,
+                use.config,
+                [_described(*pair) for pair in zip(steps, self._classes, strict=True)],
+            )
+            self._chain = self._call(self._lease.host.chain, start)
+        except BaseException:
+            self._lease.end()
+            raise
+
+    def run(
+        self, records: Sequence[ConnectRecord], first: int, end: int, is_chosen: Sequence[bool] | None = None
+    ) -> Passed | Refused:
+        return self._outcome(self._chain.run, records, first, end, is_chosen)
+
+    def again(self) -> Passed | Refused:
+        return self._outcome(self._chain.again)
+
+    def skip(self) -> Passed | Refused:
+        return self._outcome(self._chain.skip)
+
+    def close(self) -> None:
+        """Close the plug-ins: the host does so when the connection ends."""
+        self._chain.close()
+        self._lease.end()
+
+    def abandon(self) -> None:
+        if self._is_calling:
+            self._lease.kill("a Java transform or converter of a task that is to stop did not return in time")
+
+    def _outcome(self, call: Callable[..., Passed | Refused], *arguments: Any) -> Passed | Refused:
+        found: Passed | Refused = self._call(call, *arguments)
+        if isinstance(found, Refused):
+            return found._replace(error=_judged(found.error, self._classes[found.step].name))
+        return found
+
+    def _call(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        self._is_calling = True
+        try:
+            return call(*arguments)
+        except HostEndedError as error:
+            raise self._lease.lost(error) from error
+        finally:
+            self._is_calling = False
+
+
+def _java_class(step: HostedStep) -> JavaClass:
+    found: JavaClass = step.part.java  # type: ignore[attr-defined]
+    return found
+
+
+def _described(step: HostedStep, java_class: JavaClass) -> ChainStep:
+    return ChainStep(step.role, java_class, step.prefix, step.is_negated, step.is_conditional)
+
+
+def _judged(error: Exception, class_name: str) -> Exception:
+    """Return what Java has thrown as an error of one record."""
+    if not isinstance(error, JavaError | JavaRetriableError):
+        return error
+    kind = ForeignRetriableError if isinstance(error, JavaRetriableError) else ForeignRecordError
+    return kind.of(error.thrown.class_name, error.thrown.message, class_name, error.thrown.trace)

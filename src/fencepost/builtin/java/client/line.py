@@ -1,0 +1,144 @@
+"""A connection to a host, on which one thing is asked at a time."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fencepost.api import ConnectError
+from fencepost.builtin.java.client import wire
+from fencepost.builtin.java.client.process import HostProcess
+from fencepost.builtin.java.client.thrown import exception_of
+from fencepost.builtin.java.error import ConnectionLostError, HostEndedError, HostTimeoutError
+
+Reply = Callable[[str, wire.Message], Any]
+"""Answers what the host asks in the middle of a call: gets the name of the question, and what it is about."""
+
+
+class Line:
+    """Asks, and waits for the answer. `close` may be called from any thread."""
+
+    def __init__(
+        self,
+        process: HostProcess,
+        opening: dict[str, Any],
+        reply: Reply | None = None,
+        *,
+        spares_s: float | None = None,
+    ) -> None:
+        """Connect, and ask for what the connection is for: `opened` is the answer.
+
+        Args:
+            process: The host's.
+            opening: What the connection is for.
+            reply: Called in the thread that waits for an answer.
+            spares_s: How long to wait for each answer; after that the connection ends, and the host is not killed.
+
+        Raises:
+            HostEndedError: and what the plug-in has thrown.
+        """
+        self._process = process
+        self._reply = reply
+        self._spares_s = spares_s
+        self._lock = threading.Lock()
+        self._end: HostEndedError | None = None
+        try:
+            self._socket: socket.socket = process.connect(spares_s)
+        except (TimeoutError, BlockingIOError):  # the latter while too many others wait
+            raise self._silence("a connection") from None
+        except OSError:
+            raise process.ended(process.await_end()) from None
+        try:
+            self.opened: dict[str, Any] = self.ask(opening).head["result"]
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def ask(
+        self,
+        request: dict[str, Any],
+        buffers: Iterable[tuple[str, Any]] = (),
+        timeout_s: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> wire.Message:
+        """Return the answer; its `result` is in the head. `meanwhile` is called once after the request was sent.
+
+        Raises:
+            HostTimeoutError: There was none in time; the host has been killed.
+            HostEndedError, JavaError, JavaRetriableError, JavaPluginError.
+        """
+        with self._lock:
+            if self._socket.fileno() < 0:
+                raise self._end or HostEndedError(f"{request['op']} came after the end of its task or connector")
+            answer = self._exchanged(request, buffers, timeout_s or self._spares_s, meanwhile)
+        if answer is None:
+            self.close()
+            self._end = self._ended(request["op"])
+            raise self._end
+        if "error" in answer.head:
+            raise exception_of(answer.head["error"])
+        return answer
+
+    def result(self, operation: str, *, timeout_s: float | None = None, **arguments: Any) -> Any:
+        """Return the result of an operation without buffers."""
+        return self.ask({"op": operation, **arguments}, timeout_s=timeout_s).head["result"]
+
+    def finish(self, operation: str, timeout_s: float) -> None:
+        """Carry out the last operation, and close the connection. Does nothing if it is closed."""
+        if self._socket.fileno() >= 0:
+            self.result(operation, timeout_s=timeout_s)
+            self.close()
+
+    def _exchanged(
+        self,
+        request: dict[str, Any],
+        buffers: Iterable[tuple[str, Any]],
+        timeout_s: float | None,
+        meanwhile: Callable[[], None] | None,
+    ) -> wire.Message | None:
+        try:
+            self._socket.settimeout(timeout_s)
+            wire.send(self._socket, request, buffers)
+            if meanwhile is not None:
+                meanwhile()
+            answer = wire.receive(self._socket)
+            while answer is not None and "question" in answer.head:
+                wire.send(self._socket, self._replied(answer))
+                answer = wire.receive(self._socket)
+            return answer
+        except TimeoutError:
+            if self._spares_s is not None:
+                self.close()
+                raise self._silence(request["op"]) from None
+            why = f"{request['op']} did not return within {timeout_s:g} s"
+            self._process.kill(why)
+            raise HostTimeoutError(self._process.await_end()) from None
+        except OSError:
+            return None
+        except BaseException:
+            self.close()  # an answer that nobody has read would be taken for that of the next request
+            raise
+
+    def _silence(self, operation: str) -> ConnectionLostError:
+        return ConnectionLostError(
+            f"{operation} was not answered within {self._spares_s:g} s by the {self._process.label} (a JVM), which runs"
+        )
+
+    def _ended(self, operation: str) -> HostEndedError:
+        how = self._process.end_soon()
+        if how is not None:
+            return self._process.ended(how)
+        return ConnectionLostError(
+            f"{operation} was not answered: its connection to the {self._process.label} (a JVM) ended, though that "
+            "runs. Its log has the reason"
+        )
+
+    def _replied(self, question: wire.Message) -> dict[str, Any]:
+        assert self._reply is not None
+        try:
+            return {"result": self._reply(question.head["question"], question)}
+        except ConnectError as error:  # it is for the plug-in, which has asked, to deal with it
+            return {"error": str(error)}
+
+    def close(self) -> None:
+        self._socket.close()

@@ -1,0 +1,26 @@
+"""Values of a properties file: `${file:/run/secrets.properties:password}`."""
+
+from collections.abc import Set
+
+from fencepost.api import ConfigData, ConfigError, ConfigProvider
+from fencepost.builtin.provider.allowed import AllowedPaths
+from fencepost.config.properties import read_properties
+
+
+class FileConfigProvider(AllowedPaths, ConfigProvider):
+    """The path is a properties file, and the key is one of its keys."""
+
+    def get(self, path: str, keys: Set[str]) -> ConfigData:
+        file = self.allowed(path)
+        try:
+            found = read_properties(file, is_utf8=True)
+        except ConfigError as error:
+            raise ConfigError(f"{path} cannot be read: {_reason(error.__cause__)}") from None
+        return ConfigData({key: found[key] for key in keys if key in found})
+
+
+def _reason(cause: BaseException | None) -> str | None:
+    """Return the reason without the file's text, which may be secret."""
+    if isinstance(cause, UnicodeDecodeError):
+        return f"it is not UTF-8 (byte {cause.start}): save it as UTF-8"
+    return cause.strerror if isinstance(cause, OSError) else "it is not a properties file"

@@ -1,0 +1,73 @@
+"""What the secret stores of clouds have in common: named secrets, each a text, which may be a JSON object."""
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from fencepost.api import ConfigData, ConfigError, ConfigProvider, at_least, setting
+from fencepost.builtin.provider.allowed import AllowedNames
+from fencepost.config import Type
+
+
+@dataclass(frozen=True)
+class StoredSecret:
+    """A secret's text; `ttl_ms`: when the store will replace it, if it says so."""
+
+    text: str = field(repr=False)
+    ttl_ms: int | None = None
+
+
+class SecretStore(AllowedNames, ConfigProvider):
+    """`${store:NAME}` is the whole text of the secret NAME, `${store:NAME:KEY}` a field of the JSON object in it."""
+
+    refresh_interval_ms: int | None = setting(
+        "refresh.interval.ms",
+        type=Type.LONG,
+        default=None,
+        check=at_least(1_000),
+        doc="After how long connectors and tasks look values up again, and are restarted for it. Unset: when the store "
+        "says that a value expires.",
+    )
+
+    @abstractmethod
+    def secret(self, name: str) -> StoredSecret | None:
+        """Return a secret; None if there is none. Raises RetriableError or ConfigError."""
+
+    def get(self, path: str, keys: Set[str]) -> ConfigData:
+        names = [path] if path else sorted(keys)
+        for name in names:
+            self.require_allowed(name)
+        found = {name: self.secret(name) for name in names}
+        known = {name: secret for name, secret in found.items() if secret is not None}
+        if path and path not in known:
+            raise ConfigError(f"there is no secret {path}: create it, or correct the name")
+        values = _fields(path, known[path].text, keys) if path else {name: one.text for name, one in known.items()}
+        ttls = [one.ttl_ms for one in known.values() if one.ttl_ms is not None]
+        if self.refresh_interval_ms is not None:
+            ttls.append(self.refresh_interval_ms)
+        return ConfigData(values, min(ttls, default=None))
+
+
+def until_ms(moment: datetime) -> int | None:
+    """Return the milliseconds until a moment; None if it is over, as nobody knows then when the value changes."""
+    left_ms = int((moment - datetime.now(UTC)).total_seconds() * 1000)
+    return left_ms if left_ms > 0 else None
+
+
+def _fields(name: str, text: str, keys: Set[str]) -> Mapping[str, str]:
+    """Return fields of the JSON object in a secret."""
+    try:
+        fields: Any = json.loads(text)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise ConfigError(f"the secret {name} is not a JSON object: refer to it as a whole, without a key")
+    return {key: as_text(fields[key]) for key in keys if fields.get(key) is not None}
+
+
+def as_text(value: Any) -> str:
+    """Return a JSON value as the text of a config."""
+    return value if isinstance(value, str) else json.dumps(value)
