@@ -88,7 +88,7 @@ def test_setup_goes_on_without_a_compiler(
 
 
 def test_wheel_and_source_distribution_contain_the_jar_that_git_ignores() -> None:
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     assert host_jar.JAR.relative_to(root).as_posix() in build["artifacts"]
     assert str(host_jar.JAR.relative_to(root)) in (root / ".gitignore").read_text().splitlines()
