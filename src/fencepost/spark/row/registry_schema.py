@@ -107,6 +107,6 @@ def of_option(option: str) -> dict[str, ReaderSchema]:
 
 
 def _avro(schema: ReaderSchema) -> Any:
-    from fencepost.builtin.converter.avro_column.schema import parsed
+    from fencepost.builtin.converter.avro_column.kind import parsed
 
     return parsed(schema.text, [text for _, text in schema.references])

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fencepost.builtin.converter.avro_column.column import Binary, Column
 from fencepost.builtin.converter.avro_column.cursor import Cursor
-from fencepost.builtin.converter.avro_column.schema import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
+from fencepost.builtin.converter.registry.avro.parsing import AvroType
 
 Step = Callable[[memoryview, int], int]
 """Returns where a type's value ends that begins there. Raises IndexError or ValueError if it does not end."""
@@ -89,31 +89,30 @@ def walked(at: Cursor, step: Step) -> tuple[pa.Array, Cursor | None]:
 
 def step_of(writer: AvroType) -> Step:
     """Return what passes one value of a type."""
-    match writer:
-        case Primitive("null"):
+    match writer.kind:
+        case "null":
             return lambda _, at: at
-        case Primitive("boolean"):
+        case "boolean":
             return lambda _, at: at + 1
-        case Primitive("int" | "long") | Enum():
+        case "int" | "long" | "enum":
             return lambda data, at: _number(data, at)[1]
-        case Primitive("float"):
+        case "float":
             return lambda _, at: at + 4
-        case Primitive("double"):
+        case "double":
             return lambda _, at: at + 8
-        case Primitive():
-            return _past_binary
-        case Fixed(_, size):
+        case "fixed":
+            size = writer.size
             return lambda _, at: at + size
-        case Array(items):
-            return _past_items(step_of(items))
-        case Map(values):
-            step = step_of(values)
+        case "array":
+            return _past_items(step_of(writer.items))
+        case "map":
+            step = step_of(writer.items)
             return _past_items(lambda data, at: step(data, _past_binary(data, at)))
-        case Record(_, fields):
-            return _past_all([step_of(field.type) for field in fields])
-        case Union(branches):
-            return _past_one([step_of(branch) for branch in branches])
-    raise AssertionError(writer)
+        case "record":
+            return _past_all([step_of(field.type) for field in writer.fields])
+        case "union":
+            return _past_one([step_of(branch) for branch in writer.members])
+    return _past_binary
 
 
 def _past_all(steps: Sequence[Step]) -> Step:

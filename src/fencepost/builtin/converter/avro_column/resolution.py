@@ -10,23 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.builtin.converter.avro_column import column as c
-from fencepost.builtin.converter.avro_column.decimal import decimals
 from fencepost.builtin.converter.avro_column.items import Entries, Items, step_of
-from fencepost.builtin.converter.avro_column.kind import PER_UNIT, arrow_type, default_of, member_names
-from fencepost.builtin.converter.avro_column.schema import (
-    Array,
+from fencepost.builtin.converter.avro_column.kind import (
+    PER_UNIT,
+    PLAIN,
     AvroSchemaError,
-    AvroType,
-    Enum,
-    Field,
-    Fixed,
     Logical,
-    Map,
-    Primitive,
-    Record,
-    Union,
+    arrow_type,
+    default_of,
+    logical_of,
+    member_names,
+    some_of,
 )
+from fencepost.builtin.converter.registry.avro.parsing import MISSING, PRIMITIVES, AvroField, AvroType
 
+_LEAVES = PRIMITIVES | {"fixed"}
 _WIDER: Mapping[str, frozenset[str]] = {
     "int": frozenset({"long", "float", "double"}),
     "long": frozenset({"float", "double"}),
@@ -38,30 +36,33 @@ _FAMILIES = ("time-", "timestamp-", "local-timestamp-")
 _LONG = pa.int64()
 _MIDNIGHT, _DAY = pa.scalar(0, _LONG), pa.scalar(86_400_000_000_000, _LONG)
 
+_SIZE = 16
+_BINARY = pa.binary()
+_DIGITS = 38
+# What fills a number up, by its size and its sign: at 2 * size, + 1 for a negative one.
+_FILL = pa.array([sign * (_SIZE - size) for size in range(_SIZE + 1) for sign in (b"\0", b"\xff")], _BINARY)
+_NOTHING = pa.scalar(b"", _BINARY)
+_TWO, _MOST = pa.scalar(2, pa.int32()), pa.scalar(_SIZE, pa.int32())
+
 
 def resolved(writer: AvroType, reader: AvroType, path: str = "") -> c.Column:
     """Return what decodes values of the writer's type as the reader's. Raises AvroSchemaError if nothing can."""
-    if isinstance(writer, Union):
-        return c.Union([_branch(each, reader, path) for each in writer.branches], arrow_type(reader))
-    if isinstance(reader, Union):
+    if writer.kind == "union":
+        return c.Union([_branch(each, reader, path) for each in writer.members], arrow_type(reader))
+    if reader.kind == "union":
         return _into_union(writer, reader, path)
-    match writer, reader:
-        case Primitive("null"), Primitive("null"):
-            return c.Null(arrow_type(reader))
-        case ((Primitive() | Fixed()), (Primitive() | Fixed())):
-            return _leaf(writer, reader, path)
-        case Enum(), Enum():
-            known = set(reader.symbols)
-            return c.Enum([each if each in known else reader.default for each in writer.symbols])
-        case Array(), Array():
-            item = resolved(writer.items, reader.items, f"{path}[]")
-            return Items(step_of(writer.items), item, arrow_type(reader))
-        case Map(), Map():
-            value = resolved(writer.values, reader.values, f"{path}[]")
-            return Entries(step_of(writer.values), value, arrow_type(reader))
-        case Record(), Record():
-            return _struct(writer, reader, path)
-    raise _unfit(writer, reader, path)
+    if writer.kind in _LEAVES and reader.kind in _LEAVES:
+        is_null = writer.kind == reader.kind == "null"
+        return c.Null(arrow_type(reader)) if is_null else _leaf(writer, reader, path)
+    if writer.kind != reader.kind:
+        raise _unfit(writer, reader, path)
+    if writer.kind == "record":
+        return _struct(writer, reader, path)
+    if writer.kind == "enum":
+        known, default = set(reader.symbols), reader.props.get("default")
+        return c.Enum([each if each in known else default for each in writer.symbols])
+    item = resolved(writer.items, reader.items, f"{path}[]")
+    return (Items if writer.kind == "array" else Entries)(step_of(writer.items), item, arrow_type(reader))
 
 
 def _branch(writer: AvroType, reader: AvroType, path: str) -> c.Column:
@@ -72,17 +73,17 @@ def _branch(writer: AvroType, reader: AvroType, path: str) -> c.Column:
         return c.Unfit(arrow_type(reader), str(error))
 
 
-def _into_union(writer: AvroType, reader: Union, path: str) -> c.Column:
-    type_ = arrow_type(reader)
+def _into_union(writer: AvroType, reader: AvroType, path: str) -> c.Column:
+    type_, some = arrow_type(reader), some_of(reader)
     if writer.kind == "null":
-        if not reader.has_null:
+        if len(some) == len(reader.members):
             raise _unfit(writer, reader, path)
         return c.Null(type_)
-    if len(reader.some) == 1:
-        return resolved(writer, reader.some[0], path)
+    if len(some) == 1:
+        return resolved(writer, some[0], path)
     names = member_names(reader)
     for is_wanted in (_is_same, _is_alike, lambda *_: True):
-        for name, branch in zip(names, reader.some, strict=True):
+        for name, branch in zip(names, some, strict=True):
             if not is_wanted(writer, branch):
                 continue
             try:
@@ -93,19 +94,17 @@ def _into_union(writer: AvroType, reader: Union, path: str) -> c.Column:
 
 
 def _is_same(writer: AvroType, branch: AvroType) -> bool:
-    return writer.kind == branch.kind and getattr(writer, "name", "") == getattr(branch, "name", "")
+    return (writer.kind, writer.name) == (branch.kind, branch.name)
 
 
 def _is_alike(writer: AvroType, branch: AvroType) -> bool:
-    return writer.kind == branch.kind and _last(writer) == _last(branch)
+    last, other = ((each.name or "").rpartition(".")[2] for each in (writer, branch))
+    return writer.kind == branch.kind and last == other
 
 
-def _last(of: AvroType) -> str:
-    return str(getattr(of, "name", "")).rpartition(".")[2]
-
-
-def _struct(writer: Record, reader: Record, path: str) -> c.Column:
-    places = {_of(writer, field): place for place, field in enumerate(reader.fields)}
+def _struct(writer: AvroType, reader: AvroType, path: str) -> c.Column:
+    names = {each.name for each in writer.fields}
+    places = {_name_in(names, field): place for place, field in enumerate(reader.fields)}
     fields: list[tuple[str, c.Column, int | None]] = []
     for own in writer.fields:
         place, under = places.pop(own.name, None), f"{path}.{own.name}" if path else own.name
@@ -113,40 +112,36 @@ def _struct(writer: Record, reader: Record, path: str) -> c.Column:
         fields.append((own.name, resolved(own.type, wanted, under), place))
     for name, place in places.items():
         field = reader.fields[place]
-        if not field.has_default:
+        if field.default is MISSING:
             under = f"{path}.{field.name}" if path else field.name
             raise AvroSchemaError(f"{under}: the writer's schema does not have it, and there is no default")
         fields.append((name, c.Constant(default_of(field)), place))
     return c.Struct(fields, arrow_type(reader))
 
 
-def _of(writer: Record, field: Field) -> str:
-    """Return the name that the writer has for a field."""
-    own = {each.name for each in writer.fields}
-    if field.name in own:
-        return field.name
-    return next((alias for alias in field.aliases if alias in own), field.name)
+def _name_in(names: set[str], field: AvroField) -> str:
+    return next((each for each in (field.name, *field.aliases) if each in names), field.name)
 
 
-def _leaf(writer: Primitive | Fixed, reader: Primitive | Fixed, path: str) -> c.Column:
-    logical = _logical(writer, reader, path)
-    if isinstance(writer, Fixed) or isinstance(reader, Fixed):
-        if isinstance(writer, Fixed) and isinstance(reader, Fixed) and writer.size == reader.size:
+def _leaf(writer: AvroType, reader: AvroType, path: str) -> c.Column:
+    own, logical = logical_of(writer), _logical(writer, reader, path)
+    if "fixed" in (writer.kind, reader.kind):
+        if writer.kind == reader.kind and writer.size == reader.size:
             return _converted(c.Fixed(writer.size), logical, reader)
-        if logical is not None and logical.name == "decimal" and writer.logical is not None:
-            raw = c.Fixed(writer.size) if isinstance(writer, Fixed) else c.Binary(pa.binary())
+        if logical is not None and logical.name == "decimal" and own is not None:
+            raw = c.Fixed(writer.size) if writer.kind == "fixed" else c.Binary(pa.binary())
             return _converted(raw, logical, reader)
         raise _unfit(writer, reader, path)
     if writer.kind != reader.kind and reader.kind not in _WIDER.get(writer.kind, ()):
         raise _unfit(writer, reader, path)
-    if logical is not None and writer.logical is not None:  # the unit of the writer's may be another one
-        return _converted(_primitive(writer.kind, writer.kind), writer.logical, reader)
+    if logical is not None and own is not None:  # the unit of the writer's may be another one
+        return _converted(_primitive(writer.kind, writer.kind), own, reader)
     return _converted(_primitive(writer.kind, reader.kind), logical, reader)
 
 
-def _logical(writer: Primitive | Fixed, reader: Primitive | Fixed, path: str) -> Logical | None:
+def _logical(writer: AvroType, reader: AvroType, path: str) -> Logical | None:
     """Return the reader's logical type. Raises AvroSchemaError if the writer's does not mean the same."""
-    theirs, own = writer.logical, reader.logical
+    theirs, own = logical_of(writer), logical_of(reader)
     if theirs is None or own is None or theirs == own:
         return own
     is_one_family = any(theirs.name.startswith(f) and own.name.startswith(f) for f in _FAMILIES)
@@ -157,7 +152,7 @@ def _logical(writer: Primitive | Fixed, reader: Primitive | Fixed, path: str) ->
 
 
 def _primitive(writer: str, reader: str) -> c.Column:
-    own, wanted = arrow_type(Primitive(writer)), arrow_type(Primitive(reader))
+    own, wanted = PLAIN[writer], PLAIN[reader]
     if writer == "boolean":
         return c.Boolean()
     if writer in ("int", "long"):
@@ -167,17 +162,35 @@ def _primitive(writer: str, reader: str) -> c.Column:
     return c.Binary(wanted)
 
 
-def _converted(raw: c.Column, logical: Logical | None, reader: Primitive | Fixed) -> c.Column:
-    """Return the column of raw values that have a logical type."""
+def _converted(raw: c.Column, logical: Logical | None, reader: AvroType) -> c.Column:
     type_ = arrow_type(reader)
     if logical is None or logical.name == "uuid":
         return raw
     if logical.name == "decimal":
-        return c.Converted(raw, type_, lambda found: decimals(found, type_))
+        return c.Converted(raw, type_, lambda found: _decimals(found, type_))
     if logical.name == "date":
         return c.Converted(raw, type_, lambda found: found.view(type_))
     factor = pa.scalar(PER_UNIT[logical.name], _LONG)
     return c.Converted(raw, type_, lambda found: _scaled(found, factor, type_))
+
+
+def _decimals(found: pa.Array, type_: pa.Decimal128Type) -> pa.Array:
+    """Return numbers of any size, the highest byte first, as Arrow's decimals, of 16 bytes with the lowest first.
+
+    Raises ArrowInvalid, OverflowError or ValueError for a number with too many digits.
+    """
+    sizes = pc.binary_length(found)
+    if pc.any(pc.greater(sizes, _MOST)).as_py():
+        numbers = (int.from_bytes(each, "big", signed=True) for each in found.to_pylist())
+        found = pa.array([number.to_bytes(_SIZE, "big", signed=True) for number in numbers], _BINARY)
+        sizes = pc.binary_length(found)
+    first = pc.binary_slice(found, 0, 1)
+    is_negative = pc.greater_equal(first, pa.scalar(b"\x80", _BINARY))
+    fill = _FILL.take(pc.add(pc.multiply(sizes, _TWO), is_negative.cast(pa.int32())))
+    whole = pc.binary_join_element_wise(pc.binary_reverse(found), fill, _NOTHING)
+    made = pa.Array.from_buffers(pa.decimal128(_DIGITS, type_.scale), len(found), [None, whole.buffers()[2]])
+    made.validate(full=True)  # 16 bytes hold more than 38 digits
+    return made.cast(type_)
 
 
 def _scaled(found: pa.Array, factor: pa.Scalar, type_: pa.DataType) -> pa.Array:
@@ -193,8 +206,7 @@ def _unfit(writer: AvroType, reader: AvroType, path: str) -> AvroSchemaError:
 
 
 def _said(of: AvroType) -> str:
-    if isinstance(of, Union):
-        return "a union of " + ", ".join(map(_said, of.branches))
-    logical = getattr(of, "logical", None)
-    name = getattr(of, "name", "")
-    return " ".join(filter(None, (of.kind, name, f"({logical.name})" if logical else "")))
+    if of.kind == "union":
+        return "a union of " + ", ".join(map(_said, of.members))
+    logical = logical_of(of)
+    return " ".join(filter(None, (of.kind, of.name, f"({logical.name})" if logical else "")))

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from fencepost.builtin.converter.avro_column.column import Column, reason
 from fencepost.builtin.converter.avro_column.cursor import FAULTS, Cursor
 from fencepost.builtin.converter.avro_column.resolution import resolved
-from fencepost.builtin.converter.avro_column.schema import AvroType
+from fencepost.builtin.converter.registry.avro.parsing import AvroType
 
 _LONG, _OFFSET = pa.int64(), pa.int32()
 _LONGEST = 500

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.builtin.converter.avro_column.schema import AvroSchemaError, parsed
+from fencepost.builtin.converter.avro_column.kind import AvroSchemaError, parsed
 from fencepost.builtin.converter.avro_column.values import AvroColumn
 from support.avro_values import Json, Written, encoded, expected, read, written
 

@@ -230,7 +230,6 @@ class _Builder:
         return Node({"type": "fixed", "name": avro.name, "size": size}, encode, _from_plain(schema))
 
     def _map(self, avro: AvroType, schema: Schema) -> Node:
-        assert avro.items is not None
         node = self.node(avro.items, part(schema.value_schema))
         encode, decode = node.encode, node.decode
 
@@ -245,7 +244,6 @@ class _Builder:
 
     def _entries(self, avro: AvroType, schema: Schema) -> Node:
         """Return the node of a map whose keys are no text: an array of records with key and value."""
-        assert avro.items is not None
         if not is_map_entry(avro.items):
             raise RecordError("The newest schema has an array where the value has a map")
         entry = Schema.struct({names.KEY: part(schema.key_schema), names.VALUE: part(schema.value_schema)})
@@ -264,7 +262,6 @@ class _Builder:
         return Node({"type": "array", "items": node.schema}, encode_map, decode_map)
 
     def _array(self, avro: AvroType, schema: Schema) -> Node:
-        assert avro.items is not None
         node = self.node(avro.items, part(schema.value_schema))
         encode, decode = node.encode, node.decode
 

@@ -1,7 +1,7 @@
 """Reads the JSON of an Avro schema: names resolved, everything checked, other schemas that it refers to included."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,15 +17,15 @@ MISSING: Any = object()
 class AvroType:
     """A type: `kind` is a primitive, `record`, `enum`, `fixed`, `array`, `map` or `union`. A tree without cycles.
 
-    `name` is the full name of a named type, `props` are all attributes of the JSON object. `items` are those of an
-    array, and the values of a map. `members` are those of a union. A type that occurs twice is the same object.
+    `name` is the full name of a named type, `props` are all attributes of the JSON object. `items` is the type of an
+    array's items, or of a map's values. A type that occurs twice is the same object.
     """
 
     kind: str
     props: Mapping[str, Any] = field(default_factory=dict)
     name: str | None = None
     fields: "list[AvroField]" = field(default_factory=list)
-    items: "AvroType | None" = None
+    items: "AvroType" = field(default=None)  # type: ignore[assignment]
     members: "list[AvroType]" = field(default_factory=list)
 
     @property
@@ -54,6 +54,7 @@ class AvroField:
     type: AvroType
     default: Any = MISSING
     doc: str | None = None
+    aliases: Sequence[str] = ()
 
 
 def parsed(text: str, referenced: Iterable[str] = ()) -> AvroType:
@@ -157,10 +158,11 @@ class _Parser:
         for member in members:
             if not isinstance(member, dict) or not _is_name(member.get("name")) or "type" not in member:
                 raise _invalid("a field needs a name and a type", member)
-            doc = member.get("doc")
+            doc, aliases = member.get("doc"), member.get("aliases")
             doc = doc if isinstance(doc, str) else None
+            aliases = tuple(map(str, aliases)) if isinstance(aliases, list) else ()
             type_ = self._type(member["type"], namespace)
-            fields.append(AvroField(member["name"], type_, member.get("default", MISSING), doc))
+            fields.append(AvroField(member["name"], type_, member.get("default", MISSING), doc, aliases))
         if len({each.name for each in fields}) != len(fields):
             raise _invalid("a record has each field once", schema)
         return fields

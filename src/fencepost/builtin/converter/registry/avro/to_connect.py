@@ -95,9 +95,9 @@ class _Reader:
         if avro.kind == "record":
             return Schema(SchemaType.STRUCT, fields=tuple(map(self._field, avro.fields)))
         if avro.kind == "map":
-            return Schema(SchemaType.MAP, key_schema=Schema(SchemaType.STRING), value_schema=self.schema(_items(avro)))
+            return Schema(SchemaType.MAP, key_schema=Schema(SchemaType.STRING), value_schema=self.schema(avro.items))
         if avro.kind == "array":
-            return self._array(_items(avro))
+            return self._array(avro.items)
         logical = _LOGICAL.get((avro.kind, avro.logical_type or ""))
         if logical is not None:
             return logical
@@ -193,11 +193,6 @@ def _version(props: Any, schema: Schema) -> int | None:
     if not isinstance(found, int) or isinstance(found, bool):
         raise RecordError(f"Invalid Connect version found: {found}")
     return found
-
-
-def _items(avro: AvroType) -> AvroType:
-    assert avro.items is not None
-    return avro.items
 
 
 def member_name(avro: AvroType, index: int, mapping: AvroMapping) -> str:
