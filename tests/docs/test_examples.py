@@ -26,7 +26,7 @@ from fencepost.api import (
     TopicPartition,
 )
 from fencepost.builtin.mirror.dedicated.file import MirrorFile
-from fencepost.cli.dead_letters.output import lines, summary
+from fencepost.cli.connector.letter import lines, summary
 from fencepost.cli.main import app
 from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig

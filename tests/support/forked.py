@@ -26,8 +26,8 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
         "__main__",
-        "fencepost.cli.worker.serve",
-        "fencepost.cli.mirror.run",
+        "fencepost.cli.cluster.serve",
+        "fencepost.cli.cluster.mirror_run",
         "fencepost.worker.host.driver",
         "fencepost.task.slot.slot",
         "pytest",
@@ -167,7 +167,7 @@ def _begin(work: Work, arguments: list[str], out: Path, environment: dict[str, s
 
 
 def _do(work: Work, arguments: list[str], environment: dict[str, str]) -> NoReturn:
-    from fencepost.cli.ending import end_process
+    from fencepost.cli.output import end_process
 
     gc.freeze()  # what was imported ahead stays: each collection would go through all of it
     os.environ.clear()

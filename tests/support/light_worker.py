@@ -105,7 +105,7 @@ def _driver(nursery: Nursery, config: "WorkerConfig") -> "Driver":
 
 def _work(nursery: Nursery, file: str) -> int:
     from fencepost.cli.client import read_worker_file
-    from fencepost.cli.worker.serve import serve
+    from fencepost.cli.cluster.serve import serve
     from fencepost.config.worker import WorkerConfig
     from fencepost.telemetry.logs import configure_logs
 
@@ -119,7 +119,7 @@ def _work(nursery: Nursery, file: str) -> int:
 
 def _mirror(nursery: Nursery, path: str, name: str) -> int:
     from fencepost.builtin.mirror.dedicated.file import MirrorFile
-    from fencepost.cli.mirror.run import chosen, run_flow
+    from fencepost.cli.cluster.mirror_run import chosen, run_flow
     from fencepost.telemetry.logs import configure_logs
 
     configure_logs()

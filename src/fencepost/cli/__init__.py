@@ -1,1 +1,1 @@
-"""The command line. A command with its options is in the `command.py` of its room; `main.py` collects them."""
+"""The command line: a room for each kind of command, whose options are in its `command.py`; `main.py` collects them."""

@@ -71,3 +71,12 @@ def with_values(properties: Mapping[str, str]) -> dict[str, str]:
     from fencepost.reference.worker_file import worker_properties  # and the registry, for which no other start waits
 
     return worker_properties(properties)
+
+
+def plugin_directory() -> Path:
+    """Return the directory in which `plugin install` puts plug-ins by default, and in which `dev` finds them.
+
+    It is `$XDG_DATA_HOME/fencepost/plugins`, by default `~/.local/share/fencepost/plugins`, and need not exist.
+    """
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "fencepost" / "plugins"

@@ -8,34 +8,26 @@ from typer.core import TyperCommand, TyperGroup
 
 from fencepost import __version__
 from fencepost.api.errors import ConnectError
-from fencepost.cli.acls.command import acls
-from fencepost.cli.adopt.command import adopt
-from fencepost.cli.apply.command import apply
-from fencepost.cli.audit.command import audit
-from fencepost.cli.connector.delete import delete
-from fencepost.cli.connector.describe import describe
-from fencepost.cli.connector.get import get
-from fencepost.cli.connector.life_cycle import pause, resume, stop
-from fencepost.cli.connector.restart import restart
-from fencepost.cli.connector.status import status
-from fencepost.cli.context.command import app as context_app
-from fencepost.cli.dead_letters.command import dead_letters
-from fencepost.cli.docs import docs
-from fencepost.cli.edit.command import edit
-from fencepost.cli.ending import end_process
-from fencepost.cli.export.command import export
-from fencepost.cli.live.logs import logs
-from fencepost.cli.live.top import top
-from fencepost.cli.mirror.command import app as mirror_app
-from fencepost.cli.new.command import app as new_app
-from fencepost.cli.offsets.command import app as offsets_app
-from fencepost.cli.output import AlsoJson
-from fencepost.cli.password import hash_password
-from fencepost.cli.plan.command import plan
-from fencepost.cli.plugin.command import app as plugin_app
-from fencepost.cli.topic.command import app as topic_app
-from fencepost.cli.validate.command import validate
-from fencepost.cli.worker.command import dev, worker
+from fencepost.cli.cluster.command import acls, adopt, dev, mirror_app, topic_app, worker
+from fencepost.cli.connector.command import (
+    audit,
+    dead_letters,
+    delete,
+    describe,
+    get,
+    offsets_app,
+    pause,
+    restart,
+    resume,
+    status,
+    stop,
+)
+from fencepost.cli.connector.live import logs, top
+from fencepost.cli.context import app as context_app
+from fencepost.cli.file.command import apply, edit, export, plan, validate
+from fencepost.cli.local.command import docs, hash_password, plugin_app
+from fencepost.cli.local.new import new_app
+from fencepost.cli.output import AlsoJson, end_process
 from fencepost.config import ConfigError
 from fencepost.embedded.cli import app as kafka_app
 from fencepost.telemetry.plain_line import printable

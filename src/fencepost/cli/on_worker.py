@@ -1,4 +1,4 @@
-"""Commands that ask workers over REST: their common options, the connection, and the question before a change."""
+"""Commands that ask workers over REST: common options and arguments, the connection, the question before a change."""
 
 import inspect
 from collections.abc import Callable
@@ -8,6 +8,32 @@ import typer
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
+
+_TIMEOUT_S = 1.0
+
+
+def connector_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the connectors of the command's cluster whose names begin so."""
+    from fencepost.cli.connect import access, rest_client
+
+    try:
+        chosen = access(ctx.params.get("url"), ctx.params.get("context"))
+        if chosen.asks:
+            return []
+        with rest_client(chosen, _TIMEOUT_S) as client:
+            names = client.get("/connectors").json()
+        return sorted(name for name in names if name.startswith(incomplete))
+    except Exception:  # the user is typing: whatever is wrong, the command will say it
+        return []
+
+
+ConnectorName = Annotated[
+    str, typer.Argument(help="The connector's name.", metavar="CONNECTOR", autocompletion=connector_names)
+]
+ConnectorNames = Annotated[
+    list[str], typer.Argument(help="The connectors' names.", metavar="CONNECTOR...", autocompletion=connector_names)
+]
+
 
 P = ParamSpec("P")
 
@@ -27,8 +53,7 @@ def on_worker(command: "Callable[Concatenate[Connect, P], None]") -> Callable[..
     """Return a command with the options --url and --context in place of its first parameter, the connection."""
 
     def connected(**arguments: Any) -> None:
-        from fencepost.cli.connect import Connect
-        from fencepost.cli.rest import access
+        from fencepost.cli.connect import Connect, access
 
         with Connect(access(arguments.pop("url"), arguments.pop("context"))) as connect:
             command(connect, **arguments)  # type: ignore[call-arg]

@@ -1,16 +1,31 @@
-"""What commands print: tables for people, JSON or YAML for programs."""
+"""What commands print: tables and progress for people, JSON or YAML for programs; and how their process ends."""
 
 import json
+import logging
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
 
-from fencepost.cli.columns import aligned
 from fencepost.telemetry.plain_line import printable
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows as lines of aligned columns."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number of things: 1 task, 2 tasks."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
 
 _COLOURS = {
     "RUNNING": "green",
@@ -88,3 +103,46 @@ class Printer:
         for row in cells:
             table.add_row(*(Text(cell, style=_COLOURS.get(cell.partition(" ")[0], "")) for cell in row))
         Console().print(table)
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Show that something goes on whose end is not known, and for how long already."""
+    if not sys.stderr.isatty():
+        typer.echo(f"{text} …", err=True)
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        bar.add_task(text, total=None)
+        yield
+
+
+@contextmanager
+def counting(text: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show how much of a total is done; yields what is called with each further amount."""
+    if not sys.stderr.isatty():
+        typer.echo(f"{text} …", err=True)
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(text, total=total)
+        yield lambda amount: bar.update(task, advance=amount)
+
+
+def end_process(code: int) -> NoReturn:
+    """Flush all output and end this process, without shutting the interpreter down.
+
+    Threads of Kafka's client that still run log through Python, and crash if parts of the interpreter are gone.
+    """
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)

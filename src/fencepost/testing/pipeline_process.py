@@ -139,6 +139,6 @@ def main(_: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    from fencepost.cli.ending import end_process
+    from fencepost.cli.output import end_process
 
     end_process(main(sys.argv[1:]))

@@ -10,10 +10,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from fencepost.api import FatalError
-from fencepost.cli.connect import Connect
-from fencepost.cli.dead_letters.connector import DescribedConnector, Where
-from fencepost.cli.dead_letters.send import send_again
-from fencepost.cli.rest import Access
+from fencepost.cli.connect import Access, Connect
+from fencepost.cli.connector.dead_letters import DescribedConnector, Where, send_again
 from fencepost.config import ConfigError
 from fencepost.dead_letter.progress import progress_name
 from fencepost.dead_letter.resend import DeadLetterRefusedError
@@ -60,7 +58,7 @@ def test_letters_of_a_deleted_topic_are_named_and_can_be_skipped(
     letters.bury("no such partition", at=7)
     letters.bury("here")
     found = DescribedConnector(letters.topic, "sink", {"errors.deadletterqueue.topic.name": letters.dead}, "")
-    monkeypatch.setattr("fencepost.cli.dead_letters.send.connector_at", lambda connect, name: found)
+    monkeypatch.setattr("fencepost.cli.connector.dead_letters.connector_at", lambda connect, name: found)
 
     def send(*skip: str) -> None:
         send_again(

@@ -10,7 +10,7 @@ from flow import Flow
 from mirrored import SOON, await_same
 
 from fencepost.builtin.mirror.formats import OffsetSync
-from fencepost.cli.mirror.status import of_workers
+from fencepost.cli.cluster.mirror_status import of_workers
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topic_acls import TopicAcl
 from fencepost.kafka.read.log import LogReader

@@ -200,7 +200,7 @@ def test_command_names_the_reason_when_dead_letters_cannot_be_shown(
     (tmp_path / "in.txt").touch()
     config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": name}
     assert worker.create(name, config).status_code == 201
-    monkeypatch.setattr("fencepost.cli.dead_letters.connector.ASK_S", 1.0)
+    monkeypatch.setattr("fencepost.cli.connector.dead_letters.ASK_S", 1.0)
     with pytest.raises(ConfigError, match="set the worker's brokers with --bootstrap"):
         printed(worker, name, "--topic", "any", "--bootstrap", "127.0.0.1:1")
     with pytest.raises(ConfigError, match=r"set errors\.deadletterqueue\.topic\.name"):

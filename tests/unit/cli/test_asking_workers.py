@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.cli.completion import connector_names
-from fencepost.cli.connect import Connect, RefusedError
-from fencepost.cli.rest import Access
+from fencepost.cli.connect import Access, Connect, RefusedError
+from fencepost.cli.on_worker import connector_names
 from fencepost.config import ConfigError
 from fencepost.telemetry.plain_line import printable
 from support.command_line import fencepost

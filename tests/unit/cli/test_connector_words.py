@@ -3,11 +3,9 @@
 import json
 from typing import Any
 
-from fencepost.cli.connect import Connect
-from fencepost.cli.connector.view import all_connectors
-from fencepost.cli.connector.waiting import await_running
+from fencepost.cli.connect import Access, Connect
+from fencepost.cli.connector.view import all_connectors, await_running
 from fencepost.cli.masking import Masking
-from fencepost.cli.rest import Access
 from support.command_line import fencepost
 from support.http_answers import Answer, Asked, HttpAnswers
 

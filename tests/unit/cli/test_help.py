@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from fencepost.cli.columns import counted
-from fencepost.cli.connect import Connect
+from fencepost.cli.connect import Connect, access
 from fencepost.cli.main import _PANEL_OF, app
-from fencepost.cli.rest import access
+from fencepost.cli.output import counted
 from fencepost.config import ConfigError
 from support.command_line import fencepost
 from support.http_answers import Answer, HttpAnswers
@@ -57,7 +56,7 @@ def test_unreachable_default_worker_error_suggests_fencepost_dev(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setattr("fencepost.cli.rest.DEFAULT_URL", "http://127.0.0.1:1")
+    monkeypatch.setattr("fencepost.cli.connect.DEFAULT_URL", "http://127.0.0.1:1")
     for given, said in ((None, "fencepost dev"), ("http://127.0.0.1:1", "set this to a worker's REST address")):
         with Connect(access(given, None, {})) as connect, pytest.raises(ConfigError, match=said):
             connect.get("connectors")

@@ -6,11 +6,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fencepost.cli.connect import Connect
-from fencepost.cli.context.store import Context, Contexts
-from fencepost.cli.dead_letters.connector import connector_at
-from fencepost.cli.mirror.status import of_workers
-from fencepost.cli.rest import CACERT, CERT, TOKEN, URL, USER, Access, access, ensure_allowed, rest_client
+from fencepost.cli.cluster.mirror_status import of_workers
+from fencepost.cli.connect import CACERT, CERT, TOKEN, URL, USER, Access, Connect, access, ensure_allowed, rest_client
+from fencepost.cli.connector.dead_letters import connector_at
+from fencepost.cli.context import Context, Contexts
 from fencepost.config import ConfigError
 from support.certificate import server_certificate
 from support.http_answers import Answer, Asked, HttpAnswers

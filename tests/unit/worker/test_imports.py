@@ -5,7 +5,7 @@ import sys
 
 
 def test_worker_starts_without_importing_pyspark():
-    code = "import sys, fencepost.cli.worker.serve, fencepost.worker.host.driver; sys.exit('pyspark' in sys.modules)"
+    code = "import sys, fencepost.cli.cluster.serve, fencepost.worker.host.driver; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -25,12 +25,12 @@ def test_untraced_tasks_do_not_import_opentelemetry():
 
 def test_a_worker_imports_no_exporter_of_opentelemetry():
     """FastAPI imports its API, which does nothing by itself."""
-    code = "import sys, fencepost.cli.worker.serve; sys.exit('opentelemetry.sdk' in sys.modules)"
+    code = "import sys, fencepost.cli.cluster.serve; sys.exit('opentelemetry.sdk' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_jvm_start_does_not_wait_for_imports_of_the_worker() -> None:
-    code = "import sys, fencepost.cli.main, fencepost.cli.worker.run; print(*sys.modules)"
+    code = "import sys, fencepost.cli.main, fencepost.cli.cluster.worker; print(*sys.modules)"
     printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     late = {"fastapi", "kafka", "pyarrow", "pydantic", "pyspark", "rich", "structlog", "uvicorn"}
     assert not late & set(printed.split())

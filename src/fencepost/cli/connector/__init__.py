@@ -1,1 +1,1 @@
-"""Commands about connectors, over REST: a file for each."""
+"""Commands about connectors that workers have, over REST."""

@@ -1,9 +1,8 @@
 """Why a connector or a task has failed, in `status` and where `apply --wait` waits."""
 
-from fencepost.cli.connect import Connect
-from fencepost.cli.connector.waiting import await_running
+from fencepost.cli.connect import Access, Connect
+from fencepost.cli.connector.view import await_running
 from fencepost.cli.masking import Masking
-from fencepost.cli.rest import Access
 from support.command_line import fencepost
 from support.http_answers import Answer, Asked, HttpAnswers
 

@@ -1,1 +1,0 @@
-"""`fencepost adopt`: takes over the group of another program."""

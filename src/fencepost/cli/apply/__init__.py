@@ -1,1 +1,0 @@
-"""`fencepost apply`: makes connectors what files say."""

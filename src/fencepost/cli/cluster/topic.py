@@ -1,0 +1,92 @@
+"""Records of topics, page by page, and in lines for people."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+
+from fencepost.cli.connect import Connect, RefusedError
+from fencepost.config import ConfigError
+from fencepost.telemetry.plain_line import printable
+
+LATEST = "latest"
+MOST = 500
+_PAUSE_S = 1.0
+_OLD = "these workers do not read topics: they are Kafka Connect's, or of an older version"
+
+
+def records(
+    connect: Connect, path: Sequence[str], given: Mapping[str, object], count: int, *, is_endless: bool
+) -> Iterator[Mapping[str, Any]]:
+    """Yield so many records, page by page, and then those that are written later."""
+    query, left, trouble = dict(given), count, ""
+    while True:
+        try:
+            page = asked(connect, path, {**query, "limit": left or MOST})
+        except (ConfigError, RefusedError) as error:
+            if not is_endless or not (query != given or _is_missing(error)):
+                raise
+            trouble = _warned(error, trouble)
+            time.sleep(_PAUSE_S)
+            continue
+        trouble = ""
+        yield from page["records"]
+        is_at_end = query["from"] in (LATEST, page["next"])
+        left = 0 if is_at_end else max(0, left - len(page["records"]))
+        query["from"] = page["next"]
+        if not left and not is_endless:
+            return
+        if is_at_end and not page["records"]:
+            time.sleep(_PAUSE_S)
+
+
+def _is_missing(error: Exception) -> bool:
+    """Say whether the topic does not exist yet."""
+    return isinstance(error, RefusedError) and error.status == 404 and str(error).startswith("There is no topic")
+
+
+def _warned(error: Exception, before: str) -> str:
+    """Say, once, why there are no records now: the topic is not there yet, or the worker is started again."""
+    if str(error) != before:
+        typer.echo(printable(f"-- {error}; trying again"), err=True)
+    return str(error)
+
+
+def asked(connect: Connect, path: Sequence[str], query: Mapping[str, object]) -> Any:
+    try:
+        return connect.get(*path, **query)
+    except RefusedError as error:
+        if error.status in (404, 405) and str(error).startswith("HTTP 40"):
+            raise ConfigError(f"{connect.access.named}: {_OLD}") from None
+        raise
+
+
+def lines_of(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the place and time of a record, and below that what it has."""
+    yield printable(f"{record['partition']}@{record['offset']}  {_time(record['timestamp_ms'])}".rstrip())
+    if record["key"] is not None:
+        yield _shown("key", record["key"])
+    yield _shown("value", record["value"])
+    for header in record["headers"]:
+        yield _shown(f"header {header['name']}", header["value"])
+    if record["fault"]:
+        yield printable(f"  -- {record['fault']}")
+
+
+def _shown(name: str, data: Mapping[str, Any] | None) -> str:
+    if data is None:
+        return printable(f"  {name}  (none)")
+    form = "base64 " if data["is_base64"] else ""
+    rest = f" … of {data['size_bytes']} bytes" if data["is_cut"] else ""
+    return printable(f"  {name}  {form}{data['text']}{rest}")
+
+
+def _time(timestamp_ms: int | None) -> str:
+    if timestamp_ms is None:
+        return ""
+    try:
+        return f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + "Z"
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp_ms} ms"

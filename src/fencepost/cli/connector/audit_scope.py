@@ -1,0 +1,199 @@
+"""What the audits of files sinks and of mirrors compare, as the configs say."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from fencepost.builtin.connector.files.columns import PARQUET
+from fencepost.builtin.connector.files.sink import FilesSink
+from fencepost.builtin.mirror.setting.clients import FlowEnd, client_keys, client_settings
+from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
+from fencepost.builtin.mirror.source.position import last_of, place_within
+from fencepost.config import ConfigError
+from fencepost.config.connector import SinkConnectorConfig
+from fencepost.config.raw import given_values
+from fencepost.config.reference import has_references
+from fencepost.kafka.setting.client_settings import begins_at, isolation_level, range_conf
+from fencepost.kafka.setting.table import ClientKind
+from fencepost.ledger.file_rows import FileForm
+from fencepost.ledger.files_audit import FilesScope
+from fencepost.ledger.mirror_audit import MirroredPartition, MirrorScope
+from fencepost.record import TopicPartition
+from fencepost.redaction import HIDDEN
+
+_PATH, _FORMAT = FilesSink.key_of("path"), FilesSink.key_of("format")
+_SCHEMA, _QUERY = FilesSink.key_of("value_schema"), FilesSink.key_of("transforms_sql")
+_TOLERANCE = SinkConnectorConfig.key_of("errors_tolerance")
+_RESETS = "consumer.override.auto.offset.reset", "consumer.auto.offset.reset"  # the sink's, and the worker's
+_CONVERTER, _AS_TEXT = "value.converter", ("StringConverter", "JsonConverter")
+_WRITER = "writer."
+_CHANGING_ROWS = {
+    "json": frozenset({"linesep", "encoding", "charset"}),
+    "csv": frozenset(
+        {"linesep", "encoding", "charset", "sep", "delimiter", "quote", "escape", "chartoescapequoteescaping"}
+    ),
+}
+"""Options of Spark's writer, in small letters, that say how rows are told apart."""
+_OFFSET = re.compile(r"(?<![\w.`])(?<!\bas )offset(?:\s+as\s+`?(?P<name>\w+)`?)?\s*(?:,|\bfrom\b)", re.IGNORECASE)
+_PROJECTION = re.compile(r"\s*select\s(?!\s*distinct\b)[^()]*\bfrom\s+records\s*;?\s*", re.IGNORECASE)
+
+
+def files_scope(
+    config: Mapping[str, str | None], offsets: Mapping[str, Any], worker: Mapping[str, str] = MappingProxyType({})
+) -> FilesScope:
+    """Return what to compare, from a sink's config and the answer about its offsets. Raises ConfigError.
+
+    `worker` is the worker's file, if it is known: consumers begin where it says, unless the config says it.
+    """
+    query = (config.get(_QUERY) or "").strip()
+    has_schema = bool((config.get(_SCHEMA) or "").strip())
+    is_text = (config.get(_CONVERTER) or "").rpartition(".")[2] in _AS_TEXT
+    form = FileForm(
+        (config.get(_FORMAT) or str(FilesSink.settings()[_FORMAT].default)).lower(),
+        offset_column(query),
+        is_raw=is_text and not query and not has_schema,
+        has_header=_has_header(config),
+    )
+    _ensure_known(form.format, config)
+    return FilesScope(
+        _directory(config.get(_PATH) or ""),
+        form,
+        _committed(offsets),
+        has_all=keeps_all(query) and (config.get(_TOLERANCE) or "none").lower() == "none",
+        from_start=(config.get(_RESETS[0]) or worker.get(_RESETS[1]) or "earliest").lower() == "earliest",
+    )
+
+
+def offset_column(query: str) -> str:
+    """Return the column of a query that has the records' offsets; empty if it is not clear that there is one.
+
+    >>> offset_column("SELECT value.*, offset AS kafka_offset FROM records")
+    'kafka_offset'
+    >>> offset_column("SELECT value.offset FROM records")
+    ''
+    """
+    found = (
+        _OFFSET.search(" ".join(query.split())) if len(re.findall(r"\bselect\b", query, re.IGNORECASE)) == 1 else None
+    )
+    return "" if found is None else found["name"] or "offset"
+
+
+def keeps_all(query: str) -> bool:
+    """Return whether a query certainly makes one row of each record: none does, or one that only names columns.
+
+    >>> keeps_all("SELECT value.*, offset AS kafka_offset FROM records")
+    True
+    >>> keeps_all("SELECT explode(value.items) FROM records") or keeps_all("SELECT key FROM records WHERE key > 1")
+    False
+    """
+    return not query or _PROJECTION.fullmatch(query) is not None
+
+
+def _ensure_known(format_: str, config: Mapping[str, str | None]) -> None:
+    """Raise ConfigError if files have a form in which an audit cannot tell rows."""
+    if format_ == PARQUET:
+        return
+    known = {"compression": ("none", "uncompressed", "gzip", "bzip2"), "header": ("true", "false")}
+    for key, value in config.items():
+        option = key[len(_WRITER) :].lower() if key.startswith(_WRITER) else ""
+        changes_rows = option in known or option in _CHANGING_ROWS[format_]
+        if changes_rows and value and value.lower() not in known.get(option, ()):
+            raise ConfigError(
+                f"{key}={value}: an audit does not know files of {format_} with that, so it cannot compare"
+            )
+
+
+def _has_header(config: Mapping[str, str | None]) -> bool:
+    return any(key.lower() == f"{_WRITER}header" and (value or "").lower() == "true" for key, value in config.items())
+
+
+def _directory(path: str) -> Path:
+    parts = urlsplit(path)
+    if parts.scheme not in ("", "file") or parts.netloc:
+        raise ConfigError(
+            f"{_PATH}={path} is not a directory of this machine: an audit reads the files where they are mounted, so "
+            "they cannot be compared"
+        )
+    found = Path(unquote(parts.path) if parts.scheme else path)
+    if not found.is_dir():
+        raise ConfigError(f"{_PATH}={path} does not exist on this machine: run the audit where the files are")
+    return found
+
+
+def _committed(offsets: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    pairs = ((each["partition"], each["offset"] or {}) for each in offsets.get("offsets", ()))
+    return {
+        TopicPartition(partition["kafka_topic"], int(partition["kafka_partition"])): int(offset["kafka_offset"])
+        for partition, offset in pairs
+        if "kafka_offset" in offset
+    }
+
+
+PROPERTIES, SOURCE_PROPERTIES = "--properties", "--source-properties"
+_ROLE = "audit"
+_TRANSFORMS = "transforms"
+
+
+class GivenEnds(NamedTuple):
+    """Settings of clients that the user gives.
+
+    Those of the source replace some of the config, those of the target, if there are any, all of them.
+    """
+
+    source: Mapping[str, str]
+    target: Mapping[str, str] | None
+
+
+def mirror_scope(
+    connector: type[MirrorSourceConnector],
+    config: Mapping[str, str | None],
+    offsets: Mapping[str, Any],
+    ends: GivenEnds,
+    reader: str,
+) -> MirrorScope:
+    """Return what to compare, from a mirror's config and the answer about its offsets. Raises ConfigError."""
+    if (config.get(_TRANSFORMS) or "").strip():
+        raise ConfigError(f"{_TRANSFORMS} may change what is mirrored, so source and target cannot be compared")
+    mirror = connector(given_values(_known(config, ends)))
+    settings = {**mirror.client(FlowEnd.SOURCE, ClientKind.CONSUMER, _ROLE), **ends.source}
+    if isolation_level(settings) != "read_committed":
+        raise ConfigError(
+            "the mirror copies aborted records as well: only with isolation.level=read_committed can it "
+            "be compared with its source"
+        )
+    committed = {"isolation.level": "read_committed"}
+    given = ends.target or mirror.client(FlowEnd.TARGET, ClientKind.CONSUMER, _ROLE)
+    remote = mirror.selection().remote_topic
+    partitions = [
+        MirroredPartition(place, TopicPartition(remote(place.topic), place.partition), last_of(each["offset"]) + 1)
+        for each in offsets.get("offsets", ())
+        if (place := place_within(each["partition"], mirror.source_cluster_alias)) is not None and each["offset"]
+    ]
+    return MirrorScope(
+        range_conf({**settings, **committed}, reader).conf,
+        range_conf({**given, **committed}, reader).conf,
+        sorted(partitions, key=lambda each: each.place),
+        from_start=begins_at(settings) == "earliest",
+    )
+
+
+def _known(config: Mapping[str, str | None], ends: GivenEnds) -> dict[str, str | None]:
+    """Return the config without values that workers do not show. Raises ConfigError for those that nobody has given."""
+    needed = [(FlowEnd.SOURCE, ends.source, SOURCE_PROPERTIES)]
+    needed += [(FlowEnd.TARGET, {}, PROPERTIES)] if ends.target is None else []
+    for end, given, option in needed:
+        for name, key in client_keys(config, end, ClientKind.CONSUMER).items():
+            why = _why_unknown(key, config[key])
+            if why and name not in given:
+                raise ConfigError(f"{key}: {why}. Give {name} in a file, and name the file with {option}")
+    clients = client_settings(config)
+    return {key: value for key, value in config.items() if key not in clients or not _why_unknown(key, value)}
+
+
+def _why_unknown(key: str, value: object) -> str:
+    if HIDDEN in str(value):
+        return "a worker does not show it"
+    return "only workers look up what it refers to" if has_references({key: value}) else ""

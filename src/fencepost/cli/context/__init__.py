@@ -1,1 +1,0 @@
-"""`fencepost context`: the clusters of this user."""

@@ -1,1 +1,0 @@
-"""`fencepost dead-letters`: shows dead letters, and resends those of sinks."""

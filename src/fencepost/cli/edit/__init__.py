@@ -1,1 +1,0 @@
-"""`fencepost edit`: a connector's config in an editor."""

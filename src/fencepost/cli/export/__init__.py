@@ -1,1 +1,0 @@
-"""`fencepost export`: the configs of a cluster, as files."""

@@ -1,1 +1,0 @@
-"""`fencepost top` and `fencepost logs`: what runs, as it goes on."""

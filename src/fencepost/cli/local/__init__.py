@@ -1,0 +1,1 @@
+"""Commands that ask no worker: `plugin`, `new`, `docs` and `hash-password`."""

@@ -1,1 +1,0 @@
-"""`fencepost new`: writes the project of a plug-in."""

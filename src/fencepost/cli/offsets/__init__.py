@@ -1,1 +1,0 @@
-"""`fencepost offsets`: shows and moves the offsets of connectors."""

@@ -1,1 +1,0 @@
-"""`fencepost plugin`: what plug-ins there are, and the reference of each."""

@@ -1,1 +1,0 @@
-"""`fencepost topic`: lists topics and shows records, which the workers read."""

@@ -1,1 +1,0 @@
-"""`fencepost validate`: what is wrong with files of connectors."""

@@ -1,1 +1,0 @@
-"""`fencepost worker` and `fencepost dev`: a worker in the foreground."""
