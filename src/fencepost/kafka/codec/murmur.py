@@ -7,7 +7,8 @@ import pyarrow.compute as pc
 from confluent_kafka import murmur2
 
 _WORD = 4
-_LONGEST: Final = 256  # bytes of a key; longer keys are hashed one by one
+_MANY: Final = 5_000
+_LONGEST: Final = 32  # bytes of a key
 _UINT32 = pa.uint32()
 
 
@@ -23,17 +24,12 @@ _EMPTY = pa.scalar(b"", pa.binary())
 
 
 def partitions(keys: pa.Array, count: int) -> pa.Array:
-    """Return the partition of each binary key, out of `count` partitions, as int32; null for a null."""
-    sizes = pc.binary_length(keys)
-    if (pc.max(sizes).as_py() or 0) <= _LONGEST:
-        return _partitions(keys, count)
-    is_long = pc.fill_null(pc.greater(sizes, pa.scalar(_LONGEST, sizes.type)), False)
-    short = _partitions(pc.if_else(is_long, _EMPTY, keys), count)
-    one_by_one = [murmur2(key, count) for key in keys.filter(is_long).to_pylist()]
-    return pc.replace_with_mask(short, is_long, pa.array(one_by_one, pa.int32()))
+    """Return the partition of each binary key, out of `count` partitions, as int32; null for a null.
 
-
-def _partitions(keys: pa.Array, count: int) -> pa.Array:
+    Few keys, and long ones, are hashed faster one by one (`python -m bench.encode`).
+    """
+    if len(keys) < _MANY or (pc.max(pc.binary_length(keys)).as_py() or 0) > _LONGEST:
+        return pa.array([None if key is None else murmur2(key, count) for key in keys.to_pylist()], pa.int32())
     positive = pc.bit_wise_and(hashes(keys), _POSITIVE)
     whole = pc.multiply(pc.divide(positive, _number(count)), _number(count))
     return pc.subtract(positive, whole).cast(pa.int32())
