@@ -1,0 +1,157 @@
+"""The recipes of CONTRIBUTING.md, followed in a copy of the tree: only the files that a recipe names are changed."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from page import ROOT
+
+_PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+
+
+class Tree:
+    """A copy of the sources, in which a recipe is followed."""
+
+    def __init__(self, path: Path) -> None:
+        left_out = shutil.ignore_patterns("__pycache__", "site", "jvm", "*.jar")
+        shutil.copytree(ROOT / "src" / "fencepost", path / "src" / "fencepost", ignore=left_out)
+        shutil.copytree(ROOT / "docs" / "reference", path / "docs" / "reference")
+        shutil.copy(ROOT / "docs" / "generate.py", path / "docs" / "generate.py")
+        self.path = path
+        self.changed: set[str] = set()
+
+    def insert(self, file: str, before: str, text: str) -> None:
+        """Insert a text before the first line that begins with another one."""
+        self.changed.add(file)
+        path = self.path / "src" / "fencepost" / file
+        head, line, rest = path.read_text().partition(f"\n{before}")
+        assert line, f"{file} has no line that begins with {before!r}"
+        path.write_text(f"{head}\n{text}{line.removeprefix(chr(10))}{rest}")
+
+    def write(self, file: str, text: str) -> None:
+        """Write a new module."""
+        self.changed.add(file)
+        (self.path / "src" / "fencepost" / file).write_text(text)
+
+    def run(self, *arguments: str) -> str:
+        """Run Python with the copy in place of the sources, and return what it prints."""
+        path = os.pathsep.join([str(self.path / "src"), str(ROOT / "tests" / "unit" / "rest")])
+        environment = {**os.environ, "PYTHONPATH": path}
+        done = subprocess.run(
+            [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def generated(self, page: str) -> str:
+        """Return a page of the reference after `python docs/generate.py`."""
+        self.run(str(self.path / "docs" / "generate.py"))
+        return (self.path / "docs" / "reference" / page).read_text()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+def _named(title: str) -> list[str]:
+    """Return the files and directories that a recipe names."""
+    recipe = re.search(rf"^\*\*{title}\.\*\* .*?(?=\n\n|\Z)", _PAGE, re.MULTILINE | re.DOTALL)
+    assert recipe is not None, title
+    return re.findall(r"`([\w/]+(?:/|\.py))`", recipe[0])
+
+
+def _unnamed(tree: Tree, title: str) -> list[str]:
+    named = tuple(_named(title))
+    return [file for file in sorted(tree.changed) if not file.startswith(named)]
+
+
+def test_recipe_for_a_setting_suffices(tree: Tree) -> None:
+    setting = '    greeting: str = setting("greeting", default="hello", importance=LOW, doc="A word for guests.")\n'
+    tree.insert("config/worker.py", "    key_converter: str", setting)
+    code = "from fencepost.config.worker import WorkerConfig; print(WorkerConfig.settings()['greeting'].default)"
+    assert tree.run("-c", code) == "hello\n"
+    assert "| `greeting` |" in tree.generated("worker-settings.md")
+    assert _unnamed(tree, "A setting") == []
+
+
+_SHOUT = '''"""Shout: writes values in capitals."""
+
+from fencepost.api import Record, Transform
+
+
+class Shout(Transform):
+    """Writes values in capitals."""
+
+    def apply(self, record: Record) -> Record:
+        return record.with_value(record.value_schema, record.value.upper())
+'''
+
+
+def test_recipe_for_a_transform_suffices(tree: Tree) -> None:
+    tree.write("builtin/transform/shout.py", _SHOUT)
+    line = '        "org.example.Shout": "fencepost.builtin.transform.shout:Shout",\n'
+    tree.insert("plugin/builtin.py", '        _TRANSFORMS + "Cast$Key"', line)
+    code = (
+        "from fencepost.api import SourceRecord\n"
+        "from fencepost.plugin.kind import PluginKind\n"
+        "from fencepost.plugin.registry import PluginRegistry\n"
+        "shout = PluginRegistry().find(PluginKind.TRANSFORM, 'Shout')()\n"
+        "record = SourceRecord({}, {}, 'greetings', value='hello')\n"
+        "print(shout.apply(record).value)"
+    )
+    assert tree.run("-c", code) == "HELLO\n"
+    assert _unnamed(tree, "A transform, predicate or converter") == []
+
+
+_RESOURCE = '''@router.get("/greeting")
+async def get_greeting(name: ConnectorName, worker: Worker) -> Response:
+    """Greets a connector."""
+    greeting = await worker.run(worker.operations.connectors.greeting, name)
+    return json_response({"text": greeting.text})
+
+
+'''
+_INFO = '''@dataclass(frozen=True, slots=True)
+class Greeting:
+    """A greeting of a connector."""
+
+    text: str
+
+
+'''
+_ASKED = """
+from starlette.testclient import TestClient
+from fake import FakeConnectors, FakeWorker
+from fencepost.cluster.info import Greeting
+from fencepost.cluster.operations import ConnectorOperations
+from fencepost.rest import create_app
+from fencepost.worker.operation.connector.connectors import Connectors
+
+FakeConnectors.greeting = Connectors.greeting
+assert ConnectorOperations.greeting
+client = TestClient(create_app(FakeWorker().operations), base_url="http://localhost:8083")
+answer = client.get("/connectors/file/greeting")
+print(answer.status_code, answer.text)
+"""
+
+
+def test_recipe_for_a_rest_endpoint_suffices(tree: Tree) -> None:
+    tree.insert("rest/resources/lifecycle.py", '@router.put("/pause"', _RESOURCE)
+    tree.insert("cluster/info.py", "@dataclass", _INFO)
+    tree.insert("cluster/operations.py", "    def pause(", "    def greeting(self, name: str) -> Greeting: ...\n\n")
+    tree.insert("cluster/operations.py", "from fencepost.cluster.info", "from fencepost.cluster.info import Greeting\n")
+    body = '    def greeting(self, name: str) -> Greeting:\n        return Greeting(f"hello, {name}")\n\n'
+    tree.insert("worker/operation/connector/connectors.py", "    def pause(", body)
+    tree.insert(
+        "worker/operation/connector/connectors.py", "from fencepost", "from fencepost.cluster.info import Greeting\n"
+    )
+    assert tree.run("-c", _ASKED).startswith("403 ")  # nobody may use a path before the table says who may
+    tree.insert("rest/access/need.py", '    "GET /": _KNOWN', '    "GET /connectors/{name}/greeting": _VIEW,\n')
+    assert tree.run("-c", _ASKED) == '200 {"text":"hello, file"}\n'
+    assert "/connectors/{name}/greeting" in tree.generated("rest.md")
+    assert _unnamed(tree, "A REST endpoint") == []
