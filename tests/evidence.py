@@ -34,6 +34,33 @@ _CUT_BROKER = "cut-broker"
 
 Cells = Sequence[Mapping[str, Any]]
 
+_SKIPPED = """
+## What `make test` leaves out
+
+Half or a third of the tests that show one thing in many forms is drawn for each run; the end of a run names what was
+left out, with the command that runs it. `FENCEPOST_TESTS_DRAWN_BY=all make test` leaves out none of these.
+
+Only `make chaos` runs
+
+- databases and stores with Java's connectors, which take minutes each and plug-ins of hundreds of megabytes:
+  `test_debezium`, `test_iceberg`, `test_jdbc_sink`, `test_mongo_sink`.
+- comparisons with a worker of Kafka Connect, which takes half a minute to start: `test_metric_values`,
+  `test_tools_oracle`, `test_mirror_maker`, half of `integration/cli`.
+- long forms of what has a short one: `test_kills`, `test_mirror_brokers` (six brokers), `test_hangs_table`,
+  `test_java_footprint`, `test_cluster`, `test_lost_members`, `test_initial_offsets`, `test_object_store`,
+  `test_traces`, `test_adopt`.
+- what needs time to show: `test_soak` (an hour), `test_rest_fuzz` (ten minutes), `test_quotas` (one minute).
+
+Some tests are skipped where something is missing, and name it:
+
+- what a machine may not have: `test_alert_rules` (promtool), `test_web_ui` (Chromium, the built site), `test_chart`
+  (Helm), `test_service_files` (systemd), `test_wheel` and `test_retyped` (Postgres, a JDK, a clone), and what
+  `support/postgres`, `support/mariadb`, `support/browser` and `support/java_program` start.
+- what a system may not be able to do: `test_spool`, `test_spool_moves`, `test_local_directory`, `test_file_watch`
+  (mounts, inotify), `test_embedded_guard`, `test_memory` (Linux), `test_data_source`, `test_epoch_frame`,
+  `test_kafka_read` (Spark 4.2).
+"""
+
 _HEAD = """\
 # Evidence
 
@@ -261,7 +288,7 @@ def page(summary: Mapping[str, Any]) -> str:
     others = [cell for cell in summary["cells"] if cell["test"] in by_test]
     if others:
         parts.append(_OTHER_TEXT + "\n".join(_rows(_other, others)))
-    return "\n".join(parts)
+    return "\n".join([*parts, _SKIPPED])
 
 
 def _rows(row: Callable[[Mapping[str, Any]], str], cells: Cells) -> Iterator[str]:

@@ -157,3 +157,12 @@ def test_pages_that_messages_name_exist() -> None:
 
 def _is_guide(node: ast.AST) -> TypeGuard[ast.Call]:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "guide"
+
+
+def test_evidence_names_all_tests_that_may_be_skipped() -> None:
+    text = (ROOT / "docs" / "explanation" / "evidence.md").read_text()
+    skip = re.compile(r"pytest\.skip\(|mark\.skip")
+    skipping = {file for file in (ROOT / "tests").rglob("*.py") if skip.search(file.read_text())}
+    assert skipping
+    named = {file for file in skipping if file.stem in text or str(file.parent.relative_to(ROOT / "tests")) in text}
+    assert sorted(str(file.relative_to(ROOT)) for file in skipping - named) == []
