@@ -13,13 +13,11 @@ import typer
 
 from fencepost.cluster import leader_log
 from fencepost.cluster.assignment import Member
+from fencepost.cluster.balance import LostTasks, Roster
 from fencepost.cluster.command import PutConnector, PutTaskConfigs, Reassign, RemoveConnector
-from fencepost.cluster.command_queue import CommandQueue
-from fencepost.cluster.departure import Departures
-from fencepost.cluster.leader import Leader
+from fencepost.cluster.leader import CommandQueue, Leader
 from fencepost.cluster.left_open import Settled
-from fencepost.cluster.lost_tasks import LostTasks
-from fencepost.cluster.roster import Roster
+from fencepost.cluster.running import Departures
 from fencepost.kafka.group.member import Term
 from fencepost.storage import records
 from fencepost.storage.change import Change
@@ -94,7 +92,7 @@ class Scene:
         departures = Departures(5.0)
         lost = LostTasks(Ended(), departures.abandoned_tasks)
         self.roster: list[str] = []
-        logging.getLogger("fencepost.cluster.lost_tasks").setLevel(logging.ERROR)  # which names them all
+        logging.getLogger("fencepost.cluster.balance").setLevel(logging.ERROR)  # which names them all
         self.leader = Leader("g", self.topic, {}, Roster(lambda: list(self.roster)), lost, self.queue)
         self.leader.start()
         self.leader.on_term(Term(1, "proof"))

@@ -1,6 +1,6 @@
 """What is given up is written whatever sinks there are by then, and whoever has led meanwhile (E9)."""
 
-from fencepost.retention.intent import GiveUpRecords
+from fencepost.retention.keeper import GiveUpRecords
 from fencepost.storage import records
 from planted import replace
 

@@ -3,13 +3,13 @@
 import contextlib
 from typing import Any
 
-from fencepost.worker.host.epoch.task import EpochTask
+from fencepost.worker.host.epoch.sink_task import EpochSinkTask
 from planted import replace
 
 
-def _write_dead_letters(self: EpochTask, *args: Any) -> None:
+def _write_dead_letters(self: EpochSinkTask, *args: Any) -> None:
     with contextlib.suppress(Exception):
         write_dead_letters(self, *args)
 
 
-write_dead_letters = replace(EpochTask, "_write_dead_letters", _write_dead_letters)
+write_dead_letters = replace(EpochSinkTask, "_write_dead_letters", _write_dead_letters)

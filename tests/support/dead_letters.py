@@ -8,7 +8,7 @@ from pathlib import Path
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from fencepost.dead_letter.choice import Selection, Skipped
+from fencepost.dead_letter.letter import Selection, Skipped
 from fencepost.dead_letter.progress import progress_name
 from fencepost.dead_letter.resend import Resend
 from fencepost.kafka.admin.client import Admin

@@ -9,9 +9,9 @@ from fencepost.cluster.errors import NotLeadingError
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
-from fencepost.retention.clients import RetentionClients
 from fencepost.retention.keeper import Retention
 from fencepost.retention.reading import readings
+from fencepost.retention.survey import RetentionClients
 from fencepost.storage import records
 from fencepost.storage.change import TopicRetention
 from fencepost.storage.ids import TargetState

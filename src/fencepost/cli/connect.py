@@ -34,7 +34,7 @@ import typer
 
 from fencepost.api.errors import ConnectError
 from fencepost.cli.context import Context, Contexts, secret_from
-from fencepost.cluster.error_message import error_message
+from fencepost.cluster.errors import error_message
 from fencepost.config import ConfigError
 
 if TYPE_CHECKING:

@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from fencepost.cluster.assignment import Member, assign, kept_back, same_work, wanted
-from fencepost.cluster.consumer_group import GROUP, ensure_own_group
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
-from fencepost.cluster.fencing import plan_fencing
-from fencepost.cluster.targets import fenced, kept, targets, with_target
+from fencepost.cluster.fencing import fenced, kept, plan_fencing, targets, with_target
 from fencepost.config.raw import RawConfig
 from fencepost.storage import records
 from fencepost.storage.assigned import changes
@@ -21,7 +19,52 @@ from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
 
+GROUP = "consumer.override.group.id"
+_PLACE = (GROUP, "consumer.override.bootstrap.servers")
+_OF_CONNECTORS = "connect-"
 _MOST_IN_ONE = 900_000  # bytes of an assignment in one record; the smallest usual limit is 1,000,000
+
+
+class Leadership(Protocol):
+    """Tells whether this worker leads the cluster (`Leader`)."""
+
+    @property
+    def is_leading(self) -> bool: ...
+
+
+class LeaderState(Leadership, Protocol):
+    """Also tells what the leader fails to do."""
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why this leader cannot write an assignment, or anything of its own; None if it can."""
+
+
+def ensure_own_group(snapshot: ClusterSnapshot, name: str, config: RawConfig) -> None:
+    """Raise BadRequestError if a config would make a connector join a group of another one.
+
+    Groups that are named after connectors are theirs also while there is no such connector: its offsets may be kept.
+    The brokers of the two are not compared: one cluster has many names. A connector keeps the group that it has.
+    """
+    own = snapshot.connectors.get(name)
+    if own is not None and all(own.get(key) == config.get(key) for key in _PLACE):
+        return
+    group = _group(name, config)
+    if group.startswith(_OF_CONNECTORS) and group != f"{_OF_CONNECTORS}{name}":
+        raise BadRequestError(
+            f"Invalid value {group} for configuration {GROUP}: groups that begin with {_OF_CONNECTORS} belong to the "
+            "connectors that they are named after; choose another name"
+        )
+    for other, stored in snapshot.connectors.items():
+        if (GROUP in stored or GROUP in config) and other != name and _group(other, stored) == group:
+            raise BadRequestError(
+                f"Invalid value {group} for configuration {GROUP}: another connector has this group; choose another "
+                "name"
+            )
+
+
+def _group(name: str, config: RawConfig) -> str:
+    return (config.get(GROUP) or "").strip() or f"{_OF_CONNECTORS}{name}"
 
 
 class StaleConfigError(ConflictError):

@@ -1,5 +1,7 @@
 """Errors of requests to a worker, with one class for each way in which the caller can react."""
 
+from typing import Any, Protocol
+
 from fencepost.cluster.info import Place
 
 
@@ -80,3 +82,19 @@ class NotReadyError(OperationError):
 
 class RequestTimeoutError(OperationError):
     """The request took longer than 90 s. The message names the stage that the worker had reached."""
+
+
+class HttpAnswer(Protocol):
+    """What an answer of httpx has."""
+
+    status_code: int
+
+    def json(self) -> Any: ...
+
+
+def error_message(answer: HttpAnswer) -> str:
+    """Return the field `message` of an answer's body, or its status if it has none."""
+    try:
+        return str(answer.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {answer.status_code}"

@@ -1,8 +1,11 @@
 """What tasks say of their work, as users see it: the bodies of `/connectors/C/figures` and of `expand=figures`."""
 
-from collections.abc import Sequence
+import math
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from itertools import accumulate
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
@@ -15,6 +18,9 @@ _Kind = Annotated[
     WithJsonSchema({"enum": ["source", "sink", "stream", None], "type": ["string", "null"]}),
     Field(description="null: nothing is known; its worker did not answer in time, or it has not reported yet."),
 ]
+PERIOD_S = 10.0
+MOST_POINTS = 360
+_STEP_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +125,107 @@ class ReportedTask:
 
     connector: str
     figures: TaskFigures
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a task has read and written since it started."""
+
+    started_ms: int
+    read: int
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The totals of a connector's tasks by number, and the largest lag; None if no task has one."""
+
+    tasks: Mapping[int, Totals]
+    lag_max: float | None
+
+    @classmethod
+    def of(cls, tasks: Iterable[Mapping[str, Any]]) -> "Sample | None":
+        """Return the sample of tasks' figures; None if there are none."""
+        known = {task["id"]: task for task in tasks}
+        lags = [task["lag_max"] for task in known.values() if task.get("lag_max") is not None]
+        totals = {
+            number: Totals(
+                task.get("started_ms") or 0, task.get("records_read_total") or 0, task.get("records_written_total") or 0
+            )
+            for number, task in known.items()
+        }
+        return cls(totals, max(lags, default=None)) if totals else None
+
+
+@dataclass(frozen=True, slots=True)
+class PastFigures:
+    """What a connector's tasks on one worker had moved at each of these moments, from the first on, and its lag."""
+
+    connector: str
+    at_s: Sequence[float]
+    read: Sequence[float]
+    written: Sequence[float]
+    lag: Sequence[float | None]
+
+
+class FigureColumns:
+    """A connector's columns: times, records read and written since the first sample, lags."""
+
+    def __init__(self) -> None:
+        self.columns = tuple(array("d") for _ in range(4))
+        self._seen: dict[int, Totals] = {}
+        self._read = self._written = 0.0
+
+    @classmethod
+    def of(cls, past: PastFigures) -> "FigureColumns":
+        """Return columns that continue these figures, after a gap: what was moved in between is not known."""
+        made = cls()
+        made._read, made._written = past.read[-1], past.written[-1]
+        lag = [math.nan if value is None else value for value in past.lag]
+        made.columns = tuple(array("d", column) for column in (past.at_s, past.read, past.written, lag))
+        made._append(past.at_s[-1], math.nan, math.nan, math.nan)
+        return made
+
+    def past(self, connector: str) -> PastFigures:
+        """Return them as they are sent to another worker."""
+        at_s, read, written, lag = (list(column) for column in self.columns)
+        return PastFigures(connector, at_s, read, written, [None if math.isnan(value) else value for value in lag])
+
+    def add(self, at_s: float, sample: Sample, most: int = MOST_POINTS) -> None:
+        """Append a sample, and keep the newest `most`."""
+        for number, now in sample.tasks.items():
+            before = self._seen.get(number, now)
+            if before.started_ms != now.started_ms:
+                before = Totals(now.started_ms, 0, 0)
+            self._read += max(0, now.read - before.read)
+            self._written += max(0, now.written - before.written)
+            self._seen[number] = now
+        self._append(at_s, self._read, self._written, math.nan if sample.lag_max is None else sample.lag_max)
+        for column in self.columns:
+            del column[: max(0, len(column) - most)]
+
+    def _append(self, *values: float) -> None:
+        for column, value in zip(self.columns, values, strict=True):
+            column.append(value)
+
+
+def merged(parts: Sequence[PastFigures]) -> PastFigures:
+    """Return the figures of a connector whose tasks are or were on several workers, each with times of its own.
+
+    They are added up by half minutes, which are longer than the pause between two samples.
+    """
+    steps: dict[int, list[float]] = {}
+    lags: dict[int, float] = {}
+    for part in parts:
+        for n, at_s in enumerate(part.at_s):
+            step = int(at_s // _STEP_S)
+            known = steps.setdefault(step, [0.0, 0.0])
+            for place, column in enumerate((part.read, part.written)):
+                known[place] += column[n] - column[n - 1] if n else 0.0
+            if (lag := part.lag[n]) is not None:
+                lags[step] = max(lag, lags.get(step, lag))
+    order = sorted(steps)[:-1]  # the last one is not over
+    read, written = (list(accumulate(steps[step][place] for step in order)) for place in (0, 1))
+    return PastFigures(
+        parts[0].connector, [(s + 1) * _STEP_S for s in order], read, written, [lags.get(s) for s in order]
+    )

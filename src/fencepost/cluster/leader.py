@@ -5,25 +5,26 @@ every election and every re-initialisation: join, init, read to the end, decide.
 """
 
 import logging
+import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.cluster.balance import Balance
+from fencepost.cluster.balance import Balance, LostTasks, Roster
 from fencepost.cluster.command import (
     ConnectorCommand,
     LeaderCommand,
+    PutTaskConfigs,
     RotateSessionKey,
     independent,
     now_ms,
     other_records,
 )
-from fencepost.cluster.command_queue import CommandQueue, QueuedCommand
-from fencepost.cluster.errors import NotLeadingError, OperationError
+from fencepost.cluster.errors import NotLeadingError, NotReadyError, OperationError
 from fencepost.cluster.leader_log import ConfigLog, LeaderLog
-from fencepost.cluster.lost_tasks import LostTasks
-from fencepost.cluster.roster import Roster
 from fencepost.kafka.group.member import Term
 from fencepost.storage.fold import after
 from fencepost.storage.records import Encoded
@@ -37,6 +38,72 @@ _NOT_JOINED = Term(0)
 
 _Commands = Sequence[LeaderCommand]
 _Outcome = ClusterSnapshot | Exception
+
+
+@dataclass
+class QueuedCommand:
+    command: ConnectorCommand
+    outcome: "Future[ClusterSnapshot]" = field(default_factory=Future)
+
+    def answer(self, outcome: ClusterSnapshot | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self.outcome.set_exception(outcome)
+        else:
+            self.outcome.set_result(outcome)
+
+
+class CommandQueue:
+    """Any thread may `submit`, `wake` and `close`; the leader's thread takes."""
+
+    def __init__(self, *, tick_s: float = 1.0, company_s: float = 0.02) -> None:
+        """`company_s` is how long task configs wait for more."""
+        self._tick_s, self._company_s = tick_s, company_s
+        self._queue: queue.Queue[QueuedCommand | None] = queue.Queue()
+        self.is_closed = False
+
+    def submit(self, command: ConnectorCommand) -> "Future[ClusterSnapshot]":
+        """Queue a command. It is refused if the queue is closed."""
+        queued = QueuedCommand(command)
+        if self.is_closed:
+            queued.answer(self.refusal())
+        else:
+            self._queue.put(queued)
+        return queued.outcome
+
+    def wake(self) -> None:
+        """End a `take` that waits."""
+        self._queue.put(None)
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.wake()
+
+    def is_empty(self) -> bool:
+        return self._queue.empty()
+
+    @staticmethod
+    def refusal() -> OperationError:
+        """Return the answer to commands that are not carried out any more."""
+        return NotReadyError("The worker is shutting down")
+
+    def take(self) -> list[QueuedCommand]:
+        """Wait for the next command, a wake-up or a tick; return all commands that are queued by then.
+
+        Task configs, for which no user waits, wait a moment for more, because connectors are often created together.
+        """
+        taken: list[QueuedCommand] = []
+        go_at_s = time.monotonic() + self._tick_s
+        while True:
+            try:
+                queued = self._queue.get(timeout=max(0.0, go_at_s - time.monotonic()))
+            except queue.Empty:
+                return taken
+            if queued is not None:
+                taken.append(queued)
+                is_patient = isinstance(queued.command, PutTaskConfigs)
+                go_at_s = min(go_at_s, time.monotonic() + self._company_s if is_patient else 0.0)
+            elif not taken:
+                go_at_s = 0.0
 
 
 class _Looks:

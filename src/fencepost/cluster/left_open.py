@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fencepost.cluster.fencing import task_transactional_ids
-from fencepost.cluster.targets import configs_to_fence
+from fencepost.cluster.fencing import configs_to_fence, task_transactional_ids
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TargetState, TaskId

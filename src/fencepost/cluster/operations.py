@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fencepost.cluster.dead_letters import DeadLetterOperations
-from fencepost.cluster.figures import ConnectorFigures, ReportedTask
+from fencepost.cluster.figures import ConnectorFigures, PastFigures, ReportedTask
 from fencepost.cluster.info import (
     ConnectorInfo,
     ConnectorOffset,
@@ -24,6 +24,7 @@ from fencepost.cluster.info import (
     InitialState,
     KafkaInfo,
     KeyDefinition,
+    Lineage,
     Place,
     PluginInfo,
     RetentionInfo,
@@ -33,9 +34,7 @@ from fencepost.cluster.info import (
     TaskState,
     ValidationReport,
 )
-from fencepost.cluster.lineage import Lineage
 from fencepost.cluster.log_events import LogEvents, LogQuery, WorkersEvents
-from fencepost.cluster.past_figures import PastFigures
 from fencepost.cluster.topic_records import TopicOperations
 from fencepost.config.raw import RawConfig
 

@@ -16,10 +16,9 @@ from fencepost.cluster.errors import (
     NotReadyError,
     WriteFailedError,
 )
-from fencepost.cluster.fencing import plan_fencing
+from fencepost.cluster.fencing import configs_to_fence, plan_fencing
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.operations import REQUEST_S
-from fencepost.cluster.targets import configs_to_fence
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot

@@ -1,23 +1,27 @@
 """The first half of a round: ask Kafka, and decide."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from fencepost.cluster.command import now_ms
+from fencepost.config import ConfigError
 from fencepost.config.java_regex import compiled
 from fencepost.config.retention import RetentionConfig
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.admin.topics import Topic
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.subscription import GroupSubscription
-from fencepost.retention.clients import REFUSED, RetentionClients, conf_key
 from fencepost.retention.decision import Log, Rules, Sink, TopicDecision, TopicFacts, decide
-from fencepost.retention.gone import GoneTopics
 from fencepost.retention.reading import Readings, SinkReading
 from fencepost.storage.change import TopicRetention
 from fencepost.storage.snapshot import ClusterSnapshot
 
+REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, ConfigError)
+_FORGET_S = 1800.0
 T = TypeVar("T")
 
 _ASK_ONE_S = 5.0
@@ -25,6 +29,74 @@ _BLIND = (
     "this worker's principal may not Describe the cluster, so groups that it does not see may read it: grant what "
     "`fencepost acls` lists"
 )
+
+
+class RetentionClients:
+    """Creates clients when they are needed first, and counts requests. One thread at a time."""
+
+    def __init__(self, conf: Mapping[str, Any], timeout_s: float = 30.0) -> None:
+        self.conf = dict(conf)
+        self._timeout_s = timeout_s
+        self._admin: Admin | None = None
+        self._surveys: dict[tuple[tuple[str, str], ...], GroupSurvey] = {}
+        self._questions = 0  # requests to `_admin`, so far
+
+    def admin(self) -> Admin:
+        """Return the client for one request."""
+        self._questions += 1
+        self._admin = self._admin or Admin(self.conf, timeout_s=self._timeout_s)
+        return self._admin
+
+    def survey(self, conf: Mapping[str, Any]) -> GroupSurvey:
+        """Return the client that asks about groups with this principal."""
+        key = conf_key(conf)
+        if key not in self._surveys:
+            self._surveys[key] = GroupSurvey(conf, timeout_s=self._timeout_s)
+        return self._surveys[key]
+
+    def requests(self) -> int:
+        """Return how many requests were made so far."""
+        return self._questions + sum(survey.requests for survey in self._surveys.values())
+
+    def close(self) -> None:
+        """Close all; those that are needed later connect again."""
+        for survey in self._surveys.values():
+            survey.close()
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+
+def conf_key(conf: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, str(value)) for name, value in conf.items()))
+
+
+class GoneTopics:
+    """Decides when the config topic may forget what it holds about deleted topics, while this worker leads.
+
+    The stored facts of a topic prevent its committed offsets from counting for a later topic with the same name. So
+    they are deleted only when no such offsets can exist: no group has any, and the topic has been gone for longer than
+    clients cache metadata.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, str], float] = {}
+
+    def clear(self) -> None:
+        self._since.clear()
+
+    def forgotten(
+        self, gone: Mapping[str, TopicRetention], groups: Sequence[GroupSubscription], now_s: float
+    ) -> frozenset[str]:
+        """Return which topics of `gone`, all certainly gone now, may be forgotten. `groups` are all of the cluster."""
+        quiet = [(topic, known.topic_id) for topic, known in gone.items() if not _has_offsets(groups, topic)]
+        self._since = {each: self._since.get(each, now_s) for each in quiet}
+        return frozenset(topic for (topic, _), since in self._since.items() if now_s - since > _FORGET_S)
+
+
+def _has_offsets(groups: Iterable[GroupSubscription], topic: str) -> bool:
+    """Return whether a group has, or may have, offsets in a topic with this name."""
+    return any(group.doubt is not None or any(place.topic == topic for place in group.offsets) for group in groups)
 
 
 class Newest(Protocol):

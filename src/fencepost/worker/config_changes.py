@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from fencepost.cluster.command import now_ms
-from fencepost.cluster.departure import Departures
-from fencepost.cluster.leadership import Leadership
+from fencepost.cluster.command import Leadership, now_ms
+from fencepost.cluster.running import Departures
 from fencepost.storage.change import (
     Change,
     ConnectorConfigRemoved,
@@ -18,9 +17,9 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.telemetry.loggers import LEVELS, loggers
-from fencepost.worker.operation.connector.restart import plan_restart
-from fencepost.worker.progress import Progress
-from fencepost.worker.supervision.status_cleaner import StatusCleaner
+from fencepost.worker.operation.connector.connectors import plan_restart
+from fencepost.worker.state import Progress
+from fencepost.worker.supervision.status import StatusCleaner
 from fencepost.worker.supervision.supervision import Supervision
 
 

@@ -1,33 +1,35 @@
 """A whole worker in one process: its parts, its start and its end."""
 
+import logging
+import threading
 import time
 import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from fencepost.cluster.departure import Departures
+from fencepost.cluster.running import Departures
 from fencepost.cluster.tls import peer_context
 from fencepost.config.errors import ConfigError, collected
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import read_plugin_path
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.reference import providers_of
-from fencepost.retention.clients import RetentionClients
 from fencepost.retention.keeper import Retention
 from fencepost.retention.reading import readings
+from fencepost.retention.survey import RetentionClients
 from fencepost.telemetry import event_ring
 from fencepost.worker.config_changes import ConfigChanges, Restarts
-from fencepost.worker.connector_classes import ConnectorClasses, type_of_config, version_of
+from fencepost.worker.connector_classes import ConnectorClasses, has_dataframes, type_of_config, version_of
 from fencepost.worker.declaration import Declaration, Declared
 from fencepost.worker.file_limit import limit_files
 from fencepost.worker.host.driver import Driver
 from fencepost.worker.host.hosts import Hosts
-from fencepost.worker.housekeeping import Housekeeping
-from fencepost.worker.life import WorkerLife
-from fencepost.worker.membership.late_client import LateClient
+from fencepost.worker.membership.attendance import Attendance
 from fencepost.worker.membership.lifeline import Lifeline
 from fencepost.worker.membership.membership import Membership
-from fencepost.worker.membership.questions import Questions
-from fencepost.worker.operation.cluster.probes import HealthCheck, Probes
+from fencepost.worker.membership.peers import LateClient, Questions
+from fencepost.worker.operation.cluster import HealthCheck, Probes
 from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
 from fencepost.worker.operation.metric.exporter_names import ExporterFigures
 from fencepost.worker.operation.observation.description import described
@@ -35,17 +37,133 @@ from fencepost.worker.operation.observation.figures import Figures
 from fencepost.worker.operation.observation.logs import Logs
 from fencepost.worker.operation.operations import worker_operations
 from fencepost.worker.settings import WorkerSettings, known
-from fencepost.worker.start_up import StartUp
+from fencepost.worker.state import WorkerState
 from fencepost.worker.supervision.fence import TaskFence
-from fencepost.worker.supervision.status_cleaner import StatusCleaner
+from fencepost.worker.supervision.status import StatusCleaner
 from fencepost.worker.supervision.supervision import Supervision
-from fencepost.worker.task_forecast import TaskForecast
 from fencepost.worker.topics import WorkerTopics
 from fencepost.worker.validation.chain import require_converters
 
+log = logging.getLogger(__name__)
+
+_EVERY_S = 1.0
+
+
+class Housekeeping:
+    """Calls `chores` in order every second, in a separate thread, and logs the errors that they raise."""
+
+    def __init__(self, chores: Sequence[Callable[[], None]]) -> None:
+        self._chores = tuple(chores)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Make no more calls."""
+        self._is_over.set()
+
+    def _run(self) -> None:
+        while not self._is_over.wait(_EVERY_S):
+            for chore in self._chores:
+                try:
+                    chore()
+                except Exception as error:
+                    log.warning("housekeeping: %s", error)
+
+
+@dataclass(frozen=True)
+class TaskForecast:
+    """The `Forecast` of a worker."""
+
+    url: str
+    topics: WorkerTopics
+    supervision: Supervision
+    attendance: Attendance
+
+    @property
+    def takes_over(self) -> bool:
+        """Say whether tasks may come that run elsewhere now."""
+        assignment = self.topics.snapshot.assignment
+        return any(w.tasks and w.url != self.url for w in (assignment.workers if assignment else ()))
+
+    @property
+    def awaits_frames(self) -> bool:
+        """Say whether there is a connector that reads or writes DataFrames, whose tasks may come here."""
+        return has_dataframes(self.topics.snapshot)
+
+    @property
+    def began_last_s(self) -> float:
+        """Return the monotonic time of the newest start of a task."""
+        return self.supervision.totals.began_last_s
+
+    def wait_for_offsets(self, timeout_s: float) -> bool:
+        """Wait until offsets were read ahead. Returns whether they were."""
+        return self.supervision.offsets.wait_until_read(timeout_s)
+
+    def be_ready(self) -> None:
+        """Announce soon that this worker can run tasks."""
+        self.attendance.be_ready()
+
+
+@dataclass(frozen=True)
+class StartUp:
+    """Starts the parts of a worker, in a thread of its own.
+
+    1. REST answers (health says "starting"). 2. Kafka is reached; internal topics exist and are right. 3. Config and
+    status topics are read to their ends. 4. In parallel with 3 the group is joined and has a leader. 5. Ids that this
+    worker's predecessor held are fenced together. 6. Connectors and tasks run. Spark starts in parallel with all steps;
+    tasks wait for it, REST does not.
+    """
+
+    worker_id: str
+    state: WorkerState
+    topics: WorkerTopics
+    membership: Membership
+    supervision: Supervision
+    changes: ConfigChanges
+    lifeline: Lifeline
+    housekeeping: Housekeeping
+
+    def start(self) -> None:
+        """Start with step 2."""
+        threading.Thread(target=self._run, name="start-up", daemon=True).start()
+
+    def stop_checks(self) -> None:
+        """Stop the checks that were started."""
+        self.lifeline.stop()
+        self.housekeeping.stop()
+
+    def _run(self) -> None:
+        try:
+            self._come_up()
+        except Exception as error:
+            self.state.fail(error)
+
+    def _come_up(self) -> None:
+        state = self.state
+        state.retry("connecting to Kafka", self.topics.connect)  # 2
+        self.topics.watch()
+        self.supervision.offsets.start()
+        with state.progress.doing("joining the group"):
+            self.membership.join()  # 4, in parallel with 3: a leader decides only after that
+        self.topics.read(after_config=self.membership.leader.start)  # 3
+        state.retry("fencing what this worker's predecessor held", self.membership.end_predecessors)  # 5
+        state.retry("announcing this worker", self.membership.announce)
+        self.membership.leader.wake()
+        self.supervision.start()
+        self.lifeline.start()
+        self.membership.watch_others()
+        self.housekeeping.start()
+        state.progress.is_started = True
+        self.changes.take_work(self.topics.snapshot)  # 6
+        log.info("worker %s is ready", self.worker_id)
+
 
 class WorkerProcess:
-    """A worker. `start` returns at once, and REST can be served; the rest starts in the background (`start_up.py`)."""
+    """A worker. `start` returns at once, and REST can be served; the rest starts in the background (`StartUp`)."""
 
     def __init__(self, config: WorkerConfig, url: str, driver: Driver, declared: Declared | None = None) -> None:
         """Create the parts.
@@ -61,42 +179,42 @@ class WorkerProcess:
         """
         _set_up_process(config)
         settings = WorkerSettings(config, url, uuid.uuid4().hex)
-        life = self._life = WorkerLife()
-        topics = self._topics = WorkerTopics(settings, life, lambda old, new, made: changes.changed(old, new, made))
+        state = self._state = WorkerState()
+        topics = self._topics = WorkerTopics(settings, state, lambda old, new, made: changes.changed(old, new, made))
         departures = Departures(config.task_shutdown_graceful_timeout_ms / 1000)
         fence, classes, http = TaskFence(settings), ConnectorClasses(), LateClient(peer_context(config))
-        membership = self._membership = Membership(settings, topics, life, departures, fence, classes, http)
+        membership = self._membership = Membership(settings, topics, state, departures, fence, classes, http)
         supervision = self._supervision = Supervision(
-            settings, topics, life, departures, fence, classes, membership.line, membership
+            settings, topics, state, departures, fence, classes, membership.line, membership
         )
         forecast = TaskForecast(url, topics, supervision, membership.attendance)
-        hosts = self._hosts = Hosts(config, driver, classes, supervision, forecast, life.stopping)
+        hosts = self._hosts = Hosts(config, driver, classes, supervision, forecast, state.stopping)
         lifeline = Lifeline(membership.is_member, config.session_timeout_ms / 1000, supervision.supervisor)
         cleaner = StatusCleaner(topics, supervision.totals, membership.leader, lifeline)
         restarts = Restarts(settings.incarnation, topics.status.table, supervision)
-        changes = ConfigChanges(life.progress, departures, supervision, membership.leader, cleaner, restarts)
+        changes = ConfigChanges(state.progress, departures, supervision, membership.leader, cleaner, restarts)
         questions = Questions(membership.peers, config.signature_algorithm, http)
         describe = partial(described, worker=config)
         figures = Figures(url, lambda: topics.snapshot, supervision.totals, hosts.slots.figures, questions, describe)
         housekeeping = _housekeeping(config, topics, membership, lifeline, hosts, cleaner, figures)
         self._start_up = StartUp(
-            settings.worker_id, life, topics, membership, supervision, changes, lifeline, housekeeping
+            settings.worker_id, state, topics, membership, supervision, changes, lifeline, housekeeping
         )
         self._retention = _retention(settings, topics, membership, classes)
         metrics = _metrics(settings, topics, membership, supervision, hosts, self._retention)
-        logs = Logs(url, lambda: topics.snapshot, event_ring.ring, questions, life.stopping)
-        health = HealthCheck(topics.config, life.progress, hosts.spark, membership.leader)
+        logs = Logs(url, lambda: topics.snapshot, event_ring.ring, questions, state.stopping)
+        health = HealthCheck(topics.config, state.progress, hosts.spark, membership.leader)
         probes = Probes(health, metrics.text, figures, logs)
         self.operations = worker_operations(
-            settings, topics, life, membership, supervision, departures, self._retention, probes
+            settings, topics, state, membership, supervision, departures, self._retention, probes
         )
         self._declaration = Declaration(
             declared or Declared({}),
             self.operations.connectors.put_config,
             lambda: topics.snapshot,
-            lambda: life.progress.is_started and membership.leader.is_leading,
-            life.fail,
-            life.stopping,
+            lambda: state.progress.is_started and membership.leader.is_leading,
+            state.fail,
+            state.stopping,
         )
 
     def start(self) -> None:
@@ -110,17 +228,17 @@ class WorkerProcess:
     @property
     def error(self) -> Exception | None:
         """Return why this worker has to end: wrong settings, wrong topics, or another process in its place."""
-        return self._life.error
+        return self._state.error
 
     def leave(self) -> None:
         """End all work and leave the group: tasks end as their boundaries decide, and statuses are written.
 
         REST must listen until this returns: a member of the group that refuses connections is taken for killed.
         """
-        self._life.stopping.set()
+        self._state.stopping.set()
         self._retention.stop()
-        if self._life.progress.is_started:
-            self._supervision.stop(is_replaced=self._life.error is not None)
+        if self._state.progress.is_started:
+            self._supervision.stop(is_replaced=self._state.error is not None)
             self._hosts.slots.release_all()
         self._start_up.stop_checks()
         self._membership.leave()

@@ -16,8 +16,8 @@ from fencepost.storage.offset_copies import OffsetCopies
 from fencepost.storage.shared_read import SharedRead
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTopic
-from fencepost.worker.life import WorkerLife
 from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.state import WorkerState
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +30,10 @@ _READING = "reading to the end of internal topics"
 class WorkerTopics:
     """The readers and writers of the internal topics. `read_config` combines simultaneous calls into one read."""
 
-    def __init__(self, settings: WorkerSettings, life: WorkerLife, on_change: OnChange) -> None:
+    def __init__(self, settings: WorkerSettings, state: WorkerState, on_change: OnChange) -> None:
         config = settings.config
         self._settings = settings
-        self._life = life
+        self._state = state
         self._admin = Admin(settings.admin_conf(), timeout_s=15.0)
         self._brokers_by: float | None = None
         self.cluster_id = ""
@@ -71,11 +71,11 @@ class WorkerTopics:
         threading.Thread(target=self._watch, name="watch-topics", daemon=True).start()
 
     def _watch(self) -> None:
-        while not self._life.stopping.wait(_WATCH_EVERY_S):
+        while not self._state.stopping.wait(_WATCH_EVERY_S):
             try:
                 check_config_topic(self._admin, self._settings.config)
             except ConfigError as error:
-                self._life.fail(error)
+                self._state.fail(error)
                 return
             except Exception as error:  # the check is repeated
                 log.debug("config topic: %s", error)
@@ -83,8 +83,8 @@ class WorkerTopics:
     def read(self, after_config: Callable[[], None]) -> None:
         """Read the config and status topics in parallel; calls `after_config` without waiting for the statuses."""
         with ThreadPoolExecutor(1) as pool:
-            statuses = pool.submit(self._life.retry, _READING, partial(self.status.start, _READ_S))
-            self._life.retry(_READING, partial(self.config.start, _READ_S))
+            statuses = pool.submit(self._state.retry, _READING, partial(self.status.start, _READ_S))
+            self._state.retry(_READING, partial(self.config.start, _READ_S))
             after_config()
             statuses.result()
 

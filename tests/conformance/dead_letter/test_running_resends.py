@@ -9,14 +9,14 @@ import pytest
 
 from fencepost.cluster.dead_letters import ResendProgressInfo
 from fencepost.cluster.errors import ConflictError
-from fencepost.dead_letter.choice import Selection, Skipped
+from fencepost.dead_letter.letter import Selection, Skipped
 from fencepost.dead_letter.progress import progress_name
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.testing import eventually
-from fencepost.worker.operation.connector.resends import Resends, ResendWork
+from fencepost.worker.operation.connector.dead_letters import Resends, ResendWork
 from support.dead_letters import ENVIRONMENT, DeadLetters
 from support.proxy import Action, ApiKey, KafkaProxy
 

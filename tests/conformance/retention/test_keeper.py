@@ -11,7 +11,7 @@ from fencepost.kafka.admin.topics import Topic, Topics
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition as Place
-from fencepost.retention import deletion, gone, survey
+from fencepost.retention import keeper, survey
 from fencepost.storage import records
 from fencepost.storage.change import TopicRetention
 from fencepost.storage.ids import TargetState
@@ -29,7 +29,7 @@ def scene(log_writer: LogWriter) -> Iterator[RetentionStage]:
 
 def forget_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a topic that is gone count as gone for long enough."""
-    monkeypatch.setattr(gone, "_FORGET_S", 0.0)
+    monkeypatch.setattr(survey, "_FORGET_S", 0.0)
 
 
 def test_records_committed_by_the_sink_are_given_up_before_they_are_deleted(scene: RetentionStage) -> None:
@@ -120,7 +120,7 @@ def test_e9_deletion_from_an_old_survey_is_left_to_the_next_round(
     scene: RetentionStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as slow:
-        slow.setattr(deletion, "_OLDEST_LOOK_S", -1.0)
+        slow.setattr(keeper, "_OLDEST_LOOK_S", -1.0)
         assert "too long" in str(scene.round())
         assert scene.start == 0
     assert scene.round() is None

@@ -26,9 +26,9 @@ from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.split_message import Whereabouts
 from fencepost.task.channel.task_spec import DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
 from fencepost.task.sink.epoch_plan import EpochMetadata
-from fencepost.worker.host.epoch import task as epoch_task
-from fencepost.worker.host.epoch import work as epoch_work
-from fencepost.worker.host.epoch.task import EpochTask
+from fencepost.worker.host.epoch import membership as epoch_work
+from fencepost.worker.host.epoch import sink_task as epoch_task
+from fencepost.worker.host.epoch.sink_task import EpochSinkTask
 from support.group_commit import put_at
 
 
@@ -153,7 +153,7 @@ class Stage:
     def __init__(self, bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch, partitions: int = 2) -> None:
         self.bootstrap, self.topic, self.store = bootstrap, topic, Store(topic)
         self.reports: list[TaskReport] = []
-        self.tasks: list[EpochTask] = []
+        self.tasks: list[EpochSinkTask] = []
         monkeypatch.setattr(epoch_work, "job_group", lambda *_: contextlib.nullcontext())
         monkeypatch.setattr("fencepost.worker.host.frame.jobs.cancel_group", lambda *_: None)
         monkeypatch.setattr(epoch_work, "_LAST_WORK_S", 0.5)
@@ -212,7 +212,7 @@ class Stage:
         is_paused: bool = False,
         topics: Sequence[str] = (),
         **settings: str,
-    ) -> EpochTask:
+    ) -> EpochSinkTask:
         """Begin a start of the task, whose member finds the broker at `via`. `topics` are others than the stage's."""
         topics = topics or [self.topic]
         consumer = {
@@ -241,7 +241,7 @@ class Stage:
 
     def made(self, spec: TaskSpec) -> Any:
         """Return the task that is to be started."""
-        return EpochTask(cast(Any, self), spec, Runtime())
+        return EpochSinkTask(cast(Any, self), spec, Runtime())
 
     # the host
 
@@ -291,7 +291,7 @@ class Stage:
             assert not task.thread.is_alive()
 
 
-def crash(task: EpochTask) -> None:
+def crash(task: EpochSinkTask) -> None:
     """End a start as a killed process does: nothing more is committed or written; its membership is over."""
     task.abandon()
     input_ = task.membership.input

@@ -26,7 +26,7 @@ from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
 from fencepost.worker.host.epoch.stream_task import EpochStreamTask
-from fencepost.worker.host.frame import life as frame_life
+from fencepost.worker.host.frame import task as frame_task
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.fence import TaskFence
 from support.settings import SETTINGS
@@ -151,7 +151,7 @@ def test_an_epoch_of_a_stream_is_a_trace_that_executors_continue(
     stage: StreamStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traced = Traced()
-    monkeypatch.setattr(frame_life, "tracing_of", lambda spec: traced.tracing)
+    monkeypatch.setattr(frame_task, "tracing_of", lambda spec: traced.tracing)
     stage.produce(5)
     stage.start()
     eventually(lambda: f"process {stage.topic}" in traced.names, within_s=60)

@@ -29,7 +29,7 @@ from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
 from fencepost.worker.host.epoch import logs as epoch_logs
 from fencepost.worker.host.epoch.membership import EpochMembership
-from fencepost.worker.host.frame import life as frame_life
+from fencepost.worker.host.frame import task as frame_task
 from support.group_commit import commit_for
 from support.quick import quick_kafka
 from support.traced import Traced, id_of, parent_of
@@ -351,7 +351,7 @@ def test_epoch_is_not_reread_for_dead_letters_when_no_row_was_left_out(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, count: int | None, epochs: int
 ) -> None:
     monkeypatch.setattr("epoch_stage.Sink.writes_at_once", True)
-    monkeypatch.setattr("fencepost.worker.host.epoch.task.Tally.count", lambda _: count)
+    monkeypatch.setattr("fencepost.worker.host.epoch.sink_task.Tally.count", lambda _: count)
     stage.produce(5)
     stage.start(**LETTERS)
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
@@ -376,8 +376,8 @@ def test_a_difference_between_rows_left_out_and_dead_letters_is_logged(
 ) -> None:
     """Some have gone from the topic since they were read, or were told otherwise when they were read again."""
     monkeypatch.setattr("epoch_stage.Sink.writes_at_once", True)
-    monkeypatch.setattr("fencepost.worker.host.epoch.task.Tally.count", lambda _: count)
-    monkeypatch.setattr("fencepost.worker.host.epoch.task.write_dead_letters", lambda *_: written)
+    monkeypatch.setattr("fencepost.worker.host.epoch.sink_task.Tally.count", lambda _: count)
+    monkeypatch.setattr("fencepost.worker.host.epoch.sink_task.write_dead_letters", lambda *_: written)
     stage.produce(5)
     stage.start(**LETTERS)
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
@@ -536,7 +536,7 @@ def test_error_raised_by_a_connectors_write_fails_the_task_with_its_trace(
         raise error
 
     monkeypatch.setattr("epoch_stage.Sink.write", write)
-    monkeypatch.setattr("fencepost.worker.host.frame.life.BackOff", lambda control, _: BackOff(control, (0.0,)))
+    monkeypatch.setattr("fencepost.worker.host.frame.task.BackOff", lambda control, _: BackOff(control, (0.0,)))
     stage.produce(5)
     task = stage.start()
     eventually(lambda: stage.reports and stage.reports[-1].state == "FAILED", within_s=60)
@@ -591,7 +591,7 @@ def test_e17_begun_epoch_gets_a_number_that_the_store_does_not_have_yet(stage: S
 
 def test_an_epoch_is_a_trace_with_its_steps_and_its_commit(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     traced, current = Traced(), []
-    monkeypatch.setattr(frame_life, "tracing_of", lambda spec: traced.tracing)
+    monkeypatch.setattr(frame_task, "tracing_of", lambda spec: traced.tracing)
     stage.store.before["write"] = lambda _: current.append(trace.get_current_span().get_span_context().span_id)
     stage.produce(5)
     stage.produce(3, 1)
@@ -612,7 +612,7 @@ def test_interrupted_epoch_is_traced_as_stopped_and_its_commit_as_dropped(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traced = Traced()
-    monkeypatch.setattr(frame_life, "tracing_of", lambda spec: traced.tracing)
+    monkeypatch.setattr(frame_task, "tracing_of", lambda spec: traced.tracing)
     stage.produce(5)
     held = stage.store.hold("write")
     task = stage.start()

@@ -13,7 +13,7 @@ from fencepost.storage.offset_topic import OffsetReader, encode, encode_key, sto
 from fencepost.task.channel.message import Admission
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.transaction import TransactionalWriter
-from fencepost.worker.host.split.forgetting import Forgetting
+from fencepost.worker.host.split.task import Forgetting
 
 FILES = ("a.csv", "b.csv", "c.csv")
 

@@ -14,10 +14,9 @@ from fencepost.spark.slot.running_jobs import RunningJobs
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.testing import eventually
-from fencepost.worker.host.frame.jobs import FrameJobs
-from fencepost.worker.host.frame.life import FrameLife
-from fencepost.worker.host.frame.spark_work import SparkWork
-from fencepost.worker.host.frame.watch import _Asking
+from fencepost.worker.host.dataframe_host import _Asking
+from fencepost.worker.host.frame.jobs import FrameJobs, SparkWork
+from fencepost.worker.host.frame.task import FrameTask
 
 SLOW_S = 120.0
 
@@ -61,7 +60,7 @@ def test_a_job_that_has_no_cores_waits_for_executors_until_it_has(runtime: Spark
 def test_a_task_makes_progress_while_the_driver_computes_but_not_while_it_waits(runtime: SparkRuntime) -> None:
     control, jobs = Control(is_paused=False), FrameJobs(runtime, "c-0")
     work = SparkWork(TaskSpec("c", 0, 1, "i", {}, {}), control, jobs, lambda run: [])
-    task, asking = cast(FrameLife, SimpleNamespace(control=control, work=work)), _Asking()
+    task, asking = cast(FrameTask, SimpleNamespace(control=control, work=work)), _Asking()
     latch = runtime.context._jvm.java.util.concurrent.CountDownLatch(1)
     has_begun, over = threading.Event(), threading.Event()
 

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
+from fencepost.cluster.balance import LostTasks, Roster
 from fencepost.cluster.command import PutConnector
-from fencepost.cluster.command_queue import CommandQueue
 from fencepost.cluster.errors import ConflictError, OperationError, WriteFailedError
 from fencepost.cluster.fencing import leader_transactional_id
-from fencepost.cluster.leader import Leader
+from fencepost.cluster.leader import CommandQueue, Leader
 from fencepost.cluster.left_open import Settled
-from fencepost.cluster.lost_tasks import LostTasks
-from fencepost.cluster.roster import Roster
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.member import Term

@@ -20,8 +20,8 @@ from fencepost.cluster.command import (
     independent,
     other_records,
 )
-from fencepost.cluster.departure import Departures
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
+from fencepost.cluster.running import Departures
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested
 from fencepost.storage.ids import TargetState, TaskId

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from fencepost.cluster.departure import Departures
+from fencepost.cluster.running import Departures
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TargetState, TaskId

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fencepost.cluster.balance import LostTasks, Roster
 from fencepost.cluster.command import PutConnector, PutTaskConfigs, Reassign, RemoveConnector
-from fencepost.cluster.command_queue import CommandQueue
 from fencepost.cluster.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -15,9 +15,7 @@ from fencepost.cluster.errors import (
     OperationError,
     WriteFailedError,
 )
-from fencepost.cluster.leader import Leader
-from fencepost.cluster.lost_tasks import LostTasks
-from fencepost.cluster.roster import Roster
+from fencepost.cluster.leader import CommandQueue, Leader
 from fencepost.kafka.group.member import Term
 from fencepost.storage import records
 from fencepost.storage.fold import apply

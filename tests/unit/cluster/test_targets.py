@@ -12,8 +12,7 @@ from fencepost.cluster.command import (
     RemoveConnector,
     StopConnector,
 )
-from fencepost.cluster.fencing import plan_fencing
-from fencepost.cluster.targets import configs_to_fence, is_covered, servers_of, targets
+from fencepost.cluster.fencing import configs_to_fence, is_covered, plan_fencing, servers_of, targets
 from fencepost.storage import records
 from fencepost.storage.fold import apply
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder

@@ -7,13 +7,13 @@ import pytest
 
 from fencepost.api import ConfigError, FencedError
 from fencepost.dead_letter import resend as resend_module
-from fencepost.dead_letter.choice import Skipped
+from fencepost.dead_letter.letter import Skipped
 from fencepost.dead_letter.progress import Handled
 from fencepost.dead_letter.resend import Resend
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.testing import eventually
-from fencepost.worker.operation.connector.resends import Resends, _Wanted
+from fencepost.worker.operation.connector.dead_letters import Resends, _Wanted
 
 
 def letter(offset: int, origin: str = "orders") -> TopicRecord:

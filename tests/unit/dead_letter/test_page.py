@@ -218,7 +218,7 @@ def test_secret_in_a_binary_value_is_hidden(secret: str) -> None:
 def test_only_the_shown_part_of_a_dead_letter_is_searched_for_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search of everything took 4 s for one letter and blocked other threads."""
     searched: list[int] = []
-    monkeypatch.setattr("fencepost.dead_letter.shown.hide", lambda text: searched.append(len(text)) or text)
+    monkeypatch.setattr("fencepost.dead_letter.page.hide", lambda text: searched.append(len(text)) or text)
     big = "password = " * 6_000
     headers: Headers = tuple((f"{n}{big}", big.encode()) for n in range(20))
     one = letter(0, value=big.encode())

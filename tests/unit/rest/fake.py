@@ -17,7 +17,7 @@ from fencepost.cluster.dead_letters import (
     ShownLetter,
 )
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ForbiddenError, NotFoundError
-from fencepost.cluster.figures import ConnectorFigures, ReportedTask, SlotFigures, TaskFigures
+from fencepost.cluster.figures import ConnectorFigures, PastFigures, ReportedTask, SlotFigures, TaskFigures
 from fencepost.cluster.info import (
     ConnectorInfo,
     ConnectorOffset,
@@ -32,6 +32,8 @@ from fencepost.cluster.info import (
     KeyReport,
     KeyValue,
     KeyWarning,
+    Lineage,
+    LineageEnd,
     PartitionRetention,
     Place,
     PluginInfo,
@@ -43,10 +45,8 @@ from fencepost.cluster.info import (
     TopicRetentionInfo,
     ValidationReport,
 )
-from fencepost.cluster.lineage import Lineage, LineageEnd
 from fencepost.cluster.log_events import LogEvent, LogEvents, LogQuery, WorkersEvents
 from fencepost.cluster.operations import ConnectOperations
-from fencepost.cluster.past_figures import PastFigures
 from fencepost.cluster.topic_records import RecordPage, RecordQuery, ShownRecord, TopicEntry
 from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TaskId

@@ -26,9 +26,8 @@ from fencepost.rest.server import Endpoint, RestServer
 from fencepost.storage.change import SessionKey
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
-from fencepost.worker.membership.late_client import LateClient
 from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
-from fencepost.worker.membership.peers import Peers
+from fencepost.worker.membership.peers import LateClient, Peers
 
 from .fake import FakeConnector, FakeWorker
 

@@ -10,7 +10,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.life.plugins import ChainConfig, config_of, connector_of, converter_of
 from fencepost.worker.connector_classes import class_of, type_of, version_of
-from fencepost.worker.operation.connector.masking import masked
+from fencepost.worker.operation.connector.answer import masked
 from fencepost.worker.operation.plugin import Plugins
 from fencepost.worker.validation.validation import validate_connector
 from support.settings import SETTINGS

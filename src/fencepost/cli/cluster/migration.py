@@ -47,9 +47,9 @@ from fencepost.storage.offset_copies import OffsetCopies
 from fencepost.storage.offset_topic import StoredOffset
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.operation.offset.write import OffsetWriter
+from fencepost.worker.operation.offset.source import OffsetWriter
 from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.supervision.offset.held import read_offsets
+from fencepost.worker.supervision.offset import read_offsets
 
 _READ_S = 60.0
 _LOOK_EVERY_S = 0.5

@@ -33,7 +33,7 @@ from fencepost.storage.offset_view import OffsetTopic, OffsetTopics
 from fencepost.storage.status_topic import StatusTopic
 from fencepost.telemetry.traces import reason_in
 from fencepost.worker.connector_classes import class_of
-from fencepost.worker.supervision.offset.held import read_offsets
+from fencepost.worker.supervision.offset import read_offsets
 
 _ROLE = "status"
 _READER = "fencepost-mirror-status"  # a group without commits

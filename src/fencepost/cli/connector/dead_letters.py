@@ -17,11 +17,9 @@ from fencepost.cli.output import counting
 from fencepost.config import ConfigError
 from fencepost.config.connector import DeadLetterConfig
 from fencepost.config.raw import names_in
-from fencepost.dead_letter.choice import Skipped
-from fencepost.dead_letter.letter import DeadLetter
+from fencepost.dead_letter.letter import DeadLetter, Skipped
 from fencepost.dead_letter.progress import Handled, ResendProgress, is_mark, progress_name
-from fencepost.dead_letter.resend import Resend
-from fencepost.dead_letter.survey import RESEND
+from fencepost.dead_letter.resend import RESEND, Resend
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.bookmark import Bookmark

@@ -47,7 +47,7 @@ from fencepost.telemetry.secret import hide
 from fencepost.testing.source_run import SourceRun
 from fencepost.worker.client_recipes import overrides, producer_properties, shared_properties
 from fencepost.worker.connector_classes import is_mirror
-from fencepost.worker.operation.connector.record_page import read_page
+from fencepost.worker.operation.connector.topic_records import read_page
 from fencepost.worker.settings import looked_up, with_converters
 from fencepost.worker.validation.validation import validate_connector
 

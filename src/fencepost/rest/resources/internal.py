@@ -5,9 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from fencepost.cluster.figures import ReportedTask
+from fencepost.cluster.figures import PastFigures, ReportedTask
 from fencepost.cluster.log_events import LogQuery, WorkersEvents
-from fencepost.cluster.past_figures import PastFigures
 from fencepost.rest.body import parse_json, string_maps
 from fencepost.rest.describe import TASK_CONFIGS_SCHEMA, takes
 from fencepost.rest.gateway import Gateway, Worker

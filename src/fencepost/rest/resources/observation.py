@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from fencepost.cluster.errors import BadRequestError, NotFoundError
-from fencepost.cluster.lineage import Lineage
+from fencepost.cluster.info import Lineage
 from fencepost.cluster.log_events import LogEvents, LogQuery
 from fencepost.rest.access.caller import Asking
 from fencepost.rest.gateway import Worker

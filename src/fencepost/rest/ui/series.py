@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fencepost.cluster.past_figures import MOST_POINTS, FigureColumns, PastFigures, Sample, merged
+from fencepost.cluster.figures import MOST_POINTS, FigureColumns, PastFigures, Sample, merged
 
 _RATE_POINTS = 3
 _LATE_S = 45.0

@@ -12,8 +12,8 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
+from fencepost.cluster.figures import PERIOD_S, Sample
 from fencepost.cluster.glance import figures_of
-from fencepost.cluster.past_figures import PERIOD_S, Sample
 from fencepost.rest.access.caller import Caller, keep_caller
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.ui.inside import RestRefusedError, ask_for

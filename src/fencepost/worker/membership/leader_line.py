@@ -17,7 +17,6 @@ from urllib.parse import quote
 import orjson
 
 from fencepost.cluster.command import PutTaskConfigs
-from fencepost.cluster.error_message import error_message
 from fencepost.cluster.errors import (
     BadRequestError,
     ConflictError,
@@ -27,13 +26,13 @@ from fencepost.cluster.errors import (
     NotLeadingError,
     OperationError,
     RequestTimeoutError,
+    error_message,
 )
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.membership.late_client import LateClient, begun
-from fencepost.worker.membership.peers import Peers
+from fencepost.worker.membership.peers import LateClient, Peers, begun
 
 if TYPE_CHECKING:
     import httpx

@@ -1,31 +1,33 @@
 """This worker's place in the group: its leader and members, requests to the leader, joining and leaving."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from fencepost.cluster.command_queue import CommandQueue
-from fencepost.cluster.departure import Departures
-from fencepost.cluster.leader import Leader
+from fencepost.cluster.balance import LostTasks, Roster
+from fencepost.cluster.info import ConnectorType
+from fencepost.cluster.leader import CommandQueue, Leader
 from fencepost.cluster.left_open import LeftOpen, fence_held
-from fencepost.cluster.lost_tasks import LostTasks
-from fencepost.cluster.roster import Roster
 from fencepost.cluster.rounds import FencingRounds
-from fencepost.cluster.running import Start
+from fencepost.cluster.running import Departures, Start
+from fencepost.config import ConfigError
+from fencepost.config.raw import RawConfig
+from fencepost.config.worker import ExactlyOnceSource
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember
 from fencepost.kafka.group.leave import remove_static_member
 from fencepost.kafka.group.member import GroupMembership
 from fencepost.kafka.group.member_figures import MemberFigures, MemberMeter
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.telemetry.rate import WindowedRates
-from fencepost.worker.connector_classes import ConnectorClasses
-from fencepost.worker.life import WorkerLife
+from fencepost.worker.connector_classes import ConnectorClasses, is_stream, type_of
 from fencepost.worker.membership.attendance import Attendance
-from fencepost.worker.membership.held_ids import HeldIds, held_by_predecessors
-from fencepost.worker.membership.late_client import LateClient
 from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
-from fencepost.worker.membership.peers import Peers
+from fencepost.worker.membership.peers import LateClient, Peers
 from fencepost.worker.membership.watch import PeerWatch
 from fencepost.worker.settings import WorkerSettings, worker_id
+from fencepost.worker.state import WorkerState
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.topics import WorkerTopics
 
@@ -35,6 +37,49 @@ _LEAVE_S = 5.0
 _LOOK_S = 2.0
 
 
+class HeldIds:
+    """The `FencingContext` of `LeftOpen` on a worker."""
+
+    def __init__(self, settings: WorkerSettings, newest: Callable[[], ClusterSnapshot]) -> None:
+        self._settings = settings
+        self._newest = newest
+
+    @property
+    def group_id(self) -> str:
+        return self._settings.group_id
+
+    def has_ids(self, snapshot: ClusterSnapshot, connector: str) -> bool:
+        """Say whether tasks may have ids. They may while exactly-once is prepared, as other workers may have it on.
+
+        Tasks of a sink have none, those of a stream always have. If the class is not installed here, it is unknown, and
+        they are fenced.
+        """
+        if is_stream(snapshot, connector):
+            return True
+        is_used = self._settings.config.exactly_once is not ExactlyOnceSource.DISABLED
+        return is_used and type_of(snapshot, connector) is not ConnectorType.SINK
+
+    def conf(self, config: RawConfig) -> Mapping[str, Any]:
+        """Return the settings to fence a connector's ids. Raises ConfigError if the config is not valid here."""
+        try:
+            return self._settings.fencing_conf(config)
+        except KafkaUnavailableError as error:  # a store with the values that the config refers to
+            raise ConfigError(str(error)) from error
+
+    def snapshot(self) -> ClusterSnapshot:
+        return self._newest()
+
+
+def held_by_predecessors(snapshot: ClusterSnapshot, url: str, incarnation: str) -> set[TaskId]:
+    """Return the tasks that processes before `incarnation` had at this address. Pure."""
+    return {
+        task
+        for worker in (snapshot.assignment.workers if snapshot.assignment is not None else ())
+        if worker.url == url and worker.incarnation != incarnation
+        for task in worker.tasks
+    }
+
+
 class Membership:
     """Creates the parts of this package and connects them. Its methods follow the order of joining and leaving."""
 
@@ -42,7 +87,7 @@ class Membership:
         self,
         settings: WorkerSettings,
         topics: WorkerTopics,
-        life: WorkerLife,
+        state: WorkerState,
         departures: Departures,
         fence: TaskFence,
         classes: ConnectorClasses,
@@ -52,11 +97,11 @@ class Membership:
         config = settings.config
         self._settings = settings
         self._topics = topics
-        self._life = life
+        self._state = state
         self._has_left = False
         self._looking = GroupAdmin(settings.admin_conf(), timeout_s=_LOOK_S)
         held_ids = HeldIds(settings, lambda: topics.snapshot)
-        self._left_open = LeftOpen(held_ids, lambda: self.leader.wake(), life.stopping, fence_held)
+        self._left_open = LeftOpen(held_ids, lambda: self.leader.wake(), state.stopping, fence_held)
         self.leader = Leader(
             settings.group_id,
             topics.config,
@@ -72,13 +117,13 @@ class Membership:
             settings.member_conf(),
             config.config_storage_topic,
             self.leader.on_term,
-            life.fail,
-            life.fail,
+            state.fail,
+            state.fail,
             self._is_taken,
             MemberMeter(WindowedRates(window_s, samples)),
         )
         self.peers = Peers(settings.url, self._look, topics.config, self.leader)
-        self.attendance = Attendance(topics.writer, settings.url, settings.incarnation, life.stopping)
+        self.attendance = Attendance(topics.writer, settings.url, settings.incarnation, state.stopping)
         self.rounds = FencingRounds(
             settings.group_id,
             self.leader,
@@ -94,7 +139,7 @@ class Membership:
             topics.config.read_to_end,
             http,
         )
-        self._watch = PeerWatch(self.peers, lambda: self.leader.is_leading, self._evict, life.stopping)
+        self._watch = PeerWatch(self.peers, lambda: self.leader.is_leading, self._evict, state.stopping)
 
     def roster(self) -> list[str]:
         """Return the URLs of the group's members."""
@@ -141,7 +186,7 @@ class Membership:
 
     def leave(self) -> None:
         """Leave the group, so that work moves at once and not after the session timeout."""
-        can_quit = self._life.error is None and self._hand_over()
+        can_quit = self._state.error is None and self._hand_over()
         self.line.stop()
         self.leader.stop()
         self.rounds.stop()
@@ -154,7 +199,7 @@ class Membership:
         group, name = self._settings.group_id, self._settings.worker_id
         if self._has_left:
             log.info("worker %s has left group %s: others, Kafka Connect's too, can start at once", name, group)
-        elif self._life.error is None:
+        elif self._state.error is None:
             log.warning(
                 "worker %s has not left group %s, which keeps its place for %g s (session.timeout.ms): a worker of "
                 "Kafka Connect that starts before that ends with InconsistentGroupProtocolException",

@@ -1,20 +1,65 @@
 """The other workers of the cluster: which one leads, and which one runs what."""
 
 import logging
+import threading
 import uuid
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, Protocol
 
-from fencepost.cluster.command import now_ms
+from fencepost.cluster.command import Leadership, now_ms
 from fencepost.cluster.info import LEADER, Place
-from fencepost.cluster.leadership import Leadership
+from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.session_key import signed_headers
 from fencepost.kafka.group.group_admin import Group
 from fencepost.storage.change import WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
 log = logging.getLogger(__name__)
+
+
+class LateClient:
+    """Makes its client when it is first asked for: a lone worker needs neither it nor the library. Thread-safe."""
+
+    def __init__(self, tls: "ssl.SSLContext | None" = None) -> None:
+        """`tls` is for workers whose addresses are https."""
+        self._tls = tls
+        self._lock = threading.Lock()
+        self._made: httpx.Client | None = None
+
+    def get(self) -> "httpx.Client":
+        with self._lock:
+            if self._made is None:
+                import httpx
+
+                self._made = httpx.Client(
+                    timeout=httpx.Timeout(REQUEST_S, connect=2.0),
+                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
+                    trust_env=False,
+                    verify=self._tls or True,
+                    headers={"user-agent": "fencepost"},
+                )
+            return self._made
+
+
+def begun(act: "Callable[[], httpx.Response]") -> "Future[httpx.Response]":
+    """Call `act` in a daemon thread, and return its outcome."""
+    done: Future[httpx.Response] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(act())
+        except Exception as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="request-to-worker", daemon=True).start()
+    return done
 
 
 class SnapshotSource(Protocol):
@@ -89,3 +134,54 @@ def _has(worker: WorkerAssignment, place: Place) -> bool:
     if place.task is None:
         return place.connector in worker.connectors
     return TaskId(place.connector, place.task) in worker.tasks
+
+
+_GIVEN_UP_S = 10.0
+
+
+class Questions:
+    """Sends signed requests that only read (KIP-507). Any thread.
+
+    A worker that does not answer in time is not waited for again until its request has failed, 10 seconds later: it
+    may be stopped, and each request would take as long as is allowed.
+    """
+
+    def __init__(self, peers: Peers, algorithm: str, http: LateClient) -> None:
+        self._peers = peers
+        self._algorithm = algorithm
+        self._http = http
+        self._lock = threading.Lock()
+        self._late: dict[str, Future[httpx.Response]] = {}
+
+    def ask(self, urls: Collection[str], path: str, within_s: float) -> Mapping[str, bytes]:
+        """Return the bodies of the answers to `GET path` by worker, without those that fail or come later than this."""
+        asked = {url: sending for url in urls if (sending := self._begin(url, path)) is not None}
+        done, late = wait(asked.values(), within_s)
+        with self._lock:
+            known = self._late | {url: sending for url, sending in asked.items() if sending in late}
+            self._late = {url: sending for url, sending in known.items() if not sending.done()}  # some have left
+        return {url: body for url, each in asked.items() if each in done and (body := _body(url, each)) is not None}
+
+    def _begin(self, url: str, path: str) -> "Future[httpx.Response] | None":
+        with self._lock:
+            late = self._late.get(url)
+            if late is not None and not late.done():
+                return None
+            self._late.pop(url, None)
+        headers = self._peers.signed(url, self._algorithm, "GET", path, b"")
+        if headers is None:
+            return None
+        client = self._http.get()
+        return begun(lambda: client.get(url.rstrip("/") + path, headers=headers, timeout=_GIVEN_UP_S))
+
+
+def _body(url: str, sending: "Future[httpx.Response]") -> bytes | None:
+    error = sending.exception()
+    if error is not None:
+        log.debug("%s does not answer: %r", url, error)
+        return None
+    answer = sending.result()
+    if answer.status_code != 200:
+        log.debug("%s answers %d: %s", url, answer.status_code, answer.text)
+        return None
+    return answer.content

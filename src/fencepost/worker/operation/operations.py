@@ -1,28 +1,22 @@
 """Connects what REST can ask of this worker."""
 
 from fencepost.cluster.command import now_ms
-from fencepost.cluster.departure import Departures
 from fencepost.cluster.operations import ConnectOperations
+from fencepost.cluster.running import Departures
 from fencepost.retention.keeper import Retention
 from fencepost.worker.connector_classes import ConnectorClasses
-from fencepost.worker.life import WorkerLife
 from fencepost.worker.membership.membership import Membership
-from fencepost.worker.operation.cluster.internal import InternalRequests
-from fencepost.worker.operation.cluster.probes import Probes
-from fencepost.worker.operation.cluster.worker_group import WorkerGroup
-from fencepost.worker.operation.connector.connectors import Connectors
-from fencepost.worker.operation.connector.dead_letters import DeadLetters
-from fencepost.worker.operation.connector.local import LocalAnswers
-from fencepost.worker.operation.connector.resends import Resends
-from fencepost.worker.operation.connector.tasks import Tasks
+from fencepost.worker.operation.cluster import InternalRequests, Probes, WorkerGroup
+from fencepost.worker.operation.connector.connectors import Connectors, LocalAnswers, Tasks
+from fencepost.worker.operation.connector.dead_letters import DeadLetters, Resends
 from fencepost.worker.operation.connector.topic_records import TopicRecords
 from fencepost.worker.operation.offset.offsets import Offsets
 from fencepost.worker.operation.offset.sink import SinkOffsets
-from fencepost.worker.operation.offset.source import SourceOffsets
-from fencepost.worker.operation.offset.write import OffsetWriter
+from fencepost.worker.operation.offset.source import OffsetWriter, SourceOffsets
 from fencepost.worker.operation.plugin import Plugins
 from fencepost.worker.operation.request import Requests
 from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.state import WorkerState
 from fencepost.worker.supervision.supervision import Supervision
 from fencepost.worker.topics import WorkerTopics
 
@@ -30,7 +24,7 @@ from fencepost.worker.topics import WorkerTopics
 def worker_operations(
     settings: WorkerSettings,
     topics: WorkerTopics,
-    life: WorkerLife,
+    state: WorkerState,
     membership: Membership,
     supervision: Supervision,
     departures: Departures,
@@ -39,7 +33,7 @@ def worker_operations(
 ) -> ConnectOperations:
     """Return the operations of a worker with these parts."""
     config, find = settings.config, ConnectorClasses().find
-    requests = Requests(settings.url, topics.config, membership, life.progress)
+    requests = Requests(settings.url, topics.config, membership, state.progress)
     writer = OffsetWriter(settings, topics.copies, now_ms)
     offsets = Offsets(
         requests,
@@ -50,7 +44,7 @@ def worker_operations(
     )
 
     def may_resend(connector: str) -> bool:
-        is_leading = membership.leader.is_leading and not life.stopping.is_set()
+        is_leading = membership.leader.is_leading and not state.stopping.is_set()
         return is_leading and connector in topics.snapshot.connectors
 
     dead_letters = DeadLetters(requests, settings, Resends(may_resend))
@@ -64,5 +58,5 @@ def worker_operations(
         offsets,
         Plugins(config),
         WorkerGroup(requests, membership.peers, topics.writer, retention, records),
-        InternalRequests(settings, requests, membership, life.progress),
+        InternalRequests(settings, requests, membership, state.progress),
     )

@@ -24,7 +24,7 @@ from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableErro
 from fencepost.storage.config_topic import ConfigTopic
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.membership.membership import Membership
-from fencepost.worker.progress import Progress
+from fencepost.worker.state import Progress
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import Admission, AdmissionRequest
 from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.supervision.offset.held import read_offsets
+from fencepost.worker.supervision.offset import read_offsets
 from fencepost.worker.supervision.task.handle import HandleState, TaskHandle
 from fencepost.worker.supervision.task.preparation import check_current
 

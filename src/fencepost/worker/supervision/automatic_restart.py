@@ -1,4 +1,4 @@
-"""Automatic restarts of failed connectors and tasks (`errors.restart.*`): the count in a row, and the next one's time.
+"""Automatic restarts: after failures (`errors.restart.*`), and when looked-up values expire (`config.action.reload`).
 
 The counts are kept in the worker that runs the connector or task. If it dies or hands it over, they start again at 0.
 """
@@ -9,13 +9,22 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from fencepost.config import ConfigError
-from fencepost.config.connector import RuntimeChoice
+from fencepost.config.connector import ConnectorConfig, RuntimeChoice
 from fencepost.config.raw import RawConfig, given_values
 
+_KEY = ConnectorConfig.key_of("config_action_reload")
+_SHORTEST_S = 1.0  # a store that says 0 must not keep a connector restarting
 S = TypeVar("S", bound=Hashable)
 
 _JITTER = 0.2
 """A pause is up to this share shorter or longer, so that simultaneous failures do not restart together; as in Kafka."""
+
+
+def reload_in_s(config: RawConfig, ttl_ms: int | None) -> float | None:
+    """Return in how many seconds to restart what uses values that are valid for `ttl_ms`; None for never."""
+    if ttl_ms is None or config.get(_KEY, "restart") == "none":
+        return None
+    return max(ttl_ms / 1000, _SHORTEST_S)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol
 
-from fencepost.cluster.departure import Departures
 from fencepost.cluster.info import ConnectorType
+from fencepost.cluster.running import Departures
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
 from fencepost.storage.change import WorkerAssignment
@@ -16,25 +16,45 @@ from fencepost.storage.status_topic import Subject
 from fencepost.telemetry.rate import WindowedRates
 from fencepost.worker.closed_topics import closed_in
 from fencepost.worker.connector_classes import ConnectorClasses, type_of, version_of
-from fencepost.worker.life import WorkerLife
 from fencepost.worker.settings import WorkerSettings, looked_up
+from fencepost.worker.state import WorkerState
 from fencepost.worker.supervision.admission import Admissions
-from fencepost.worker.supervision.connector.host import ConnectorHost
-from fencepost.worker.supervision.connector.services import ConnectorServices
+from fencepost.worker.supervision.connector import ConnectorHost, ConnectorServices
 from fencepost.worker.supervision.fence import TaskFence
-from fencepost.worker.supervision.offset.ahead import OffsetsAhead
-from fencepost.worker.supervision.offset.copying import OffsetCopying
-from fencepost.worker.supervision.port import Notices
+from fencepost.worker.supervision.offset import OffsetCopying, OffsetsAhead
+from fencepost.worker.supervision.port import Notices, TaskHost
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.preparation import Preparation
 from fencepost.worker.supervision.task.supervisor import TaskSupervisor
-from fencepost.worker.supervision.task_history import TaskHistories
-from fencepost.worker.supervision.task_hosts import TaskHosts
-from fencepost.worker.supervision.task_metrics import TaskTotals
+from fencepost.worker.supervision.task_metrics import TaskHistories, TaskTotals
 from fencepost.worker.topics import WorkerTopics
 
 _READ_S = 60.0
 _REMOVED_AT_ONCE = 4  # of one connector
+
+
+class TaskHosts:
+    """Finds the host that runs a connector's tasks.
+
+    Hosts report to the supervisor, which needs them to run tasks: they are attached after it is created, and before it
+    starts.
+    """
+
+    def __init__(self, classes: ConnectorClasses) -> None:
+        self._classes = classes
+        self._slots: TaskHost | None = None
+        self._frames: TaskHost | None = None
+
+    def attach(self, slots: TaskHost, frames: TaskHost) -> None:
+        """Set both hosts."""
+        self._slots, self._frames = slots, frames
+
+    def of(self, config: RawConfig) -> TaskHost:
+        """Return the host for a connector. Raises ConfigError if its class is not found."""
+        host = self._frames if self._classes.is_dataframe(config) else self._slots
+        if host is None:
+            raise RuntimeError("the task hosts of this worker were not attached")
+        return host
 
 
 class Line(Protocol):
@@ -52,7 +72,7 @@ class Supervision:
         self,
         settings: WorkerSettings,
         topics: WorkerTopics,
-        life: WorkerLife,
+        state: WorkerState,
         departures: Departures,
         fence: TaskFence,
         classes: ConnectorClasses,
@@ -75,7 +95,7 @@ class Supervision:
         )
         self.supervisor = TaskSupervisor(
             settings,
-            Preparation(settings, line.fence, topics.read_config, life.stopping, fence.remove_members),
+            Preparation(settings, line.fence, topics.read_config, state.stopping, fence.remove_members),
             self.hosts,
             self.board,
             self.totals,
@@ -87,7 +107,7 @@ class Supervision:
         self._threads = ThreadsByKey(_REMOVED_AT_ONCE, "remove")
         self.admissions = Admissions(settings, topics.read_config, self.supervisor.handle)
         self.copying = OffsetCopying(self.admissions.topics, topics.copies, self.supervisor.starts)
-        self.offsets = OffsetsAhead(self.admissions.topics, life.stopping)
+        self.offsets = OffsetsAhead(self.admissions.topics, state.stopping)
         services = ConnectorServices(
             classes.find,
             line.put_task_configs,

@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.cli.connector.letter import lines, summary, to_json
 from fencepost.dead_letter.letter import DeadLetter
-from fencepost.dead_letter.shown import shown
+from fencepost.dead_letter.page import shown
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.rest.response import to_json as answer_of
 

@@ -15,13 +15,14 @@ from fencepost.cluster.info import (
     KeyDefinition,
     KeyReport,
     KeyValue,
+    Lineage,
+    LineageEnd,
     PartitionRetention,
     PluginInfo,
     RetentionInfo,
     TopicRetentionInfo,
     ValidationReport,
 )
-from fencepost.cluster.lineage import Lineage, LineageEnd
 from fencepost.cluster.log_events import LogEvent, LogEvents, LogQuery
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.config.raw import RawConfig

@@ -4,7 +4,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from fencepost.cluster.past_figures import MOST_POINTS, PastFigures, Sample
+from fencepost.cluster.figures import MOST_POINTS, PastFigures, Sample
 from fencepost.rest import create_app
 from fencepost.rest.ui import plot
 from fencepost.rest.ui.series import Series

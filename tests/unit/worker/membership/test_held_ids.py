@@ -6,7 +6,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.membership.held_ids import HeldIds, held_by_predecessors
+from fencepost.worker.membership.membership import HeldIds, held_by_predecessors
 from fencepost.worker.settings import WorkerSettings
 
 

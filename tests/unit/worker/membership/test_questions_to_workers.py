@@ -9,9 +9,7 @@ from fencepost.kafka.group.group_admin import Group
 from fencepost.storage.change import SessionKey
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
-from fencepost.worker.membership.late_client import LateClient
-from fencepost.worker.membership.peers import Peers
-from fencepost.worker.membership.questions import Questions
+from fencepost.worker.membership.peers import LateClient, Peers, Questions
 
 
 class Others:

@@ -11,11 +11,11 @@ from fencepost.cluster.errors import ConflictError, NotFoundError, OperationErro
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import refusal_of_change
-from fencepost.worker.operation.cluster.worker_group import WorkerGroup
+from fencepost.worker.operation.cluster import WorkerGroup
 from fencepost.worker.operation.connector.connectors import Connectors
 from fencepost.worker.operation.connector.dead_letters import DeadLetters
 from fencepost.worker.operation.request import Requests
-from fencepost.worker.progress import Progress
+from fencepost.worker.state import Progress
 
 SNAPSHOT = ClusterSnapshot(connectors={"c": {"name": "c", "connector.class": "FileStreamSource"}})
 
@@ -72,7 +72,7 @@ def test_missing_right_is_named(request_name: str) -> None:
 
 
 def test_slow_pages_of_dead_letters_occupy_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.worker.operation.connector.browsing._ROOM_S", 0.01)
+    monkeypatch.setattr("fencepost.worker.operation.connector.topic_records._ROOM_S", 0.01)
     unused: Any = None
     topic: Any = SimpleNamespace(snapshot=SNAPSHOT)
     membership: Any = SimpleNamespace(leader=unused, peers=unused)

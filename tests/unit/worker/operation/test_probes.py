@@ -10,8 +10,8 @@ from fencepost.cluster.info import HealthStatus
 from fencepost.config.worker import WorkerConfig
 from fencepost.rest.access.set_up import access_of
 from fencepost.telemetry.secret import hold
-from fencepost.worker.operation.cluster.probes import HealthCheck, Probes
-from fencepost.worker.progress import Progress
+from fencepost.worker.operation.cluster import HealthCheck, Probes
+from fencepost.worker.state import Progress
 from support.settings import SETTINGS
 
 

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fencepost.cluster.remains import remains_of
+from fencepost.cluster.glance import remains_of
 from fencepost.rest.path import ConnectorName, TaskNumber
 from fencepost.rest.ui.inside import path_of
 from fencepost.rest.ui.visit import Visit, Visiting

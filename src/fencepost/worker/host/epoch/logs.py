@@ -13,7 +13,7 @@ from fencepost.kafka.value.log_gap import NO_EPOCH
 from fencepost.record import TopicPartition, place_names
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.sink.epoch_plan import EpochOffset, EpochOffsets, OpenEpoch
-from fencepost.worker.host.epoch.held_partitions import HeldPartitions
+from fencepost.worker.host.epoch.membership import HeldPartitions
 
 log = logging.getLogger(__name__)
 

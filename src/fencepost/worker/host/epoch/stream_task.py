@@ -21,12 +21,12 @@ from fencepost.task.sink.subscription import OutputGuard
 from fencepost.task.tracing.tracing import FrameBatch
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions
-from fencepost.worker.host.epoch.life import EpochLife
+from fencepost.worker.host.epoch.task import EpochTask
 from fencepost.worker.host.frame.jobs import FrameRuntime
-from fencepost.worker.host.frame.life import FrameHost
+from fencepost.worker.host.frame.task import FrameHost
 
 
-class EpochStreamTask(EpochLife):
+class EpochStreamTask(EpochTask):
     """One start of the task of a DataFrame stream."""
 
     _connector: DataFrameStream

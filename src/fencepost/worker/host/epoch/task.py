@@ -1,186 +1,276 @@
-"""The task of a DataFrame sink: a driver thread that is the only member of its group, and writes epoch after epoch.
+"""The base of tasks that work in epochs: a driver thread that is the only member of its group.
 
-An epoch: plan, made durable in the group's offsets ▸ `write`, a Spark job, then dead letters for the records that it
-leaves out ▸ its token, made durable ▸ `publish` ▸ commit. Each step but the writes is a commit that the group's
-coordinator accepts only from a member of the newest generation. So a start that was replaced does not get beyond its
-current step, and its successor continues from what is durable (E16).
+It plans new records as ranges of offsets, and takes part in rebalances while Spark works.
 """
 
-import contextlib
 import logging
+import threading
 import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
 
-from fencepost.api import DataFrameSink, RetriableError
-from fencepost.config import ConfigError
-from fencepost.kafka.errors import TOO_LARGE, KafkaRequestError
-from fencepost.kafka.group.group_offsets import GroupOffsets
-from fencepost.kafka.wire.planned_leaders import planned_by_topic
+from fencepost.api import Epoch, EpochConnector
+from fencepost.kafka.read.start_positions import PositionReader
 from fencepost.record import TopicPartition
-from fencepost.spark.epoch.dead_letters import Tally, dead_letters_spec, write_dead_letters
 from fencepost.spark.epoch.frame import EpochReader
-from fencepost.task.channel.split_message import EpochReading
+from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.failure.dead_letter import ensure_topics
-from fencepost.task.sink.epoch_plan import (
-    COMMIT_METADATA_MAX_BYTES,
-    EPOCH_METADATA_MAX_BYTES,
-    PARTITION_METADATA_BYTES,
-    EpochOffset,
-    EpochOffsets,
-    OpenEpoch,
-    decided,
-    halved,
-    has_room,
-    newest,
-    tokens,
-)
-from fencepost.task.tracing.tracing import FrameBatch
-from fencepost.worker.host.epoch.life import EpochLife
-from fencepost.worker.host.epoch.membership import CutShortError
+from fencepost.task.life.counters import SinkCounters
+from fencepost.task.sink.epoch_plan import EpochOffset, EpochOffsets, OpenEpoch, all_begun, begun, newest, planned
+from fencepost.task.sink.ripeness import Ripeness
+from fencepost.task.tracing.tracing import FrameBatch, FrameWork
+from fencepost.worker.host.epoch.logs import EpochLogs
+from fencepost.worker.host.epoch.membership import CutShortError, EpochMembership, EpochWork
 from fencepost.worker.host.frame.jobs import FrameRuntime
-from fencepost.worker.host.frame.life import FrameHost
+from fencepost.worker.host.frame.task import FrameHost, FrameTask
+
+_LOOK_S = 0.5
+
+
+class EpochPlanner:
+    """Plans epochs. `metadata_max_bytes`: of the metadata in one commit; None if plans need not be durable.
+
+    `known` is the newest number of an epoch that is known elsewhere, such as in the store.
+    """
+
+    def __init__(self, connector: EpochConnector, metadata_max_bytes: int | None) -> None:
+        self.metadata_max_bytes = metadata_max_bytes
+        self.known = 0
+        self._rows_max = connector.epoch_rows_max
+        self._interval_s = connector.epoch_interval_ms / 1000
+        self._ripeness = Ripeness(connector.partition_rows_min, connector.partition_wait_max_ms / 1000)
+        self._next_epoch_s = 0.0
+        self._look_s = 0.0
+
+    def begins_look(self, now: float) -> bool:
+        """Say whether to look now for new records; if so, the next look is due later."""
+        if now < min(self._look_s, self._next_epoch_s):
+            return False
+        self._look_s = now + _LOOK_S
+        return True
+
+    def retry(self) -> None:
+        """Make the next plan due at once: the last one is not carried out."""
+        self._next_epoch_s = 0.0
+
+    def plan(self, offsets: EpochOffsets, ends: Mapping[TopicPartition, int], now: float) -> OpenEpoch | None:
+        """Return the next epoch, if it is due."""
+        ripe = self._ripeness.ripe({p: s.offset for p, s in offsets.items()}, ends, now)
+        if sum(ripe.values()) < self._rows_max and now < self._next_epoch_s:
+            return None
+        taken = self._ripeness.taken(ripe, self._rows_max)
+        ends_taken = {p: offsets[p].offset + count for p, count in taken.items()}
+        plan = planned(offsets, ends_taken, self._rows_max, self.known, self.metadata_max_bytes)
+        if plan is not None:
+            is_all = len(plan.epoch.ranges) == len(ends_taken)  # else the others' epoch follows at once
+            self._next_epoch_s = now + (self._interval_s if is_all else 0.0)
+        return plan
+
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-class EpochTask(EpochLife):
-    """One start of the task of a DataFrame sink."""
+_POLL_S = 0.1
 
-    _connector: DataFrameSink
 
-    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
-        super().__init__(host, spec, runtime, COMMIT_METADATA_MAX_BYTES)
-        self._reader = EpochReader(self._connector, self._properties)
-        self._too_large = ""  # the epoch whose metadata the broker refused with a token larger than reserved
-        self._has_dead_letters_of = ""  # the epoch whose dead letters this start has written
+class EpochTask(FrameTask):
+    """One start of a task that works in epochs."""
 
+    _connector: EpochConnector
+    _reader: EpochReader
+
+    def __init__(
+        self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime, metadata_max_bytes: int | None = None
+    ) -> None:
+        super().__init__(host, spec, runtime)
+        self.counters: SinkCounters = SinkCounters()
+        self.membership = EpochMembership(spec, self.admit, self._positions, lambda: self._work.end())
+        self._work = EpochWork(self.membership, self._jobs, self.control, host.ends)
+        self._logs = EpochLogs(spec)
+        self._planner = EpochPlanner(self._connector, metadata_max_bytes)
+        self._wait_s = _POLL_S
+
+    def _working_thread(self) -> threading.Thread:
+        return self._work.thread or self.thread
+
+    def _turn(self) -> bool:
+        try:
+            return self._one_epoch()
+        except CutShortError as error:
+            log.info("task %s: %s", self.spec.id, error)
+            return False
+
+    def _one_epoch(self) -> bool:
+        wait_s, self._wait_s = self._wait_s, _POLL_S
+        input_, held = self.membership.poll(wait_s), self.membership.held
+        if not held.offsets or not self.membership.has_all(input_):
+            return False
+        if not held.has_begun:
+            self._begin()
+        epoch = self._again(begun(held.all)) or self._next()
+        if epoch is None:
+            return False
+        with self._traced(epoch.epoch) as batch:
+            self._finish(epoch, batch)
+        self._wait_s = 0.0  # there may be more
+        return True
+
+    @contextmanager
+    def _traced(self, epoch: Epoch) -> Iterator[FrameBatch]:
+        """Trace what is done with an epoch; an epoch without success is begun again later, in a new trace."""
+        topics = {each.topic for each in epoch.ranges}
+        try:
+            with self.tracing.frame(FrameWork(topics, _count(epoch), True, not self.spec.is_stream)) as batch:
+                try:
+                    yield batch
+                except CutShortError:
+                    batch.cut_short()
+                    raise
+        except CutShortError:
+            self.tracing.dropped()
+            raise
+        except Exception as error:
+            self.tracing.commit_failed(error)
+            raise
+
+    def _step(self, name: str, work: Callable[[], T]) -> T:
+        """Run a step of an epoch in a thread of its own, in which its span is the current one."""
+        with self.tracing.step(name):
+            return self._work.run(name, work)
+
+    @contextmanager
+    def _core(self) -> Iterator[None]:
+        """Hold a core for Spark jobs. Raises CutShortError if the task is asked to stop or pause instead."""
+        if not self._take_core():
+            raise CutShortError("the task is stopping or pausing")
+        try:
+            yield
+        finally:
+            self._release_core()
+
+    @property
+    def _is_well(self) -> bool:
+        return self.membership.held.has_begun
+
+    def _rest(self) -> None:
+        """Do not wait: `poll` has waited."""
+
+    def _stay_paused(self) -> None:
+        """Keep the membership without planning anything."""
+        while self.control.is_paused and not self.control.is_stopping:
+            try:
+                self.membership.poll(_POLL_S)
+            except Exception as error:
+                log.warning("task %s, paused: %s", self.spec.id, error)
+                self.control.wait_for_stop(_LOOK_S)
+
+    def _is_left_open(self) -> str | None:
+        open_ = begun(self.membership.held.offsets)
+        if open_ is None:
+            return None
+        return (
+            f"Epoch {open_.epoch.number} has begun and is not finished; part of it may be written. It continues when "
+            "the connector is resumed"
+        )
+
+    def _positions(self) -> PositionReader | None:
+        """Return the reader of the group's offsets; None for the member's own client."""
+        return None
+
+    @abstractmethod
     def _started(self, number: int, offsets: EpochOffsets) -> None:
-        self._connector.owner = f"{self._logs.admin.cluster_id()}/{self.spec.input.consumer_conf.get('group.id')}"
-        start = self._connector.started
-        with self._core():  # for the Spark jobs of `started`
-            known = self._work.run("started", lambda: start(self._runtime.session, number, tokens(offsets)))
-        self._planner.known = max(self._planner.known, known or 0)
+        """Prepare for the first epoch of an assignment; `number` is that of the newest epoch."""
 
     def _decided_elsewhere(self) -> dict[TopicPartition, EpochOffset]:
-        """Return decided epochs of topics that were removed from the config: they still have to be finished."""
-        group = GroupOffsets(self.spec.input.reader_admin_conf, str(self.spec.input.consumer_conf["group.id"]))
-        others = {TopicPartition(o.topic, o.partition): EpochOffset.of(o) for o in group.read_with_metadata()}
-        self._planner.known = max(self._planner.known, newest(others))
-        return {p: s for p, s in decided(others).items() if p not in self.membership.held.offsets}
+        """Return the group's offsets in partitions that are no longer read but have output to be published."""
+        return {}
 
+    @abstractmethod
     def _make_durable(self, plan: OpenEpoch) -> None:
-        self._commit_plan(plan)
+        """Ensure, if that matters, that a successor finishes the plan with the same ranges."""
 
-    def _commit_plan(self, epoch: OpenEpoch) -> None:
-        """Commit the metadata of an epoch. If it is too large for the broker, the next plans have fewer.
-
-        If they are refused only because of a token longer than reserved, half of the ranges are left out and the rest
-        is
-        written again. Otherwise the ranges stay: `write` may have published them, and a durable plan has fit.
-        """
-        try:
-            self.membership.commit(epoch.offsets())
-        except KafkaRequestError as error:
-            had_room = epoch.token is not None and has_room(epoch.token)
-            if error.code not in TOO_LARGE or had_room:
-                raise
-            count = len(epoch.epoch.ranges)
-            if count == 1:
-                raise KafkaRequestError(
-                    f"{error}: the metadata of one partition's offset may be too large. Raise message.max.bytes and "
-                    "offset.metadata.max.bytes of the brokers, or let the sink return a shorter token",
-                    error.code,
-                ) from error
-            assert self._planner.metadata_max_bytes is not None
-            self._planner.metadata_max_bytes = (
-                min(self._planner.metadata_max_bytes, count * PARTITION_METADATA_BYTES) // 2
-            )
-            if epoch.token is not None:
-                self._too_large = epoch.epoch.id
-            raise CutShortError(f"the metadata of {count} offsets is too large for one commit: {error}") from error
-
+    @abstractmethod
     def _finish(self, epoch: OpenEpoch, batch: FrameBatch) -> None:
-        """Write, publish and commit what was begun."""
-        if epoch.token is None and epoch.epoch.id == self._too_large:
-            self._too_large = ""
-            self.membership.commit(halved(epoch))
-            return
-        session, began_s = self._runtime.session, time.monotonic()
-        if epoch.token is None:
-            epoch = self._written(epoch)
-        token = epoch.token or ""
-        self._step("publish", lambda: self._connector.publish(session, epoch.epoch, token))
-        self.tracing.commit_begun(time.monotonic())
-        self.membership.commit(epoch.ended())
-        self.tracing.committed(time.monotonic())
-        self._ended(epoch.epoch, began_s)
-        with contextlib.suppress(CutShortError):
-            self._step("published", lambda: self._connector.published(session, epoch.epoch, token))
+        """Write and commit what was planned."""
 
-    def _written(self, epoch: OpenEpoch) -> OpenEpoch:
-        """Write the epoch, as one or several Spark jobs, and make its token durable."""
-        with_schemas = self._with_schemas(epoch)
-        if with_schemas is not epoch:  # it was planned before the connector's converter had any
-            epoch = with_schemas
-            self._commit_plan(epoch)
-        with self._core():
-            has_dead_letters = self._reader.has_dead_letters
-            reading = EpochReading(
-                self.spec.input.reader_conf,
-                dead_letters_spec(self.spec) if has_dead_letters else None,
-                registry=self._reader.registry_conf,
-                topic_ids=epoch.topic_ids,
-                led=planned_by_topic(self.spec.input.reader_conf, (each.place for each in epoch.epoch.ranges)),
-            )
-            run = self._jobs.run = self._host.channel.add(reading)
-            tally = Tally() if has_dead_letters and self._connector.writes_at_once else None
+    def _begin(self) -> None:
+        held = self.membership.held
+        changes = held.changes
+        held.decided = self._decided_elsewhere()
+        offsets = held.all
+        open_ = all_begun(offsets)
+        if open_:
+            log.info("task %s continues epoch %d, which was begun earlier", self.spec.id, open_[0].epoch.number)
+        self.membership.commit_fresh()
+        number = open_[0].epoch.number if open_ else newest(offsets)
+        self._started(number, offsets)
+        newer = max(self._planner.known, newest(offsets))
+        for each in open_:
+            if each.token is None and each.epoch.number < newer:
+                newer += 1  # others may delete what an older number has written
+                self.membership.commit(each.with_number(newer).offsets())
+        held.begun_with = changes
 
-            def write() -> str:
-                session, url = self._runtime.session, self._host.channel.url
-                frame = self._reader.frame(session, epoch.epoch, url, run, tally, epoch.schemas)
-                self.control.move()
-                return self._connector.write(session, frame, epoch.epoch)
+    def _again(self, epoch: OpenEpoch | None) -> OpenEpoch | None:
+        return epoch if epoch is None or epoch.token is not None else self._logs.repeated(epoch)
 
-            try:
-                token = self._step("write", write)
-                count = None if tally is None else tally.count()
-                if has_dead_letters and count != 0 and self._has_dead_letters_of != epoch.epoch.id:
-                    self._step("dead letters", lambda: self._write_dead_letters(epoch, run, count))
-                    self._has_dead_letters_of = epoch.epoch.id
-            finally:
-                self._host.channel.remove(run)
-        written = epoch.with_token(token)
-        offsets = written.offsets()
-        if max(len(s.metadata.to_text().encode()) for s in offsets.values()) > EPOCH_METADATA_MAX_BYTES:
-            name = type(self._connector).__name__
-            raise ConfigError(f"{name}.write() returned a token that is too long: keep it below 1,000 characters")
-        self._commit_plan(written)
-        return written
+    def _next(self) -> OpenEpoch | None:
+        """Plan the next epoch, if it is due."""
+        now = time.monotonic()
+        if not self._planner.begins_look(now):
+            return None
+        assert self.membership.input is not None
+        offsets, ends = self._logs.look(self.membership.held, self.membership.input.partitions())
+        if self._count_lags():
+            self._report(RunState.RUNNING)
+        plan = self._planner.plan(offsets, ends, now)
+        if plan is None:
+            return None
+        try:
+            # After the ends of the logs: then no record of the epoch has a schema that is newer than these.
+            plan = self._with_schemas(plan)
+            self._make_durable(plan)
+        except BaseException:
+            self._planner.retry()
+            raise
+        return plan
 
-    def _write_dead_letters(self, epoch: OpenEpoch, run: str, count: int | None) -> None:
-        """Write the records that were left out to the dead letter topic; all are safe there when this returns (E13).
+    def _with_schemas(self, plan: OpenEpoch) -> OpenEpoch:
+        """Return the plan with the schemas of the registry that define its columns, unless it has them.
 
-        `count`: how many there were, if known. Raises RetriableError if fewer are left out now because the registry
-        knows a schema that it did not know when the epoch was written: those records would be nowhere.
+        Raises RetriableError if the registry is away: without its schemas nothing is planned.
         """
-        session, url = self._runtime.session, self._host.channel.url
-        ensure_topics(self.spec)
-        left_out = self._reader.left_out(session, epoch.epoch, url, run, epoch.schemas)
-        converter = self._properties["value.converter"]
-        written = write_dead_letters(left_out, url, run, converter, self._reader.misfit)
-        if count is not None and written < count and self._reader.registry_conf is not None:
-            raise RetriableError(
-                f"{count - written} records of epoch {epoch.epoch.number} that could not be read when it was written "
-                "can be read now, or are gone from the topic: it is written again"
-            )
-        self.counters.errors.left_out(written)
-        if count is not None and written > count:
-            log.error(
-                "task %s: %d records that were written have dead letters, too: when they were read again, they did "
-                "not fit the columns; please report such records", self.spec.id, written - count,
-            )  # fmt: skip
-        if count is not None and written < count:
-            log.warning(
-                "task %s: %d records that were left out have no dead letter: retention or compaction has removed them "
-                "from the topic since they were read", self.spec.id, count - written,
-            )  # fmt: skip
+        topics = {each.topic for each in plan.epoch.ranges}
+        if self._reader.registry_conf is None or topics <= plan.schemas.keys():
+            return plan
+        return plan.with_schemas(self._work.run("schemas", lambda: self._reader.planned_schemas(topics)))
+
+    def _ended(self, epoch: Epoch, began_s: float) -> None:
+        """Count an epoch that is committed."""
+        sizes = [each.end - each.start for each in epoch.ranges]
+        self.counters.moved(*(sizes if self.spec.is_stream else [sum(sizes)]))  # a stream commits each range
+        self.counters.poll_time_total_s += time.monotonic() - began_s
+        self.counters.topics.update(each.topic for each in epoch.ranges)
+        self._count_lags()
+        self._back_off.passed()
+        self._report(RunState.RUNNING)
+
+    def _count_lags(self) -> bool:
+        """Count what is still to be read; returns whether that has changed."""
+        before, lags = self.counters.lag_max, self._logs.lags(self.membership.held)
+        self.counters.partition_count, self.counters.lag_max = len(lags), max(lags, default=0)
+        return before != self.counters.lag_max
+
+    def _close(self) -> None:
+        self.membership.leave()
+        self._logs.close()
+
+    def _topics_used(self) -> Sequence[str]:
+        return tuple(sorted(self.counters.topics))
+
+
+def _count(epoch: Epoch) -> int:
+    return sum(each.end - each.start for each in epoch.ranges)

@@ -27,8 +27,8 @@ from fencepost.task.channel.split_message import (
 )
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.worker.channel import Handler, RefusedError
-from fencepost.worker.host.frame.life import PASSING
-from fencepost.worker.supervision.offset.copying import OffsetCopying
+from fencepost.worker.host.frame.task import PASSING
+from fencepost.worker.supervision.offset import OffsetCopying
 
 if TYPE_CHECKING:
     from fencepost.worker.host.split.task import Run

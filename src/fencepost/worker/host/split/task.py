@@ -1,12 +1,14 @@
 """One task of a DataFrame connector: a driver thread that plans splits and runs its own share."""
 
+import contextlib
 import logging
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fencepost.api import DataFrameConnector, FatalError, RecordError, Split
+from fencepost.api.errors import ConnectError
 from fencepost.config import ConfigError
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.record import HeaderBytes, partition_key
@@ -14,18 +16,116 @@ from fencepost.spark.split.splits import SplitReader, is_unreadable, run_group, 
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.channel.message import Admission, RunState
 from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.delivery.copies import Copy, OffsetCopier, copier_of, with_copies
+from fencepost.task.delivery.lanes import open_delivery
 from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import Counters
 from fencepost.task.tracing.tracing import FrameWork
-from fencepost.transaction import fence, lane_ids
+from fencepost.transaction import ProduceError, fence, lane_ids
 from fencepost.worker.host.frame.jobs import FrameRuntime
-from fencepost.worker.host.frame.life import BACK_OFF_S, PASSING, FrameHost, FrameLife
-from fencepost.worker.host.split.bundles import bundles
+from fencepost.worker.host.frame.task import BACK_OFF_S, PASSING, FrameHost, FrameTask
 from fencepost.worker.host.split.channel import Written
-from fencepost.worker.host.split.forgetting import Forgetting
 
+# The size of an ordinary file, so that a bundle takes no longer than one, and its plan takes Spark about a second.
+_MOST_BYTES = 64 << 20
+_MOST_SPLITS = 64
 log = logging.getLogger(__name__)
+
+_FLUSH_S = 60.0
+
+
+def bundles(splits: Iterable[Split], may_share: Callable[[Split], bool]) -> Iterator[tuple[Split, ...]]:
+    """Yield the splits in their order, combining neighbours of known size that may share.
+
+    A split that is empty, or larger than a bundle may be, is yielded alone.
+    """
+    bundle: list[Split] = []
+    size = 0
+    for split in splits:
+        own = split.size_bytes or 0
+        is_small = 0 < own < _MOST_BYTES and may_share(split)
+        if bundle and (not is_small or size + own > _MOST_BYTES or len(bundle) == _MOST_SPLITS):
+            yield tuple(bundle)
+            bundle, size = [], 0
+        if is_small:
+            bundle.append(split)
+            size += own
+        else:
+            yield (split,)
+    if bundle:
+        yield tuple(bundle)
+
+
+class Forgetting:
+    """Removes the source offsets of splits that are over (KIP-910), if the task or its connector saw them removed.
+
+    A split whose offset is removed would be read again if it were planned again, so its offset goes after its file
+    (docs/decisions/0018). Usually the tombstones go with the next split; `try_run` writes them when there is none.
+    That a split is missing proves nothing, as a whole directory may be missing for a while.
+    """
+
+    def __init__(self, spec: TaskSpec, admit: Callable[[], Admission], copy: Copy | None = None) -> None:
+        """`copy` lets the worker write copies, if the connector has an offsets topic of its own."""
+        self._spec = spec
+        self._copier = copier_of(spec, copy)
+        self._admit = admit
+        self._over: set[bytes] = set()
+        self._missed: frozenset[bytes] = frozenset()
+        self._removed: frozenset[bytes] = frozenset()
+        self._logged = ""
+
+    def finished(self, key: bytes, *, is_over: bool) -> None:
+        """Record, by offset key, whether a finished split can never be planned again: its file is removed."""
+        if is_over:
+            self._over.add(key)
+        else:
+            self._over.discard(key)
+
+    def missed(self, keys: Collection[bytes]) -> None:
+        """Record the offset keys of all splits reported as removed now. Two reports in a row make it certain."""
+        missing = frozenset(keys)
+        self._missed, self._removed = missing, missing & self._missed
+
+    def due(self, stored: Collection[bytes]) -> tuple[bytes, ...]:
+        """Return which of the `stored` offset keys can be removed."""
+        self._over.intersection_update(stored)
+        return tuple(sorted(self._over | self._removed.intersection(stored)))
+
+    def try_run(self, keys: Sequence[bytes]) -> bool:
+        """Remove these offsets. Returns False if that failed, or the outcome is unknown (E6): ask `due` again."""
+        try:
+            write_tombstones(self._spec, keys, self._admit, self._copier)
+            return True
+        except ConnectError as error:
+            if self._logged != str(error):
+                self._logged = str(error)
+                log.warning("task %s cannot remove the offsets of removed files yet: %s", self._spec.id, error)
+            return False
+
+
+def write_tombstones(
+    spec: TaskSpec, keys: Sequence[bytes], admit: Callable[[], Admission], copier: OffsetCopier | None = None
+) -> None:
+    """Write tombstones under the task's transactional id (E3): init ▸ admission ▸ produce ▸ commit.
+
+    Writes nothing if the task is not admitted. Raises what opening, writing or committing raises.
+    """
+    opened = open_delivery(spec.output.producer_conf, spec.output.transactional_id, spec.output.offsets_topic, _FLUSH_S)
+    delivery = with_copies(opened, copier, spec.output.offsets_topic)  # E7: first in the worker's topic
+    try:
+        if not admit().is_admitted:  # a newer start decides itself what is over
+            return
+        if not delivery.commit([(key, None) for key in keys]):
+            raise ProduceError(f"tombstones were not acknowledged within {_FLUSH_S:g} s", is_refused=False)
+        delivery.finished(wait=True)
+    except BaseException:
+        with contextlib.suppress(Exception):  # the next holder of the id ends what is left open
+            delivery.abort()
+        raise
+    finally:
+        delivery.close()
+
 
 _ROWS_OF_A_PART = 100_000
 _FEWEST_ROWS = 1_000
@@ -40,7 +140,7 @@ class Run:
     open, if the broker timed it out. `error`: a passing error of an executor, or of the worker on its behalf.
     """
 
-    task: "FrameTask"
+    task: "SplitTask"
     splits: tuple[Split, ...]
     forget: tuple[bytes, ...]
     rows_per_commit: int = 0
@@ -50,7 +150,7 @@ class Run:
     headers: tuple[HeaderBytes, ...] = ()
 
 
-class FrameTask(FrameLife):
+class SplitTask(FrameTask):
     """One start of a task of a DataFrame connector: plans, and runs its own splits."""
 
     _connector: DataFrameConnector

@@ -3,19 +3,41 @@
 from collections.abc import Collection, Sequence
 
 from fencepost.cluster.errors import NotFoundError
-from fencepost.cluster.info import (
-    ConnectorInfo,
-    ConnectorState,
-    ConnectorStatus,
-    RestartInfo,
-    TaskInfo,
-    TaskState,
-)
+from fencepost.cluster.info import ConnectorInfo, ConnectorState, ConnectorStatus, RestartInfo, TaskInfo, TaskState
+from fencepost.config.raw import RawConfig
+from fencepost.config.reference import is_placeholder
+from fencepost.plugin.secret_keys import hold_given_secrets, secret_keys, undecided_keys
+from fencepost.redaction import HIDDEN
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, Status, StatusTable
+from fencepost.telemetry.secret import Secrets
 from fencepost.worker.connector_classes import type_of
-from fencepost.worker.operation.connector.masking import masked
+
+
+def masked(config: RawConfig, connector: RawConfig | None = None) -> RawConfig:
+    """Return a config that may be shown; references to config providers stay, as they reveal nothing.
+
+    Args:
+        connector: The config of the connector, if `config` is that of one of its tasks.
+    """
+    keys, secrets = secret_keys(config, connector) | undecided_keys(connector or config), Secrets()
+    if connector is not None:  # it may have made other values of its secrets
+        hold_given_secrets(connector, secrets.hold)
+    return {key: _shown(value, secrets, is_secret=key in keys) for key, value in config.items()}
+
+
+def _shown(value: str | None, secrets: Secrets, *, is_secret: bool) -> str | None:
+    if not value or is_placeholder(value):
+        return value
+    return HIDDEN if is_secret else secrets.hide(value)
+
+
+def unmasked(config: RawConfig, stored: RawConfig | None) -> RawConfig:
+    """Return a config with the stored values in place of `[hidden]`: a client may send back what it was shown."""
+    if not stored:
+        return config
+    return {key: stored[key] if value == HIDDEN and stored.get(key) else value for key, value in config.items()}
 
 
 def info_of(snapshot: ClusterSnapshot, name: str) -> ConnectorInfo:

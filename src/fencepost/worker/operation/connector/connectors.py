@@ -1,37 +1,51 @@
 """Connectors: their configs and target states, which the leader writes, and restarts."""
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from threading import Event
 
+from fencepost import KAFKA_CONNECT_VERSION, __version__
 from fencepost.cluster.command import PutConnector, RemoveConnector, RequestRestart, StaleConfigError, StopConnector
-from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
+from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, ForbiddenError, NotFoundError
 from fencepost.cluster.info import (
     ConnectorInfo,
     ConnectorOffset,
     ConnectorStatus,
     InitialState,
+    KafkaInfo,
     KeyWarning,
+    Lineage,
     Place,
+    ServerInfo,
     StoredConnector,
+    TaskInfo,
+    TaskState,
 )
 from fencepost.config.raw import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import registry
-from fencepost.redaction import HIDDEN
+from fencepost.redaction import HIDDEN, redacted
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested
 from fencepost.storage.config_topic import TopicWriter
-from fencepost.storage.ids import TargetState
-from fencepost.storage.status_topic import StatusTable
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.status_topic import State, Status, StatusTable, StatusTopic
 from fencepost.worker.connector_classes import refusal_of_change
-from fencepost.worker.operation.connector.answer import info_of, status_of, with_restarting
+from fencepost.worker.operation.connector.answer import (
+    info_of,
+    masked,
+    status_of,
+    task_status_of,
+    tasks_of,
+    unmasked,
+    with_restarting,
+)
 from fencepost.worker.operation.connector.dead_letters import DeadLetters
-from fencepost.worker.operation.connector.masking import masked, unmasked
-from fencepost.worker.operation.connector.restart import plan_restart
+from fencepost.worker.operation.connector.lineage import lineage_of
 from fencepost.worker.operation.offset.offsets import Offsets
-from fencepost.worker.operation.request import READ_S, Requests
+from fencepost.worker.operation.request import READ_S, STALE, Requests
+from fencepost.worker.topics import WorkerTopics
 from fencepost.worker.validation.validation import require_valid, validate_connector
 
 log = logging.getLogger(__name__)
@@ -42,6 +56,103 @@ _TARGETS = {
     InitialState.PAUSED: TargetState.PAUSED,
     InitialState.STOPPED: TargetState.STOPPED,
 }
+
+
+@dataclass(frozen=True)
+class RestartPlan:
+    """Whether the connector is restarted, and which of its tasks."""
+
+    is_connector_restarted: bool
+    tasks: tuple[int, ...]
+
+
+def plan_restart(request: RestartRequested, connector: Status | None, tasks: Mapping[int, Status]) -> RestartPlan:
+    """Decide by the states that are known when the request is read."""
+
+    def is_due(status: Status | None) -> bool:
+        return not request.only_failed or (status is not None and status.state is State.FAILED)
+
+    chosen = tuple(n for n, status in sorted(tasks.items()) if is_due(status)) if request.include_tasks else ()
+    return RestartPlan(is_due(connector), chosen)
+
+
+class Tasks:
+    """The `TaskOperations` of a worker."""
+
+    def __init__(
+        self, requests: Requests, config: WorkerConfig, statuses: StatusTopic, restart_here: Callable[[TaskId], object]
+    ) -> None:
+        """`restart_here` restarts a task that runs on this worker."""
+        self._requests = requests
+        self._config = config
+        self._statuses = statuses
+        self._restart_here = restart_here
+
+    def configs(self, name: str) -> Sequence[TaskInfo]:
+        return tasks_of(self._requests.known(name), name)
+
+    def restart(self, name: str, task: int) -> None:
+        snapshot = self._requests.known(name, "Unknown connector: {}")
+        if snapshot.target_state(name) is TargetState.STOPPED:
+            raise ConflictError(STALE)
+        if not snapshot.has_task(TaskId(name, task)):
+            raise NotFoundError(f"Unknown task: {name}-{task}")
+        self._requests.ensure_here(Place(name, task), f"restarting task {name}-{task}")
+        self._restart_here(TaskId(name, task))
+
+    def reset_active_topics(self, name: str) -> None:
+        ensure_topics_are_tracked(self._config)
+        if not self._config.topic_tracking_allow_reset:
+            raise ForbiddenError("Topic tracking reset is disabled.")
+        for topic in self._statuses.table.topics(name):
+            self._statuses.remove_topic(name, topic)
+        self._statuses.flush(READ_S)
+
+
+def ensure_topics_are_tracked(config: WorkerConfig) -> None:
+    """Raise ForbiddenError if the worker does not track which topics connectors use."""
+    if not config.topic_tracking_enable:
+        raise ForbiddenError("Topic tracking is disabled.")
+
+
+class LocalAnswers:
+    """The `LocalOperations` of a worker."""
+
+    def __init__(self, config: WorkerConfig, topics: WorkerTopics) -> None:
+        self._config = config
+        self._topics = topics
+
+    def server_info(self) -> ServerInfo:
+        return ServerInfo(KAFKA_CONNECT_VERSION, "unknown", self._topics.cluster_id, __version__)
+
+    def kafka(self) -> KafkaInfo:
+        return KafkaInfo(self._topics.cluster_id, redacted(",".join(self._config.bootstrap_servers)))
+
+    def connector_names(self) -> Sequence[str]:
+        return sorted(self._topics.snapshot.connectors)
+
+    def connector_infos(self) -> Mapping[str, ConnectorInfo]:
+        snapshot = self._topics.snapshot
+        return {name: info_of(snapshot, name) for name in sorted(snapshot.connectors)}
+
+    def connector_statuses(self) -> Mapping[str, ConnectorStatus]:
+        table, names = self._topics.status.table, self.connector_names()
+        return {name: self.connector_status(name) for name in names if table.status(name) is not None}
+
+    def connector_status(self, name: str) -> ConnectorStatus:
+        return status_of(self._topics.snapshot, self._topics.status.table, name)
+
+    def task_status(self, name: str, task: int) -> TaskState:
+        return task_status_of(self._topics.status.table, name, task)
+
+    def active_topics(self, name: str) -> Sequence[str]:
+        ensure_topics_are_tracked(self._config)
+        return self._topics.status.table.topics(name)
+
+    def lineage(self, connectors: Collection[str]) -> Sequence[Lineage]:
+        snapshot, table = self._topics.snapshot, self._topics.status.table
+        known = [name for name in sorted(connectors) if name in snapshot.connectors]
+        return [lineage_of(snapshot, name, table.topics(name)) for name in known]
 
 
 class Connectors:

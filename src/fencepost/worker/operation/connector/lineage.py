@@ -4,13 +4,13 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit, urlunsplit
 
-from fencepost.cluster.lineage import Lineage, LineageEnd
+from fencepost.cluster.info import Lineage, LineageEnd
 from fencepost.config.java_regex import SlowPatternError, compiled
 from fencepost.config.raw import RawConfig
 from fencepost.redaction import HIDDEN
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import kind_of_config
-from fencepost.worker.operation.connector.masking import masked
+from fencepost.worker.operation.connector.answer import masked
 
 _SOURCE_ALIAS, _TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
 # Of built-in connectors, then of others that are in wide use.

@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from fencepost.api.hosted_task import PLUGIN_FIGURES
 from fencepost.builtin.mirror.metric.kinds import KINDS, FigureKind
+from fencepost.cluster.command import LeaderState
 from fencepost.cluster.info import RetentionInfo
-from fencepost.cluster.leadership import LeaderState
 from fencepost.config.watched import stale_files
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, StatusTable

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from fencepost.task.channel.message import RETRYING, STANDS_STILL
-from fencepost.worker.supervision.task_history import PAUSE_RATIO, RUNNING_RATIO
+from fencepost.worker.supervision.task_metrics import PAUSE_RATIO, RUNNING_RATIO
 
 Value = Callable[[Mapping[str, float]], float]
 

@@ -1,15 +1,24 @@
 """What the tasks of all workers say of their work."""
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
+from typing import Protocol
 from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
 from fencepost.cluster.figures import (
     ANSWER_S,
+    MOST_POINTS,
+    PERIOD_S,
     ConnectorFigures,
+    FigureColumns,
+    PastFigures,
     ReportedTask,
+    Sample,
     SlotFigures,
     TaskFigures,
 )
@@ -18,13 +27,79 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import RETRYING, STANDS_STILL, TaskReport
 from fencepost.worker.operation.metric.counters import SINKS_COUNTER, STREAMS_COUNTER
-from fencepost.worker.operation.observation.asking import Asking
 from fencepost.worker.operation.observation.description import Description
-from fencepost.worker.operation.observation.past import Past
 from fencepost.worker.settings import worker_id
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
 log = logging.getLogger(__name__)
+
+PAST_PATH = "/internal/past"
+_MOST_VALUES = 400_000  # of all connectors, in each of four columns: 13 MB
+_KEPT = TypeAdapter(list[PastFigures])
+
+
+class Asking(Protocol):
+    """The part of `Questions` that is needed here."""
+
+    def ask(self, urls: Collection[str], path: str, within_s: float) -> Mapping[str, bytes]: ...
+
+
+class Past:
+    """A chore of the housekeeping, and what `ProbeOperations` answer of it. Any thread."""
+
+    def __init__(
+        self,
+        url: str,
+        snapshot: Callable[[], ClusterSnapshot],
+        tasks: Callable[[], Sequence[ReportedTask]],
+        questions: Asking,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        """`url` is this worker's; `tasks` returns what its tasks do now."""
+        self._url = url
+        self._snapshot = snapshot
+        self._tasks = tasks
+        self._questions = questions
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        self._of: dict[str, FigureColumns] = {}
+        self._next_s = 0.0
+
+    def look(self) -> None:
+        """Keep a sample of each connector with tasks here, every ten seconds."""
+        now_s = self._now_s()
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + PERIOD_S
+        found: dict[str, list[TaskFigures]] = {}
+        for task in self._tasks():
+            found.setdefault(task.connector, []).append(task.figures)
+        there = self._snapshot().connectors
+        with self._lock:
+            self._of = {name: columns for name, columns in self._of.items() if name in there}
+            most = max(1, min(MOST_POINTS, _MOST_VALUES // max(1, len(self._of | found.keys()))))
+            for name, tasks in found.items():
+                if (sample := Sample.of(map(asdict, tasks))) is not None:
+                    self._of.setdefault(name, FigureColumns()).add(now_s, sample, most)
+
+    def here(self) -> Sequence[PastFigures]:
+        with self._lock:
+            return [columns.past(name) for name, columns in self._of.items()]
+
+    def read(self) -> Sequence[PastFigures]:
+        assignment = self._snapshot().assignment
+        others = {worker.url for worker in assignment.workers} - {self._url} if assignment is not None else set()
+        answers = self._questions.ask(others, PAST_PATH, ANSWER_S)
+        return [*self.here(), *(one for url, body in answers.items() for one in _read_past(url, body))]
+
+
+def _read_past(url: str, body: bytes) -> Sequence[PastFigures]:
+    try:
+        return _KEPT.validate_json(body)
+    except ValidationError as error:  # a worker of another version
+        log.debug("what %s has kept cannot be read: %s", url, error)
+        return ()
+
 
 PATH = "/internal/figures"
 _REPORTED = TypeAdapter(list[ReportedTask])

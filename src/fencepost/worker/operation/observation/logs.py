@@ -24,7 +24,7 @@ from fencepost.cluster.log_events import (
 )
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.telemetry.event_ring import EventRing
-from fencepost.worker.operation.observation.asking import Asking
+from fencepost.worker.operation.observation.figures import Asking
 from fencepost.worker.settings import worker_id
 
 log = logging.getLogger(__name__)

@@ -12,26 +12,37 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from fencepost.api import ConfigError, SinkConnector, TopicPartition
+from fencepost.api import ConfigError, SinkConnector
 from fencepost.cluster.command import ConnectorVersion, EnsureAbsent, EnsureStopped, PutConnector
-from fencepost.cluster.errors import BadRequestError, NothingToAlterError, OperationError
+from fencepost.cluster.errors import (
+    BadRequestError,
+    ConflictError,
+    ElsewhereError,
+    NotFoundError,
+    NothingToAlterError,
+    NotLeadingError,
+    OperationError,
+)
 from fencepost.cluster.info import ConnectorOffset
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.dead_members import take_out_dead_members
 from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets
+from fencepost.record import TopicPartition
 from fencepost.record.java_text import java_text
 from fencepost.retention.reading import reading
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.offset.alteration import DONE, FRAMEWORK_ONLY, Lead, ask_connector
-from fencepost.worker.operation.offset.written import Wanted, WrittenOffsets, left, refused, write
 from fencepost.worker.settings import WorkerSettings, known, own_group, sink_client_id
 
+_MOST_NAMED = 5
+
+Wanted = Mapping[TopicPartition, int | None]
 log = logging.getLogger(__name__)
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
@@ -45,6 +56,64 @@ _ZOMBIES = (
     "is in a stopped state, this operation can be safely retried. If it doesn't eventually succeed, the Connect "
     "cluster may need to be restarted to get rid of the zombie sink tasks."
 )
+
+
+@dataclass(frozen=True)
+class WrittenOffsets:
+    """What was written to the group of a sink with this config, and the former offsets of those partitions."""
+
+    group: GroupOffsets
+    config: RawConfig
+    wanted: Wanted
+    before: Wanted
+
+    def ensure_undoable(self, snapshot: ClusterSnapshot) -> None:
+        """Raise ConflictError if others rely on what was written, or have changed it."""
+        for place, offset in self.before.items():
+            known = snapshot.retention.get(place.topic)
+            if known is not None and offset is not None and offset < known.deleted.get(place.partition, 0):
+                raise ConflictError(
+                    f"records after the old offset of {place.topic}-{place.partition} may already be deleted"
+                )
+        now = self.group.read()
+        if any(now.get(place) != offset for place, offset in self.wanted.items()):
+            raise ConflictError("they were changed in the meantime")
+
+    def __str__(self) -> str:
+        shown = [
+            f"{place.topic}-{place.partition} {'without one' if offset is None else f'at {offset}'}"
+            for place, offset in sorted(self.wanted.items())
+        ]
+        return ", ".join(shown[:_MOST_NAMED]) + ("" if len(shown) <= _MOST_NAMED else " …")
+
+
+def write(group: GroupOffsets, wanted: Wanted) -> None:
+    """Set offsets, and remove those that are None."""
+    group.alter({place: offset for place, offset in wanted.items() if offset is not None})
+    group.forget([place for place, offset in wanted.items() if offset is None])
+
+
+def refused(error: Exception, left: str) -> OperationError:
+    """Return the error for a request that was refused after its offsets had been written."""
+    said = (BadRequestError, NotFoundError, ConflictError)
+    kind = next((each for each in said if isinstance(error, each)), OperationError)
+    return (ConflictError if isinstance(error, ElsewhereError) else kind)(f"{_said(error)}. {left}")
+
+
+def _said(error: Exception) -> str:
+    """Return the text of an error, except for errors that would make the caller repeat the request as a new one."""
+    is_elsewhere = isinstance(error, NotLeadingError | ElsewhereError)
+    return "Another worker leads by now" if is_elsewhere else str(error).removesuffix(".")
+
+
+def left(connector: str, written: WrittenOffsets, fault: Exception | None) -> str:
+    """Return what to say about the group's offsets, after restoring them failed with `fault`, or succeeded (None)."""
+    if fault is None:
+        return "The former offsets were put back"
+    return (
+        f"The former offsets were not put back, because others may rely on the new ones ({_said(fault)}). Written "
+        f"were: {written}. Check the offsets (GET /connectors/{connector}/offsets) and send the request again"
+    )
 
 
 class SinkOffsets:

@@ -16,25 +16,43 @@ from fencepost.cluster.errors import (
     NotFoundError,
     OperationError,
 )
+from fencepost.cluster.fencing import is_covered
 from fencepost.cluster.info import ConnectorType
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.running import why_not
-from fencepost.cluster.targets import is_covered
 from fencepost.config.raw import RawConfig
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.ids import TaskId
+from fencepost.storage.internal_topics import ensure_own_offsets_topic
+from fencepost.storage.ledger_topic import ensure_ledger_topic
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings, looked_up
 from fencepost.worker.supervision.task.handle import TaskHandle
-from fencepost.worker.supervision.task.own_topic import ensure_own_topic
 from fencepost.worker.supervision.task.specs import task_spec
 
 log = logging.getLogger(__name__)
 
 _READ_S = 60.0
 _PAUSES_S = (0.1, 0.5, 1.0)
+
+
+def ensure_own_topic(settings: WorkerSettings, config: RawConfig, ledger: str) -> None:
+    """Create the connector's own topics, if it has any, as its principal (KIP-618); refuse ones that lose data.
+
+    `ledger` is the topic of its ledger (`ledger_topic`); empty if it has none.
+    Raises ConfigError, KafkaAuthorizationError, or KafkaUnavailableError, which can be retried.
+    """
+    has_offsets = settings.has_own_offsets(config)
+    if not has_offsets and not ledger:
+        return
+    admin = Admin(settings.task_admin_conf(config), timeout_s=15.0)
+    if has_offsets:
+        ensure_own_offsets_topic(admin, settings.offsets_topic(config), settings.config)
+    if ledger:
+        ensure_ledger_topic(admin, ledger, settings.config.offset_storage_replication_factor)
 
 
 class AbandonedError(Exception):

@@ -14,11 +14,9 @@ from fencepost.task.channel.message import HANGS, RunState, TaskReport
 from fencepost.telemetry.subject import fields_of
 from fencepost.telemetry.traces import reason_first
 from fencepost.worker.supervision.status import StatusBoard
-from fencepost.worker.supervision.task.endings import Endings
+from fencepost.worker.supervision.task.endings import Endings, Failures
 from fencepost.worker.supervision.task.event_loop import TICK_S
-from fencepost.worker.supervision.task.failures import Failures
-from fencepost.worker.supervision.task.handle import HandleState, TaskHandle
-from fencepost.worker.supervision.task.table import TaskTable
+from fencepost.worker.supervision.task.handle import HandleState, TaskHandle, TaskTable
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
 log = logging.getLogger(__name__)

@@ -9,22 +9,19 @@ import logging
 import time
 from collections.abc import Sequence
 
-from fencepost.cluster.departure import Departures
+from fencepost.cluster.running import Departures
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import TaskReport
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.port import HostLookup, Notices, StartFence
 from fencepost.worker.supervision.status import StatusBoard
-from fencepost.worker.supervision.task.endings import Endings
+from fencepost.worker.supervision.task.endings import Endings, Failures
 from fencepost.worker.supervision.task.event_loop import EventLoop
-from fencepost.worker.supervision.task.expiry import Expiry
-from fencepost.worker.supervision.task.failures import Failures
-from fencepost.worker.supervision.task.handle import HandleState, TaskHandle
-from fencepost.worker.supervision.task.launcher import Launcher
+from fencepost.worker.supervision.task.handle import HandleState, TaskHandle, TaskTable
+from fencepost.worker.supervision.task.launcher import Expiry, Launcher
 from fencepost.worker.supervision.task.preparation import Preparation
 from fencepost.worker.supervision.task.reports import TaskReports
-from fencepost.worker.supervision.task.table import TaskTable
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
 log = logging.getLogger(__name__)

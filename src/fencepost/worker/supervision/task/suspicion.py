@@ -8,11 +8,14 @@ third or later crash is the culprit. If a process dies without any suspect in it
 together with its tasks are cleared: one of these tasks makes progress and still kills the process.
 """
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from fencepost.cluster.running import Start
+from fencepost.task.channel.message import RunState
 from fencepost.task.failure.back_off import pause_after
+from fencepost.worker.supervision.task.handle import HandleState, TaskHandle
 
 TRIAL_S = 60.0
 """A start that has lived this long is not suspected."""
@@ -22,7 +25,7 @@ _PAUSES_S = (0.0, 0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 @dataclass(frozen=True)
-class Life:
+class EndedStart:
     """A start that ended with its slot's process. `is_at_work`: it was not paused, and had not committed anything."""
 
     start: Start
@@ -47,14 +50,14 @@ class Outcome:
         return pause_after(self.crashes, _PAUSES_S)
 
 
-def outcomes_of(crashes: Mapping[Start, int], lives: Iterable[Life]) -> dict[Start, Outcome]:
+def outcomes_of(crashes: Mapping[Start, int], ended_starts: Iterable[EndedStart]) -> dict[Start, Outcome]:
     """Return the outcome for each start that ended with a process. `crashes` counts earlier crashes in a row. Pure."""
-    lives = list(lives)
-    is_alone = sum(life.is_suspect for life in lives) == 1
+    ended_starts = list(ended_starts)
+    is_alone = sum(ended.is_suspect for ended in ended_starts) == 1
     outcomes: dict[Start, Outcome] = {}
-    for life in lives:
-        count = crashes.get(life.start, 0) + 1 if life.is_suspect else 0
-        outcomes[life.start] = Outcome(count, is_culprit=is_alone and count > _MOST_TOGETHER)
+    for ended in ended_starts:
+        count = crashes.get(ended.start, 0) + 1 if ended.is_suspect else 0
+        outcomes[ended.start] = Outcome(count, is_culprit=is_alone and count > _MOST_TOGETHER)
     return outcomes
 
 
@@ -68,12 +71,12 @@ class Suspicions:
         self._crashes: dict[Start, int] = {}
         self._died_with: dict[Start, frozenset[Start]] = {}  # in the last crash
 
-    def crashed(self, lives: Iterable[Life]) -> dict[Start, Outcome]:
+    def crashed(self, ended_starts: Iterable[EndedStart]) -> dict[Start, Outcome]:
         """Count a crash of the process that ran these starts. Returns the outcome for each."""
-        lives = list(lives)
-        together = frozenset(life.start for life in lives)
-        outcomes = outcomes_of(self._crashes, lives)
-        if not any(life.is_suspect for life in lives):
+        ended_starts = list(ended_starts)
+        together = frozenset(ended.start for ended in ended_starts)
+        outcomes = outcomes_of(self._crashes, ended_starts)
+        if not any(ended.is_suspect for ended in ended_starts):
             for start in [s for s, others in self._died_with.items() if others & together]:
                 self.clear(start)
         for start, outcome in outcomes.items():
@@ -102,3 +105,66 @@ class Suspicions:
             kept = set(starts)
             for start in [start for start in self._crashes if start not in kept]:
                 self.clear(start)
+
+
+class Trials:
+    """Used by the supervisor's thread."""
+
+    def __init__(self) -> None:
+        self._suspicions = Suspicions()
+
+    def crashed(self, handles: Iterable[TaskHandle]) -> list[tuple[TaskHandle, Outcome]]:
+        """Count a crash of the process that ran these starts, and delay their next starts. Returns the outcomes."""
+        there = {handle.start: handle for handle in handles}
+        outcomes = self._suspicions.crashed([_ended_start(handle) for handle in there.values()])
+        for start, outcome in outcomes.items():
+            there[start].again.at = time.monotonic() + outcome.delay_s
+        return [(there[start], outcome) for start, outcome in outcomes.items()]
+
+    def runs_alone(self, handle: TaskHandle, all_handles: Iterable[TaskHandle]) -> bool:
+        """Say whether a start is to have a slot of its own.
+
+        If there is no room for another slot for some time, the start shares one, but never with another suspect: the
+        culprit among two suspects could never be found.
+        """
+        if not self._suspicions.runs_alone(handle.start):
+            return False
+        waits_s = time.monotonic() - handle.times.prepared
+        return waits_s < TRIAL_S or any(self._is_on_trial(other) for other in all_handles)
+
+    def clear(self, handle: TaskHandle) -> None:
+        """Stop suspecting a start, because a user has restarted it."""
+        self._suspicions.clear(handle.start)
+
+    def look(self, handles: Collection[TaskHandle], now: float) -> None:
+        """Clear the starts that have lived long enough or make progress, and forget those that are over."""
+        self._suspicions.keep_only(handle.start for handle in handles)
+        for handle in handles:
+            if handle.state is HandleState.HOSTED and (now - handle.times.hosted > TRIAL_S or _has_committed(handle)):
+                self._suspicions.clear(handle.start)
+
+    def _is_on_trial(self, handle: TaskHandle) -> bool:
+        return handle.state is HandleState.HOSTED and self._suspicions.is_suspect(handle.start)
+
+
+def blame(handle: TaskHandle, outcome: Outcome, reason: str) -> str:
+    """Return the error text for a start that has ended its process again and again."""
+    return (
+        f"Task {handle.id} ended the process of its slot {outcome.crashes} times in a row, less than {TRIAL_S:g} s "
+        f"after its start and before it had committed anything, the last time as the only suspect: {reason}. Likely "
+        "causes are too little memory (see the log of the system or the cluster manager; raise "
+        "spark.executor.memoryOverhead or the container's limit) or a crash of a native library "
+        "that the connector, a transform or a converter uses (see the executor's stderr); or, if its threads stood "
+        "still, a call that holds Python's interpreter lock, such as a regular expression that backtracks. Restart the "
+        "task when the cause is removed."
+    )
+
+
+def _has_committed(handle: TaskHandle) -> bool:
+    return handle.report is not None and handle.report.counters.get("commits", 0) > 0
+
+
+def _ended_start(handle: TaskHandle) -> EndedStart:
+    is_paused = handle.report is not None and handle.report.state is RunState.PAUSED
+    is_at_work = not is_paused and not _has_committed(handle)
+    return EndedStart(handle.start, time.monotonic() - handle.times.hosted, is_at_work)

@@ -9,11 +9,10 @@ from fencepost.record import TopicPartition
 from fencepost.task.channel.message import RunState
 from fencepost.task.life.counters import SinkCounters
 from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset
-from fencepost.worker.host.epoch import planner as planner_module
-from fencepost.worker.host.epoch.held_partitions import HeldPartitions
-from fencepost.worker.host.epoch.life import EpochLife
+from fencepost.worker.host.epoch import task as planner_module
 from fencepost.worker.host.epoch.logs import EpochLogs
-from fencepost.worker.host.epoch.planner import EpochPlanner
+from fencepost.worker.host.epoch.membership import HeldPartitions
+from fencepost.worker.host.epoch.task import EpochPlanner, EpochTask
 
 PLACE = TopicPartition("t", 0)
 
@@ -29,7 +28,7 @@ class Logs(EpochLogs):
         return dict(held.offsets), self._ends
 
 
-class Life(EpochLife):
+class Life(EpochTask):
     """A task without a group and Spark: `end` is that of its log."""
 
     def __init__(self) -> None:

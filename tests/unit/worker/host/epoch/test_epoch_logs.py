@@ -10,8 +10,8 @@ from fencepost.api import FatalError, RetriableError
 from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset, OpenEpoch, begun, halved, planned
 from fencepost.worker.host.epoch import logs as logs_module
-from fencepost.worker.host.epoch.held_partitions import HeldPartitions
 from fencepost.worker.host.epoch.logs import EpochLogs
+from fencepost.worker.host.epoch.membership import HeldPartitions
 
 PLACE = TopicPartition("t", 0)
 

@@ -9,9 +9,8 @@ import pytest
 
 from fencepost.task.control import Control
 from fencepost.testing import eventually
-from fencepost.worker.host.epoch import work as work_module
-from fencepost.worker.host.epoch.membership import CutShortError
-from fencepost.worker.host.epoch.work import EpochWork
+from fencepost.worker.host.epoch import membership as work_module
+from fencepost.worker.host.epoch.membership import CutShortError, EpochWork
 
 
 class Jobs:

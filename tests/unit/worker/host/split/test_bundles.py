@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.api import Split
-from fencepost.worker.host.split.bundles import bundles
+from fencepost.worker.host.split.task import bundles
 
 MIB = 1 << 20
 

@@ -20,11 +20,11 @@ from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.failure.back_off import BackOff
 from fencepost.testing import eventually
 from fencepost.worker.host.dataframe_host import DataFrameHost
-from fencepost.worker.host.frame import life as frame_life
-from fencepost.worker.host.frame import spark_work
+from fencepost.worker.host.frame import jobs as frame_jobs
+from fencepost.worker.host.frame import task as frame_task
 from fencepost.worker.host.split import task as module
 from fencepost.worker.host.split.channel import SplitChannel
-from fencepost.worker.host.split.task import FrameTask
+from fencepost.worker.host.split.task import SplitTask
 from support.no_exception import no_exceptions
 from support.traced import Traced, id_of, parent_of
 
@@ -112,8 +112,8 @@ class Stage:
         )
         self.host.attach(self.runtime)
         monkeypatch.setattr(module, "BACK_OFF_S", 0.0)
-        monkeypatch.setattr(frame_life, "BACK_OFF_S", 0.0)
-        monkeypatch.setattr(frame_life, "BackOff", lambda control, pauses_s: BackOff(control, (0.0,)))
+        monkeypatch.setattr(frame_task, "BACK_OFF_S", 0.0)
+        monkeypatch.setattr(frame_task, "BackOff", lambda control, pauses_s: BackOff(control, (0.0,)))
         monkeypatch.setattr(module, "SplitReader", lambda connector, properties, **how: Reader(self))
         monkeypatch.setattr(module, "run_splits", self.run_splits)
         monkeypatch.setattr(module, "fence", lambda ids, conf_of, timeout_s: self.fenced.append(" ".join(ids)))
@@ -126,7 +126,7 @@ class Stage:
             {},
             output=OutputSpec({}, "o", transactional_id="g-c-0"),
         )
-        self.task = FrameTask(self.host, spec, self.runtime)
+        self.task = SplitTask(self.host, spec, self.runtime)
 
     def run(self) -> None:
         self.task.thread.start()
@@ -421,7 +421,7 @@ def test_task_is_not_stuck_and_shows_the_wait_while_its_jobs_wait_for_executors(
         for _ in range(3):
             assert not stuck(it, over, lambda: it.task.work.saw(waits, None))
         assert shown(it) == ""
-        monkeypatch.setattr(spark_work, "FIGURES_S", 0.0)
+        monkeypatch.setattr(frame_jobs, "FIGURES_S", 0.0)
         assert not stuck(it, over, lambda: it.task.work.saw(waits, None))
         assert shown(it).startswith("Waits for executors: since ")
         assert "Waits for executors" in caplog.text
@@ -791,7 +791,7 @@ def test_run_is_traced_to_its_commit_and_a_failed_run_names_its_error_class(
     stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traced = Traced()
-    monkeypatch.setattr(frame_life, "tracing_of", lambda spec: traced.tracing)
+    monkeypatch.setattr(frame_task, "tracing_of", lambda spec: traced.tracing)
     it, headers = stage("a", "b"), list[Any]()
     fail = fails(1, ReadTimeoutError("secret"))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.cluster.lineage import LineageEnd
+from fencepost.cluster.info import LineageEnd
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.connector.lineage import _external, lineage_of
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from fencepost.cluster.info import KafkaInfo
 from fencepost.config.worker import WorkerConfig
-from fencepost.worker.operation.connector.local import LocalAnswers
+from fencepost.worker.operation.connector.connectors import LocalAnswers
 
 NEEDED = ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic")
 GIVEN = {"key.converter": "JsonConverter", "value.converter": "JsonConverter", "sasl.mechanism": "PLAIN"}

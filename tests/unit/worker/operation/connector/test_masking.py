@@ -8,7 +8,7 @@ import pytest
 from fencepost.builtin.java.port import HostOptions
 from fencepost.redaction import HIDDEN
 from fencepost.testing import eventually
-from fencepost.worker.operation.connector.masking import masked, unmasked
+from fencepost.worker.operation.connector.answer import masked, unmasked
 from support.java_host import ScriptedHost, ScriptedJava, definition
 from support.scripted_plugins import PRICES, plugins_with, used
 

@@ -9,7 +9,7 @@ from fencepost.cluster.topic_records import EARLIEST, LATEST, RecordQuery
 from fencepost.config import ConfigError
 from fencepost.dead_letter.page import text_of
 from fencepost.kafka.read.browse import Range, TopicRecord
-from fencepost.worker.operation.connector.record_page import read_page
+from fencepost.worker.operation.connector.topic_records import read_page
 
 
 class FakeBrowser:
@@ -71,7 +71,7 @@ def test_the_last_records_are_found_before_a_long_gap(gap: int) -> None:
 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_the_last_records_are_the_newest_when_they_are_large(partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.worker.operation.connector.record_page._MOST_BYTES", 160 * partitions)
+    monkeypatch.setattr("fencepost.worker.operation.connector.topic_records._MOST_BYTES", 160 * partitions)
     browser = FakeBrowser(*[list(range(100))] * partitions, size_bytes=10)
     found = [(one.partition, one.offset) for one in read_page(browser, {}, RecordQuery(LATEST, 50)).records]  # type: ignore[arg-type]
     for partition in range(partitions):
@@ -94,7 +94,7 @@ def test_page_reads_few_more_records_than_it_shows() -> None:
 
 
 def test_pages_of_large_records_are_short_and_lose_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.worker.operation.connector.record_page._MOST_BYTES", 2)
+    monkeypatch.setattr("fencepost.worker.operation.connector.topic_records._MOST_BYTES", 2)
     browser = FakeBrowser([1, 4], [2, 5], [3, 6])
     found = [place for page in pages(browser, EARLIEST) for place in page]
     assert sorted(found) == [(p, at) for p in range(3) for at in range(2)]

@@ -13,9 +13,7 @@ from fencepost.cluster.errors import BadRequestError
 from fencepost.config import java_regex
 from fencepost.config.worker import WorkerConfig
 from fencepost.task.sink.subscription import ReadTopics
-from fencepost.worker.operation.connector.dead_letters import DeadLetters
-from fencepost.worker.operation.connector.resend_targets import ResendTargets
-from fencepost.worker.operation.connector.resends import ResendWork
+from fencepost.worker.operation.connector.dead_letters import DeadLetters, ResendTargets, ResendWork
 from fencepost.worker.settings import WorkerSettings
 from support.settings import SETTINGS
 

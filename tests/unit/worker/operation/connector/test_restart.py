@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.storage.change import RestartRequested
 from fencepost.storage.status_topic import State, Status
-from fencepost.worker.operation.connector.restart import RestartPlan, plan_restart
+from fencepost.worker.operation.connector.connectors import RestartPlan, plan_restart
 
 
 def status(state: State) -> Status:

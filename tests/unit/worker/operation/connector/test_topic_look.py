@@ -16,8 +16,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.record.schema import INT32
-from fencepost.worker.operation.connector.shown_record import RecordView
-from fencepost.worker.operation.connector.topic_records import TopicRecords
+from fencepost.worker.operation.connector.topic_records import RecordView, TopicRecords
 from fencepost.worker.settings import WorkerSettings
 from support.memory_registry import MemoryRegistry, with_registry
 from support.settings import SETTINGS
@@ -92,7 +91,7 @@ def test_converter_that_fails_is_asked_once_for_a_page(monkeypatch: pytest.Monke
 
 def test_slow_registry_is_not_asked_once_a_page_has_taken_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, now_s = converting(monkeypatch, RecordError("no such schema")), iter(range(0, 100, 4))
-    monkeypatch.setattr("fencepost.worker.operation.connector.shown_record.time.monotonic", lambda: next(now_s))
+    monkeypatch.setattr("fencepost.worker.operation.connector.topic_records.time.monotonic", lambda: next(now_s))
     view = RecordView("t", {"value.converter": _LONG})
     shown = [view.shown(TopicRecord(0, at, 2, None, b"%d" % at)) for at in range(9)]
     assert len(asked) == 1

@@ -17,8 +17,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import RETRYING, RunState, TaskReport
 from fencepost.task.life.counters import Counters, SinkCounters, StreamCounters
 from fencepost.worker.operation.observation import description
-from fencepost.worker.operation.observation.delivery import delivery_of
-from fencepost.worker.operation.observation.description import Description, described
+from fencepost.worker.operation.observation.description import Description, delivery_of, described
 from fencepost.worker.operation.observation.figures import Figures, figures_of
 from fencepost.worker.supervision.task_metrics import TaskTotals
 

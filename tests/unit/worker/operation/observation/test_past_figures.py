@@ -9,9 +9,8 @@ from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.task.life.counters import Counters
-from fencepost.worker.operation.observation import past as module
-from fencepost.worker.operation.observation.figures import Figures
-from fencepost.worker.operation.observation.past import Past
+from fencepost.worker.operation.observation import figures as module
+from fencepost.worker.operation.observation.figures import Figures, Past
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
 HERE, THERE = "http://here:8083", "http://there:8083"

@@ -21,8 +21,7 @@ from fencepost.storage.status_topic import State
 from fencepost.testing import eventually
 from fencepost.worker.connector_classes import class_of
 from fencepost.worker.supervision.automatic_restart import RestartSchedule
-from fencepost.worker.supervision.connector.host import ConnectorHost
-from fencepost.worker.supervision.connector.services import ConnectorServices
+from fencepost.worker.supervision.connector import ConnectorHost, ConnectorServices
 from support.memory_topic import MemoryTopic
 from support.no_exception import no_exceptions
 

@@ -7,7 +7,7 @@ import pytest
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.worker.channel import RefusedError
-from fencepost.worker.supervision.offset.copying import OffsetCopying
+from fencepost.worker.supervision.offset import OffsetCopying
 from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
 
 TASK = TaskId("c", 0)

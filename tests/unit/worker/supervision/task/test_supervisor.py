@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.departure import Departures
-from fencepost.cluster.running import Start
+from fencepost.cluster.running import Departures, Start
 from fencepost.config.raw import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.storage import records
@@ -25,8 +24,8 @@ from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartSchedule
 from fencepost.worker.supervision.port import NoRoomError
 from fencepost.worker.supervision.task import supervisor as module
+from fencepost.worker.supervision.task.endings import Failures
 from fencepost.worker.supervision.task.event_loop import EventLoop
-from fencepost.worker.supervision.task.failures import Failures
 from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
 from fencepost.worker.supervision.task.preparation import AbandonedError, AwayError
 from fencepost.worker.supervision.task.supervisor import TaskSupervisor

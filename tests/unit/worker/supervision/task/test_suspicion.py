@@ -2,18 +2,18 @@
 
 from fencepost.cluster.running import Start
 from fencepost.storage.ids import TaskId
-from fencepost.worker.supervision.task.suspicion import Life, Suspicions
+from fencepost.worker.supervision.task.suspicion import EndedStart, Suspicions
 
 CULPRIT, IDLE, BUSY = ((TaskId(name, 0), 7) for name in ("culprit", "idle", "busy"))
 
 
-def lives(*starts: Start, lived_s: float = 1.0) -> list[Life]:
-    return [Life(start, lived_s, is_at_work=start is not BUSY) for start in starts]
+def ended(*starts: Start, lived_s: float = 1.0) -> list[EndedStart]:
+    return [EndedStart(start, lived_s, is_at_work=start is not BUSY) for start in starts]
 
 
 def test_all_tasks_start_again_at_once_after_the_first_crash() -> None:
     own = Suspicions()
-    outcomes = own.crashed(lives(CULPRIT, IDLE, BUSY))
+    outcomes = own.crashed(ended(CULPRIT, IDLE, BUSY))
     assert {outcome.delay_s for outcome in outcomes.values()} == {0.0}
     assert not any(outcome.is_culprit for outcome in outcomes.values())
     assert not any(own.runs_alone(start) for start in (CULPRIT, IDLE, BUSY))
@@ -21,8 +21,8 @@ def test_all_tasks_start_again_at_once_after_the_first_crash() -> None:
 
 def test_suspects_run_alone_and_start_later_after_the_second_crash() -> None:
     own = Suspicions()
-    own.crashed(lives(CULPRIT, IDLE, BUSY))
-    outcomes = own.crashed(lives(CULPRIT, IDLE, BUSY))
+    own.crashed(ended(CULPRIT, IDLE, BUSY))
+    outcomes = own.crashed(ended(CULPRIT, IDLE, BUSY))
     assert [own.runs_alone(start) for start in (CULPRIT, IDLE, BUSY)] == [True, True, False]
     assert outcomes[CULPRIT].delay_s > 0
     assert outcomes[BUSY].delay_s == 0
@@ -31,23 +31,23 @@ def test_suspects_run_alone_and_start_later_after_the_second_crash() -> None:
 def test_task_that_dies_alone_in_its_process_is_the_culprit() -> None:
     own = Suspicions()
     for _ in range(2):
-        own.crashed(lives(CULPRIT, IDLE))
-    assert own.crashed(lives(CULPRIT))[CULPRIT].is_culprit
-    assert own.crashed(lives(CULPRIT))[CULPRIT].crashes == 4
+        own.crashed(ended(CULPRIT, IDLE))
+    assert own.crashed(ended(CULPRIT))[CULPRIT].is_culprit
+    assert own.crashed(ended(CULPRIT))[CULPRIT].crashes == 4
 
 
 def test_only_suspect_in_a_crashed_process_is_the_culprit() -> None:
     """Where there is no core for a slot of its own, it stays with those that nobody suspects."""
     own = Suspicions()
     for _ in range(2):
-        own.crashed(lives(CULPRIT, IDLE, BUSY))
-    assert own.crashed(lives(CULPRIT, BUSY))[CULPRIT].is_culprit
+        own.crashed(ended(CULPRIT, IDLE, BUSY))
+    assert own.crashed(ended(CULPRIT, BUSY))[CULPRIT].is_culprit
 
 
 def test_no_task_is_the_culprit_while_there_are_two_suspects() -> None:
     own = Suspicions()
     for _ in range(9):
-        outcomes = own.crashed(lives(CULPRIT, IDLE))
+        outcomes = own.crashed(ended(CULPRIT, IDLE))
         assert not any(outcome.is_culprit for outcome in outcomes.values())
 
 
@@ -55,47 +55,47 @@ def test_suspect_is_cleared_when_the_process_dies_without_it() -> None:
     """A task that commits something and then kills its process must not fail a neighbour that has nothing to do."""
     own = Suspicions()
     for _ in range(2):
-        own.crashed(lives(IDLE, BUSY))
+        own.crashed(ended(IDLE, BUSY))
     assert own.runs_alone(IDLE)
-    own.crashed(lives(BUSY))
+    own.crashed(ended(BUSY))
     assert not own.runs_alone(IDLE)
-    assert not own.crashed(lives(IDLE, BUSY))[IDLE].is_culprit
+    assert not own.crashed(ended(IDLE, BUSY))[IDLE].is_culprit
 
 
 def test_death_of_another_process_clears_no_suspect() -> None:
     own, other = Suspicions(), (TaskId("other", 0), 7)
     for _ in range(2):
-        own.crashed(lives(CULPRIT, BUSY))
-    own.crashed([Life(other, 1.0, is_at_work=False)])
-    own.crashed(lives(BUSY, IDLE))
+        own.crashed(ended(CULPRIT, BUSY))
+    own.crashed([EndedStart(other, 1.0, is_at_work=False)])
+    own.crashed(ended(BUSY, IDLE))
     assert own.runs_alone(CULPRIT)
-    assert own.crashed(lives(CULPRIT))[CULPRIT].is_culprit
+    assert own.crashed(ended(CULPRIT))[CULPRIT].is_culprit
 
 
 def test_task_that_had_committed_is_never_blamed_for_the_death_of_its_process() -> None:
     own = Suspicions()
     for _ in range(20):
-        outcome = own.crashed(lives(BUSY))[BUSY]
+        outcome = own.crashed(ended(BUSY))[BUSY]
         assert (outcome.is_culprit, outcome.delay_s, own.runs_alone(BUSY)) == (False, 0.0, False)
 
 
 def test_task_that_has_run_for_long_is_not_blamed() -> None:
     own = Suspicions()
     for _ in range(5):
-        assert not own.crashed(lives(IDLE, lived_s=3600))[IDLE].is_culprit
+        assert not own.crashed(ended(IDLE, lived_s=3600))[IDLE].is_culprit
 
 
 def test_cleared_task_starts_with_a_crash_count_of_zero() -> None:
     own = Suspicions()
     for _ in range(2):
-        own.crashed(lives(CULPRIT, IDLE))
+        own.crashed(ended(CULPRIT, IDLE))
     own.clear(IDLE)
     assert (own.runs_alone(IDLE), own.runs_alone(CULPRIT)) == (False, True)
-    assert own.crashed(lives(IDLE))[IDLE].crashes == 1
+    assert own.crashed(ended(IDLE))[IDLE].crashes == 1
 
 
 def test_delay_of_a_suspects_start_grows_up_to_a_limit() -> None:
     own = Suspicions()
-    delays = [own.crashed(lives(CULPRIT, IDLE))[CULPRIT].delay_s for _ in range(12)]
+    delays = [own.crashed(ended(CULPRIT, IDLE))[CULPRIT].delay_s for _ in range(12)]
     assert delays == sorted(delays)
     assert delays[-1] == delays[-2] <= 60

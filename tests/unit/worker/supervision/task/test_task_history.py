@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.telemetry.rate import WindowedRates
-from fencepost.worker.supervision.task_history import TaskHistory
+from fencepost.worker.supervision.task_metrics import TaskHistory
 
 
 @pytest.fixture

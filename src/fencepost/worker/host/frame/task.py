@@ -30,9 +30,7 @@ from fencepost.task.tracing.process import spans_dropped, tracing_of
 from fencepost.task.tracing.tracing import Tracing
 from fencepost.telemetry.secret import hold
 from fencepost.telemetry.traces import trace_of
-from fencepost.worker.host.frame.jobs import FrameJobs, FrameRuntime
-from fencepost.worker.host.frame.spark_work import SparkWork
-from fencepost.worker.host.frame.status import FrameStatus
+from fencepost.worker.host.frame.jobs import FrameJobs, FrameRuntime, SparkWork
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.port import HostEvents
 
@@ -44,6 +42,55 @@ BACK_OFF_S = 1.0
 _PAUSES_S = (BACK_OFF_S, BACK_OFF_S, 2.0, 3.0, 4.0)
 PASSING = (RetriableError, OSError)
 """Errors of Kafka, a network or a file system that is unavailable for a while."""
+
+
+class FrameStatus:
+    """Reports a task: for its own thread, and for the one that watches whether it moves. Thread-safe.
+
+    `waits_for` is shown in the task's status while it runs; once `is_silent`, nothing is reported."""
+
+    def __init__(
+        self,
+        remark: Remark,
+        counters: Callable[[], Counters],
+        publish: Callable[[str | None, Mapping[str, float]], None],
+    ) -> None:
+        """`publish` sends the task's report with a trace, and with further counters."""
+        self.waits_for: str | None = None
+        self.is_silent = False
+        self._remark = remark
+        self._counters = counters
+        self._send = publish
+        self._lock = threading.Lock()
+        self._said: Any = (None, None)
+
+    def report(self, state: RunState, trace: str | None = None) -> None:
+        """Report a state, and its trace. After the last one nothing follows."""
+        with self._lock:
+            self._counters().state = state
+            self._remark.trace = self.waits_for if state is RunState.RUNNING else trace
+            self._publish(self._remark.of(state, self._retried))
+            if state.is_over:  # `abandon` may set it at the same moment
+                self.is_silent = True
+
+    def look(self, spark: str | None) -> None:
+        """Report whether the task stands still, and what is said of its Spark, if either has changed."""
+        with self._lock:
+            state = self._counters().state
+            trace, counters = self._remark.of(state, self._retried)
+            of_spark = spark if state is RunState.RUNNING else None
+            said = "\n\n".join(filter(None, (trace, of_spark))) or None, counters
+            if said != self._said:
+                self._publish(said)
+
+    @property
+    def _retried(self) -> str | None:
+        return self._counters().errors.retried.text
+
+    def _publish(self, said: tuple[str | None, dict[str, float]]) -> None:
+        self._said = said
+        if not self.is_silent:
+            self._send(*said)
 
 
 class FrameChannel(Protocol):
@@ -75,7 +122,7 @@ class FrameHost(Protocol):
     def ended(self, incarnation: str) -> None: ...
 
 
-class FrameLife(ABC):
+class FrameTask(ABC):
     """One start of a task whose driver thread works turn after turn until it is asked to stop."""
 
     counters: Counters

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.worker.reload import reload_in_s
+from fencepost.worker.supervision.automatic_restart import reload_in_s
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""The cluster: who does what, log levels, retention, health, and requests of other workers."""

@@ -1,1 +1,0 @@
-"""Runs the connectors that are assigned to this worker: their code, their restarts, and their task configs."""

@@ -1,0 +1,109 @@
+"""The committed offsets of sources: read at once or ahead of time, and copied to the worker's topic."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import orjson
+
+from fencepost.config.raw import RawConfig
+from fencepost.kafka.group.memberless import read_stable
+from fencepost.kafka.value.group_offset import FORGOTTEN
+from fencepost.storage.ids import TaskId
+from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
+from fencepost.storage.offset_topic import KnownOffset, encode_key
+from fencepost.storage.offset_view import OffsetTopics, OffsetView
+from fencepost.task.channel.message import TaskCopies
+from fencepost.worker.channel import RefusedError
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.task.handle import TaskHandle
+
+log = logging.getLogger(__name__)
+
+_READ_S = 60.0
+_EVERY_S = 10.0
+_WRITE_S = 20.0
+
+
+def read_offsets(
+    settings: WorkerSettings,
+    topics: OffsetTopics,
+    connector: str,
+    config: RawConfig,
+    timeout_s: float,
+    *,
+    tasks: Sequence[RawConfig] = (),
+    may_be_missing: bool = False,
+) -> OffsetView:
+    """Read what a connector with this config has committed; waits for open transactions (E3).
+
+    `tasks` are the configs of its tasks: an open transaction may contain the first offset of their partitions.
+    `may_be_missing`: its own offsets topic. Raises what `OffsetTopics.read` and `read_stable` raise.
+    """
+    held = settings.offsets_in_group(connector, config)
+    view = topics.read(connector, settings.own_offsets(config), timeout_s, may_be_missing=may_be_missing)
+    if held is None:
+        return view
+    places = held.places(tasks)
+    found = read_stable(settings.task_admin_conf(config), held.group, timeout_s, places)
+    sources = [
+        held.source(place, at.offset, at.metadata) for place, at in sorted(found.items()) if at.metadata != FORGOTTEN
+    ]
+    known = [KnownOffset(p, o, encode_key(connector, p), 0) for p, o in filter(None, sources)]
+    return OffsetView(connector, (), [*known, *(one for one in view.known if held.place(one.partition or {}) is None)])
+
+
+class OffsetsAhead:
+    """Follows the topics from which offsets were read, in a thread of its own."""
+
+    def __init__(self, topics: OffsetTopics, stopping: threading.Event) -> None:
+        self._topics = topics
+        self._stopping = stopping
+        self._is_read = threading.Event()
+
+    def start(self) -> None:
+        """Read everything, and then every ten seconds what is new."""
+        threading.Thread(target=self._run, name="offsets", daemon=True).start()
+
+    def wait_until_read(self, timeout_s: float) -> bool:
+        """Wait for the first read. Returns whether it has ended, whether or not it succeeded."""
+        return self._is_read.wait(timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._topics.catch_up(_READ_S)
+            except Exception as error:  # a start that needs the offsets retries, and reports the error
+                log.debug("offsets: %s", error)
+            self._is_read.set()
+            if self._stopping.wait(_EVERY_S):
+                return
+
+
+class OffsetCopying:
+    """Writes copies under the keys that the worker's topic has for them. Called on threads of the channel."""
+
+    def __init__(
+        self, topics: OffsetTopics, copies: OffsetCopies, starts_of: Callable[[TaskId], Iterable[TaskHandle]]
+    ) -> None:
+        """`starts_of` returns a task's starts that may be running here; while one is stopping, no other begins."""
+        self._topics = topics
+        self._copies = copies
+        self._starts_of = starts_of
+
+    def handle(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Answer the channel's `/task/copy`."""
+        message = TaskCopies.from_json(body)
+        self.copy(TaskId(message.connector, message.task), message.incarnation, message.copies)
+        return {}
+
+    def copy(self, task: TaskId, incarnation: str, records: Sequence[OffsetCopy]) -> None:
+        """Return once all are acknowledged. Raises RefusedError for a start that was superseded (E7)."""
+        if all(start.incarnation != incarnation for start in self._starts_of(task)):
+            raise RefusedError(f"a newer start of task {task} has replaced this one")
+        self._copies.write([self._spelled(task.connector, one) for one in records], _WRITE_S)
+
+    def _spelled(self, connector: str, record: OffsetCopy) -> OffsetCopy:
+        _, partition = orjson.loads(record.key)
+        return record._replace(key=self._topics.shared_key(connector, partition))

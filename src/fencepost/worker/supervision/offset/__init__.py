@@ -1,1 +1,0 @@
-"""The committed offsets of connectors on this worker: where they are kept, read ahead, and copied."""
