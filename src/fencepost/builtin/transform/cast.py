@@ -12,11 +12,10 @@ from typing import Any
 from fencepost.api import HIGH, ConnectRecord, Record, RecordError, Schema, setting
 from fencepost.builtin.transform.java_date import iso_text
 from fencepost.builtin.transform.side import (
-    KEY,
-    VALUE,
     Columns,
     FieldTransform,
     NullReplacing,
+    both_sides,
     convert_column,
     convert_field,
     is_null,
@@ -136,16 +135,7 @@ class Cast(NullReplacing, FieldTransform):
         return replace(schema, fields=self.changed_members(schema))
 
 
-class CastKey(Cast):
-    """Casts record keys or fields of them."""
-
-    side = KEY
-
-
-class CastValue(Cast):
-    """Casts record values or fields of them."""
-
-    side = VALUE
+CastKey, CastValue = both_sides(Cast, "Casts record {side}s or fields of them.")
 
 
 def _of_type(schema: Schema, kind: SchemaType) -> Schema:

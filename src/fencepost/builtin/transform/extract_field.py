@@ -5,7 +5,7 @@ from typing import Any
 
 from fencepost.api import HIGH, Record, RecordError, Schema, setting
 from fencepost.builtin.transform.field_path import FieldPath
-from fencepost.builtin.transform.side import KEY, VALUE, NullReplacing, SideTransform, is_null, members
+from fencepost.builtin.transform.side import NullReplacing, SideTransform, both_sides, is_null, members
 from fencepost.config.check import one_of
 from fencepost.record import RecordColumns
 
@@ -61,13 +61,4 @@ class ExtractField(NullReplacing, SideTransform):
         return field.schema
 
 
-class ExtractFieldKey(ExtractField):
-    """Replaces record keys by one of their fields."""
-
-    side = KEY
-
-
-class ExtractFieldValue(ExtractField):
-    """Replaces record values by one of their fields."""
-
-    side = VALUE
+ExtractFieldKey, ExtractFieldValue = both_sides(ExtractField, "Replaces record {side}s by one of their fields.")

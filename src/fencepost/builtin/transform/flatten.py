@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from fencepost.api import ConnectRecord, RecordError, Schema, setting
-from fencepost.builtin.transform.side import KEY, VALUE, Columns, FieldTransform, filled, is_null
+from fencepost.builtin.transform.side import Columns, FieldTransform, both_sides, filled, is_null
 from fencepost.record import Field, RecordColumns, Repeated, SchemaType, StructColumn
 
 
@@ -102,16 +102,7 @@ class Flatten(FieldTransform):
         return f"{prefix}{self.delimiter}{name}" if prefix else name
 
 
-class FlattenKey(Flatten):
-    """Flattens record keys."""
-
-    side = KEY
-
-
-class FlattenValue(Flatten):
-    """Flattens record values."""
-
-    side = VALUE
+FlattenKey, FlattenValue = both_sides(Flatten, "Flattens record {side}s.")
 
 
 def _has_maps(column: Sequence[Any]) -> bool:

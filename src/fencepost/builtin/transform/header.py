@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.api import HIGH, ConnectRecord, Header, Record, RecordError, Schema, Transform, non_empty, setting
-from fencepost.builtin.transform.side import KEY, VALUE, Columns, FieldTransform, NullReplacing, filled, mapped
+from fencepost.builtin.transform.side import Columns, FieldTransform, NullReplacing, both_sides, filled, mapped
 from fencepost.config.check import distinct, one_of
 from fencepost.record import Field, HeaderColumn, RecordColumns, Repeated, StructColumn
 from fencepost.record.literal import parsed_literal
@@ -148,13 +148,4 @@ class HeaderFrom(NullReplacing, FieldTransform):
         return member.schema
 
 
-class HeaderFromKey(HeaderFrom):
-    """Moves or copies fields of record keys to headers."""
-
-    side = KEY
-
-
-class HeaderFromValue(HeaderFrom):
-    """Moves or copies fields of record values to headers."""
-
-    side = VALUE
+HeaderFromKey, HeaderFromValue = both_sides(HeaderFrom, "Moves or copies fields of record {side}s to headers.")

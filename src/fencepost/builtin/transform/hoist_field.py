@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fencepost.api import Record, Schema, setting
-from fencepost.builtin.transform.side import KEY, VALUE, SideTransform, remembering
+from fencepost.builtin.transform.side import SideTransform, both_sides, remembering
 from fencepost.record import RecordColumns, StructColumn
 
 
@@ -33,13 +33,4 @@ class HoistField(SideTransform):
         return Schema.struct({self.field: schema})
 
 
-class HoistFieldKey(HoistField):
-    """Wraps record keys."""
-
-    side = KEY
-
-
-class HoistFieldValue(HoistField):
-    """Wraps record values."""
-
-    side = VALUE
+HoistFieldKey, HoistFieldValue = both_sides(HoistField, "Wraps record {side}s.")

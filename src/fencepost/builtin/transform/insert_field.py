@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fencepost.api import ConnectRecord, RecordError, Schema, SinkRecord, setting
-from fencepost.builtin.transform.side import KEY, VALUE, Columns, FieldTransform, NullReplacing, is_null, mapped
+from fencepost.builtin.transform.side import Columns, FieldTransform, NullReplacing, both_sides, is_null, mapped
 from fencepost.record import Field, RecordColumns, Repeated
 from fencepost.record.java_time import moment
 from fencepost.record.schema import INT32, INT64, STRING, TIMESTAMP
@@ -109,13 +109,4 @@ class InsertField(NullReplacing, FieldTransform):
         return schema.fields + tuple(Field(one.name, one.schema) for one in wanted if one is not None)
 
 
-class InsertFieldKey(InsertField):
-    """Inserts fields into record keys."""
-
-    side = KEY
-
-
-class InsertFieldValue(InsertField):
-    """Inserts fields into record values."""
-
-    side = VALUE
+InsertFieldKey, InsertFieldValue = both_sides(InsertField, "Inserts fields into record {side}s.")

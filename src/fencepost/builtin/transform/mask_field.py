@@ -7,11 +7,10 @@ from typing import Any
 
 from fencepost.api import HIGH, LOW, ConnectRecord, RecordError, Schema, non_empty, setting
 from fencepost.builtin.transform.side import (
-    KEY,
-    VALUE,
     Columns,
     FieldTransform,
     NullReplacing,
+    both_sides,
     convert_column,
     convert_field,
 )
@@ -86,16 +85,7 @@ class MaskField(NullReplacing, FieldTransform):
         return _EMPTY[type(value)]
 
 
-class MaskFieldKey(MaskField):
-    """Masks fields of record keys."""
-
-    side = KEY
-
-
-class MaskFieldValue(MaskField):
-    """Masks fields of record values."""
-
-    side = VALUE
+MaskFieldKey, MaskFieldValue = both_sides(MaskField, "Masks fields of record {side}s.")
 
 
 def _replaced(schema: Schema | None, value: Any, replacement: str) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from fencepost.api import LOW, ConnectRecord, Schema, setting
-from fencepost.builtin.transform.side import KEY, VALUE, Columns, FieldTransform, NullReplacing
+from fencepost.builtin.transform.side import Columns, FieldTransform, NullReplacing, both_sides
 from fencepost.config.check import Check
 from fencepost.record import Field, RecordColumns
 
@@ -70,13 +70,4 @@ class ReplaceField(NullReplacing, FieldTransform):
         return value or old_value
 
 
-class ReplaceFieldKey(ReplaceField):
-    """Removes or renames fields of record keys."""
-
-    side = KEY
-
-
-class ReplaceFieldValue(ReplaceField):
-    """Removes or renames fields of record values."""
-
-    side = VALUE
+ReplaceFieldKey, ReplaceFieldValue = both_sides(ReplaceField, "Removes or renames fields of record {side}s.")

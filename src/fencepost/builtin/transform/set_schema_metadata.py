@@ -5,10 +5,9 @@ from dataclasses import replace
 
 from fencepost.api import HIGH, Record, RecordError, Schema, Type, setting
 from fencepost.builtin.transform.side import (
-    KEY,
-    VALUE,
     NullReplacing,
     SideTransform,
+    both_sides,
     defaults_of,
     fill_null_columns,
     fill_nulls,
@@ -65,13 +64,6 @@ class SetSchemaMetadata(NullReplacing, SideTransform):
         return replace(schema, name=self.schema_name or schema.name, version=version)
 
 
-class SetSchemaMetadataKey(SetSchemaMetadata):
-    """Sets the name and version of key schemas."""
-
-    side = KEY
-
-
-class SetSchemaMetadataValue(SetSchemaMetadata):
-    """Sets the name and version of value schemas."""
-
-    side = VALUE
+SetSchemaMetadataKey, SetSchemaMetadataValue = both_sides(
+    SetSchemaMetadata, "Sets the name and version of {side} schemas."
+)

@@ -11,6 +11,7 @@ from fencepost.record import Field, RecordColumns, Repeated, SchemaType, StructC
 from fencepost.record.schema import repeated_name
 
 T = TypeVar("T")
+V = TypeVar("V", bound="SideTransform")
 
 Columns = dict[str, Sequence[Any]]
 """The fields of structs or maps, each as a column."""
@@ -59,6 +60,15 @@ class SideTransform(Transform):
     """Base of transforms that work on the key or the value of records. Their two variants set the `side`."""
 
     side: ClassVar[Side]
+
+
+def both_sides(base: type[V], doc: str) -> tuple[type[V], type[V]]:
+    """Return the variants of a transform for keys and for values; `{side}` in the docstring is one of these words."""
+    key, value = (
+        type(f"{base.__name__}{name}", (base,), {"__module__": base.__module__, "__doc__": text, "side": side})
+        for name, side, text in (("Key", KEY, doc.format(side="key")), ("Value", VALUE, doc.format(side="value")))
+    )
+    return key, value
 
 
 class NullReplacing(Config):

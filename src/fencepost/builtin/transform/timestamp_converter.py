@@ -9,11 +9,10 @@ from typing import Any
 from fencepost.api import HIGH, LOW, ConnectRecord, Record, RecordError, Schema, setting
 from fencepost.builtin.transform.java_date import SimpleDateFormat, simple_date_format
 from fencepost.builtin.transform.side import (
-    KEY,
-    VALUE,
     Columns,
     FieldTransform,
     NullReplacing,
+    both_sides,
     convert_column,
     convert_field,
     defaults_of,
@@ -196,16 +195,7 @@ class TimestampConverter(NullReplacing, FieldTransform):
                 return value if isinstance(value, dt.datetime) else moment(ms)
 
 
-class TimestampConverterKey(TimestampConverter):
-    """Converts times in record keys."""
-
-    side = KEY
-
-
-class TimestampConverterValue(TimestampConverter):
-    """Converts times in record values."""
-
-    side = VALUE
+TimestampConverterKey, TimestampConverterValue = both_sides(TimestampConverter, "Converts times in record {side}s.")
 
 
 def _form(schema: Schema | None, value: Any) -> str:

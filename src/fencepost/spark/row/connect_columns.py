@@ -66,26 +66,23 @@ def connect_schema_of(schema: "WrittenSchema", referenced: Mapping[str, "Written
 
         return of_json(Document.of(schema, referenced), JsonSchemaMapping(mapping))
     from fencepost.builtin.converter.registry.protobuf.compiling import compiled
-    from fencepost.builtin.converter.registry.protobuf.format import ProtobufFormat
-    from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
+    from fencepost.builtin.converter.registry.protobuf.converter import ProtobufFormat
     from fencepost.builtin.converter.registry.protobuf.to_connect import to_connect as of_protobuf
 
-    settings = ProtobufMapping(mapping)
-    name = ProtobufFormat(settings).name_of(schema, referenced) or ""
+    settings = ProtobufFormat(mapping)
+    name = settings.name_of(schema, referenced) or ""
     return of_protobuf(compiled(schema, referenced).message_types_by_name[name.rpartition(".")[2]], settings)
 
 
 def reader_of(schema: "WrittenSchema", referenced: Mapping[str, "WrittenSchema"], mapping: Any) -> "Reader":
     """Return what reads values of a schema of the registry. Raises RecordError as `connect_schema_of`."""
     if schema.type == "JSON":
-        from fencepost.builtin.converter.registry.json_schema.format import JsonSchemaFormat
-        from fencepost.builtin.converter.registry.json_schema.settings import JsonSchemaMapping
+        from fencepost.builtin.converter.registry.json_schema.converter import JsonSchemaFormat
 
-        return JsonSchemaFormat(JsonSchemaMapping(mapping)).reader(schema, referenced, None)
-    from fencepost.builtin.converter.registry.protobuf.format import ProtobufFormat
-    from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
+        return JsonSchemaFormat(mapping).reader(schema, referenced, None)
+    from fencepost.builtin.converter.registry.protobuf.converter import ProtobufFormat
 
-    return ProtobufFormat(ProtobufMapping(mapping)).reader(schema, referenced, None)
+    return ProtobufFormat(mapping).reader(schema, referenced, None)
 
 
 class ConnectColumn:

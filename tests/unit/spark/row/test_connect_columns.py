@@ -10,10 +10,8 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.builtin.converter.registry.format import Format, Written
-from fencepost.builtin.converter.registry.json_schema.format import JsonSchemaFormat
-from fencepost.builtin.converter.registry.json_schema.settings import JsonSchemaMapping
-from fencepost.builtin.converter.registry.protobuf.format import ProtobufFormat
-from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
+from fencepost.builtin.converter.registry.json_schema.converter import JsonSchemaFormat
+from fencepost.builtin.converter.registry.protobuf.converter import ProtobufFormat
 from fencepost.builtin.converter.registry.wire import VALUE_HEADER, SchemaKey
 from fencepost.config import ConfigError
 from fencepost.kafka.read.record_columns import schema
@@ -23,8 +21,8 @@ from fencepost.spark.row.registry_columns import RegistryColumns
 from fencepost.spark.row.registry_schema import ReaderSchema, common_columns
 
 FORMATS = {
-    "JSON": JsonSchemaFormat(JsonSchemaMapping({})),
-    "PROTOBUF": ProtobufFormat(ProtobufMapping({"optional.for.nullables": "true"})),
+    "JSON": JsonSchemaFormat({}),
+    "PROTOBUF": ProtobufFormat({"optional.for.nullables": "true"}),
 }
 MAPPING = {"PROTOBUF": {"optional.for.nullables": "true"}, "JSON": {}}
 FIRST = Schema.struct({"id": INT64, "name": STRING.optional()}, name="Order")

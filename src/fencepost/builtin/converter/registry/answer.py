@@ -31,7 +31,7 @@ class Request:
         self._compatibility = compatibility
 
     def answer(self, ask: Callable[[], T]) -> T:
-        """Return the answer to `ask`."""
+        """Return the answer to `ask`, which raises ValueError for an answer that is none of a schema registry."""
         from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
         from httpx2 import HTTPError, InvalidURL
 
@@ -44,10 +44,9 @@ class Request:
         except (RecordError, FatalError, UnavailableError):
             raise
         except (InvalidURL, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-            raise self.rubbish(f"{type(error).__name__}: {error}") from error
+            raise self._rubbish(f"{type(error).__name__}: {error}") from error
 
-    def rubbish(self, found: str) -> FatalError:
-        """Return the error for an answer that is none of a schema registry."""
+    def _rubbish(self, found: str) -> FatalError:
         return FatalError(
             f"{self._began} failed: the answer is not one of a schema registry ({found[:_LONGEST]}). Check "
             "schema.registry.url, including its path, and proxies on the way"
@@ -58,14 +57,14 @@ class Request:
         return f"{self._what} (schema registry {self._urls})"
 
     def _unreachable(self, error: Exception) -> Exception:
-        if any(isinstance(each, ssl.SSLCertVerificationError) for each in _causes(error)) or "CERTIFICATE_" in str(
-            error
-        ):
+        is_untrusted = any(isinstance(each, ssl.SSLCertVerificationError) for each in _causes(error))
+        if is_untrusted or "CERTIFICATE_" in str(error):
             return FatalError(
                 f"{self._began} failed: the registry's certificate is not trusted ({error}). Set "
                 "schema.registry.ssl.truststore.location to a PEM file with the authority that signed it"
             )
-        return UnavailableError(f"{self._began} failed: the registry cannot be reached: {_shown(error)}")
+        text = f"{type(error).__name__}: {error}"[:_LONGEST]
+        return UnavailableError(f"{self._began} failed: the registry cannot be reached: {text}")
 
     def _refused(self, error: Any) -> Exception:
         status, code = error.http_status_code, error.error_code or 0
@@ -78,27 +77,21 @@ class Request:
                 "basic.auth.user.info, or bearer.auth.*, and what this user may do"
             )
         if status == 409:
-            return RecordError(f"{self._began} failed: {self._incompatible()}; {says}")
+            level = self._compatibility()
+            return RecordError(
+                f"{self._began} failed: the schema is not compatible with an earlier version of the subject"
+                f"{f' ({level})' if level else ''}. Make it compatible (a new field needs a default or must be "
+                "optional), write to another topic, or change the compatibility of the subject in the registry; "
+                f"{says}"
+            )
         if status == 422:
             return RecordError(f"{self._began} failed; {says}")
         if code // 100 == 404:
             return NotFoundError(f"{self._began} failed; {says}{self._advice}")
-        return self.rubbish(f"HTTP {status}, {str(error.error_message)[:_LONGEST]!r}")
-
-    def _incompatible(self) -> str:
-        level = self._compatibility()
-        return (
-            f"the schema is not compatible with an earlier version of the subject{f' ({level})' if level else ''}. "
-            "Make it compatible (a new field needs a default or must be optional), write to another topic, or change "
-            "the compatibility of the subject in the registry"
-        )
+        return self._rubbish(f"HTTP {status}, {str(error.error_message)[:_LONGEST]!r}")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _shown(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:_LONGEST]

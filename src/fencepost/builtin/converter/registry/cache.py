@@ -48,37 +48,3 @@ class Cache(Generic[V]):
             found = make()
             self.put(key, found)
         return found
-
-
-class ProvisionalCache(Generic[V]):
-    """Keeps the `size` values that were used last: final ones for good, others for `ttl_s` seconds. Thread-safe."""
-
-    def __init__(self, size: int, ttl_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._final: Cache[V] = Cache(size)
-        self._provisional: Cache[tuple[float, V]] = Cache(size)
-        self._ttl_s = ttl_s
-        self._clock = clock
-        self._postponed_s = float("-inf")
-
-    def get(self, key: Hashable) -> V | None:
-        """Return a value that is still valid, or None."""
-        found = self._final.get(key)
-        if found is not None:
-            return found
-        until_s, last = self._provisional.get(key) or (0.0, None)
-        return last if self._clock() < max(until_s, self._postponed_s) else None
-
-    def last(self, key: Hashable) -> V | None:
-        """Return a value that is not final, also one that is no longer valid; None if there is none."""
-        _, last = self._provisional.get(key) or (0.0, None)
-        return last
-
-    def postpone(self, for_s: float) -> None:
-        """Let all values be valid for that long: there are no newer ones now."""
-        self._postponed_s = self._clock() + for_s
-
-    def put(self, key: Hashable, value: V, *, is_final: bool) -> None:
-        if is_final:
-            self._final.put(key, value)
-        else:
-            self._provisional.put(key, (self._clock() + self._ttl_s, value))

@@ -73,8 +73,8 @@ class Registry:
     @classmethod
     def shared(cls, settings: RegistrySettings, *, size: int = 1000, latest_ttl_s: float | None = None) -> "Registry":
         """Return the registry of these settings, which all converters of the process with the same settings share."""
-        given = {key: getattr(settings, declared.attribute) for key, declared in RegistrySettings.settings().items()}
-        key = (size, latest_ttl_s, tuple((name, _hashable(value)) for name, value in sorted(given.items())))
+        given = [getattr(settings, declared.attribute) for declared in RegistrySettings.settings().values()]
+        key = size, latest_ttl_s, *(tuple(value) if isinstance(value, list) else value for value in given)
         with _shared_lock:
             found = _shared.get(key)
             if found is None:
@@ -83,63 +83,59 @@ class Registry:
 
     def schema(self, key: SchemaKey) -> WrittenSchema:
         """Return the schema with that id or GUID."""
-        what = f"Fetching the schema with {key}"
+
+        def ask(client: Any) -> WrittenSchema:
+            return _written(client.get_schema_by_guid(str(key.guid)) if key.id is None else client.get_schema(key.id))
+
         advice = ". The record was written with another registry, or its schema was deleted"
-
-        def ask() -> WrittenSchema:
-            client = self._asked()
-            found = client.get_schema(key.id) if key.id is not None else client.get_schema_by_guid(str(key.guid))
-            return _written(found, request)
-
-        request = Request(self._urls, what, advice)
-        return self._remembered(("schema", key), request, ask)
+        return self._remembered(("schema", key), f"Fetching the schema with {key}", ask, advice)
 
     def version(self, subject: str, schema: WrittenSchema) -> int | None:
         """Return the version of the subject that the schema is, or None if it is none."""
+
+        def ask(client: Any) -> int:
+            return _number(client.lookup_schema(subject, _unwritten(schema)).version, "version")
+
         request = Request(self._urls, f"Looking up a schema in subject {subject}")
-
-        def ask() -> int:
-            return _number(self._asked().lookup_schema(subject, _unwritten(schema)).version, "version", request)
-
         try:
-            found: int = self._answers.get_or(("version", subject, schema), lambda: request.answer(ask))
+            found: int = self._answers.get_or(
+                ("version", subject, schema), lambda: request.answer(lambda: ask(self._asked()))
+            )
             return found
         except RecordError:  # it has no such subject, or no such schema in it: so it is if the topic has another name
             return None
 
     def register(self, subject: str, schema: WrittenSchema, *, normalize: bool = False) -> SchemaKey:
         """Return the id of the schema in the subject. It becomes a new version of the subject if it is none yet."""
-        request = Request(
-            self._urls, f"Registering the schema of subject {subject}", "", lambda: self._compatibility(subject)
+
+        def ask(client: Any) -> SchemaKey:
+            return _key(client.register_schema_full_response(subject, _unwritten(schema), normalize))
+
+        return self._remembered(
+            ("register", subject, schema, normalize), f"Registering the schema of subject {subject}", ask
         )
-
-        def ask() -> SchemaKey:
-            return _key(self._asked().register_schema_full_response(subject, _unwritten(schema), normalize), request)
-
-        return self._remembered(("register", subject, schema, normalize), request, ask)
 
     def look_up(self, subject: str, schema: WrittenSchema, *, normalize: bool = False) -> SchemaKey:
         """Return the id of a schema that is registered in the subject."""
+
+        def ask(client: Any) -> SchemaKey:
+            return _key(client.lookup_schema(subject, _unwritten(schema), normalize))
+
         advice = (
             ". auto.register.schemas is false: register this schema, or set use.latest.version=true to write with the "
             f"newest one of the subject: {schema.text}"
         )
-        request = Request(self._urls, f"Looking up the schema of subject {subject}", advice)
-
-        def ask() -> SchemaKey:
-            return _key(self._asked().lookup_schema(subject, _unwritten(schema), normalize), request)
-
-        return self._remembered(("look up", subject, schema, normalize), request, ask)
+        what = f"Looking up the schema of subject {subject}"
+        return self._remembered(("look up", subject, schema, normalize), what, ask, advice)
 
     def latest(self, subject: str) -> tuple[SchemaKey, WrittenSchema]:
         """Return the newest version of a subject, as it was at most `latest_ttl_s` ago."""
-        request = Request(self._urls, f"Fetching the newest schema of subject {subject}")
 
-        def ask() -> tuple[SchemaKey, WrittenSchema]:
-            registered = self._asked().get_latest_version(subject)
-            return _key(registered, request), _written(registered.schema, request)
+        def ask(client: Any) -> tuple[SchemaKey, WrittenSchema]:
+            registered = client.get_latest_version(subject)
+            return _key(registered), _written(registered.schema)
 
-        return self._remembered(("latest", subject), request, ask, self._latest)
+        return self._remembered(("latest", subject), f"Fetching the newest schema of subject {subject}", ask)
 
     def referenced(self, schema: WrittenSchema) -> dict[str, WrittenSchema]:
         """Return what a schema refers to, by name: directly or not, those first that others refer to."""
@@ -154,26 +150,22 @@ class Registry:
                 f"The references of a schema form a cycle, or are more than {_DEEPEST} deep: {schema.text}"
             )
         for reference in schema.references:
-            request = Request(
-                self._urls, f"Fetching version {reference.version} of subject {reference.subject}, a reference"
+            _, subject, version = reference
+            what = f"Fetching version {version} of subject {subject}, a reference"
+            referenced = self._remembered(
+                ("reference", subject, version), what, lambda client, of=subject, n=version: _version(client, of, n)
             )
-
-            def ask(reference: Reference = reference, request: Request = request) -> WrittenSchema:
-                return _written(self._asked().get_version(reference.subject, reference.version).schema, request)
-
-            referenced = self._remembered(("reference", reference.subject, reference.version), request, ask)
             yield from self._references_of(referenced, depth + 1)
             yield reference, referenced
 
-    def _remembered(
-        self, key: tuple[Any, ...], request: Request, ask: Callable[[], T], answers: Cache[Any] | None = None
-    ) -> T:
+    def _remembered(self, key: tuple[Any, ...], what: str, ask: Callable[[Any], T], advice: str = "") -> T:
         refused = self._refusals.get(key) or self._missing.refusals.get(key)
         if refused is not None:
             raise RecordError(str(refused))
+        answers: Cache[T] = self._latest if key[0] == "latest" else self._answers
+        request = Request(self._urls, what, advice, lambda: self._compatibility(key[1]))
         try:
-            found: T = (self._answers if answers is None else answers).get_or(key, lambda: request.answer(ask))
-            return found
+            return answers.get_or(key, lambda: request.answer(lambda: ask(self._asked())))
         except NotFoundError as error:
             if self._missing.may_come(key):
                 raise LaggingError(f"{error} (or it does not know it yet: it is asked again)") from error
@@ -239,10 +231,6 @@ _shared: "WeakValueDictionary[Any, Registry]" = WeakValueDictionary()
 _shared_lock = Lock()
 
 
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _configuration(settings: RegistrySettings) -> tuple[dict[str, Any], str]:
     """Return the client's configuration, and the URLs without credentials, for messages."""
     urls, user_info = [], settings.user_info
@@ -304,24 +292,28 @@ def _unwritten(schema: WrittenSchema) -> Any:
     return Schema(schema.text, schema_type=schema.type, references=references)
 
 
-def _written(schema: Any, request: Request) -> WrittenSchema:
+def _version(client: Any, subject: str, version: int) -> WrittenSchema:
+    return _written(client.get_version(subject, version).schema)
+
+
+def _written(schema: Any) -> WrittenSchema:
     if not isinstance(schema.schema_str, str):
-        raise request.rubbish("it has no schema")
+        raise ValueError("it has no schema")
     references = [Reference(each.name, each.subject, each.version) for each in schema.references or ()]
     if not all(isinstance(each.version, int) and isinstance(each.subject, str) for each in references):
-        raise request.rubbish("a reference has no subject or version")
+        raise ValueError("a reference has no subject or version")
     return WrittenSchema(schema.schema_type or "AVRO", schema.schema_str, tuple(references))
 
 
-def _key(registered: Any, request: Request) -> SchemaKey:
+def _key(registered: Any) -> SchemaKey:
     try:
         guid = None if registered.guid is None else UUID(registered.guid)
     except (ValueError, AttributeError, TypeError):
         guid = None
-    return SchemaKey(_number(registered.schema_id, "id", request), guid)
+    return SchemaKey(_number(registered.schema_id, "id"), guid)
 
 
-def _number(value: Any, name: str, request: Request) -> int:
+def _number(value: Any, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 32:
-        raise request.rubbish(f"its {name} is {value!r}")
+        raise ValueError(f"its {name} is {value!r}")
     return value

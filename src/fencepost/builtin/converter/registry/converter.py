@@ -1,10 +1,10 @@
 """What the converters of all registry formats share: ids, subjects, caches, columns."""
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any, ClassVar, NamedTuple
 
 from fencepost.api import (
@@ -17,12 +17,17 @@ from fencepost.api import (
     Schema,
     SettingValue,
 )
-from fencepost.builtin.converter.registry.cache import Cache, ProvisionalCache
+from fencepost.builtin.converter.registry.cache import Cache
 from fencepost.builtin.converter.registry.client import Registry, WrittenSchema
-from fencepost.builtin.converter.registry.extra import Extra
 from fencepost.builtin.converter.registry.format import Format, Reader, Writer
-from fencepost.builtin.converter.registry.settings import HEADER_ID, IdPlace, RegistrySettings, SchemaUse
-from fencepost.builtin.converter.registry.subject import Strategy, strategy
+from fencepost.builtin.converter.registry.settings import (
+    HEADER_ID,
+    IdPlace,
+    RegistrySettings,
+    SchemaUse,
+    Strategy,
+    strategy,
+)
 from fencepost.builtin.converter.registry.wire import (
     KEY_HEADER,
     PREFIX_SIZE,
@@ -38,6 +43,31 @@ from fencepost.record import HeaderBytes
 _UNVERSIONED_FOR_S = 10.0  # a schema may be none of its topic's subject for good: then it is asked for no oftener
 _POSTPONED_FOR_S = 300.0  # and not while the registry is away: each question may take its timeout
 _BOTH_HEADERS = frozenset({KEY_HEADER, VALUE_HEADER})
+_CLIENT = ("confluent_kafka", "httpx2", "authlib", "cachetools", "attrs")
+
+
+class Extra(NamedTuple):
+    """An extra of Fencepost, and the modules that it installs in addition to the registry's client."""
+
+    name: str
+    modules: tuple[str, ...]
+
+    def missing(self) -> str | None:
+        """Return a text that says what to install if a module is missing. Imports none of them."""
+        missing = [name for name in (*_CLIENT, *self.modules) if not _is_there(name)]
+        if not missing:
+            return None
+        return (
+            f"it needs Python modules that are not installed ({', '.join(missing)}): install the extra with "
+            f"`pip install 'fencepost[{self.name}]'` on the worker and on all executors"
+        )
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of its package
+        return False
 
 
 class _Outgoing(NamedTuple):
@@ -48,7 +78,7 @@ class _Outgoing(NamedTuple):
     writer: Writer
 
 
-class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
+class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace, Format):
     """Converts values of a format whose schemas are in the registry. Belongs to one task.
 
     A registry that is away raises UnavailableError, so that the record is tried again and never skipped.
@@ -67,7 +97,9 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
         self._is_key = str(self.originals.get("converter.type")) == "key"
         self._topic: str | None = None
         self._outgoing: Cache[_Outgoing] = Cache(self.schemas_cache_size, self._latest_ttl_s)
-        self._readers: ProvisionalCache[Reader] = ProvisionalCache(self.schemas_cache_size, _UNVERSIONED_FOR_S)
+        self._readers: Cache[tuple[Reader, bool]] = Cache(self.schemas_cache_size)  # and whether it is final
+        self._unversioned: Cache[bool] = Cache(self.schemas_cache_size, _UNVERSIONED_FOR_S)
+        self._away: Cache[bool] = Cache(1, _POSTPONED_FOR_S)
         self._of_topics: Cache[RegistryConverter] = Cache(self.schemas_cache_size)
         self._last: tuple[str, Schema | None, _Outgoing | None] = ("", None, None)
 
@@ -80,19 +112,6 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
         key = cls.key_of("schema_registry_url")
         fault = f"Invalid value {cls.__name__}: {missing}"
         return [replace(v, errors=(*v.errors, fault)) if v.setting.key == key else v for v in values]
-
-    def check_together(self) -> list[str]:
-        faults = super().check_together()
-        for attribute in ("key_subject_name_strategy", "value_subject_name_strategy"):
-            try:
-                strategy(self.key_of(attribute), getattr(self, attribute))
-            except ConfigError as error:
-                faults.extend(error.messages)
-        return faults
-
-    @abstractmethod
-    def format(self) -> Format:
-        """Return the format, as the converter's settings say."""
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if self._is_in_header:
@@ -115,9 +134,9 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
                 "transform give it one, or use JsonConverter with schemas.enable=false"
             )
         found = self._outgoing_of(topic, schema)
-        if not self._is_in_header:
-            return found.prefix + found.writer.encode(value)
         payload = found.writer.encode(value)
+        if not self._is_in_header:
+            return found.prefix + payload
         if found.key.guid is None:
             raise FatalError(
                 f"The schema registry gives no GUID for the schema with {found.key}, which {self._noun}.schema.id."
@@ -174,10 +193,6 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
         return self._reader(self._topic, SchemaKey(found)).read_all(data, PREFIX_SIZE)  # type: ignore[arg-type]
 
     @cached_property
-    def _format(self) -> Format:
-        return self.format()
-
-    @cached_property
     def _registry(self) -> Registry:
         return Registry.shared(self, size=self.schemas_cache_size, latest_ttl_s=self._latest_ttl_s)
 
@@ -189,8 +204,7 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
 
     @cached_property
     def _strategy(self) -> Strategy:
-        name = self.key_subject_name_strategy if self._is_key else self.value_subject_name_strategy
-        return strategy(f"{self._noun}.subject.name.strategy", name)
+        return strategy(self.key_subject_name_strategy if self._is_key else self.value_subject_name_strategy)
 
     @property
     def _noun(self) -> str:
@@ -217,7 +231,7 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
         return found
 
     def _made(self, topic: str, schema: Schema) -> _Outgoing:
-        written = self._format.written(schema)
+        written = self.written(schema)
         subject = self._strategy(topic, self._is_key, written.name)
         if self.auto_register_schemas:
             key = self._registry.register(subject, written.schema, normalize=self.normalize_schemas)
@@ -227,21 +241,20 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
             key, latest = self._registry.latest(subject)
             self._check_type(latest, f"The newest schema of subject {subject}")
             referenced = self._registry.referenced(latest)
-            writer = self._format.rewritten(latest, referenced, written, is_strict=self.latest_compatibility_strict)
+            writer = self.rewritten(latest, referenced, written, is_strict=self.latest_compatibility_strict)
             return _Outgoing(key, prefix(key.id or 0) + writer.lead, writer)
         return _Outgoing(key, prefix(key.id or 0) + written.writer.lead, written.writer)
 
     def _reader(self, topic: str, key: SchemaKey) -> Reader:
-        found = self._readers.get((topic, key))
-        if found is not None:
-            return found
-        last = self._readers.last((topic, key))
+        last, is_final = self._readers.get((topic, key)) or (None, False)
+        if last is not None and (is_final or self._unversioned.get((topic, key)) or self._away.get(None)):
+            return last
         try:
             return self._new_reader(topic, key)
         except ConnectError:
             if last is None:
                 raise
-            self._readers.postpone(_POSTPONED_FOR_S)  # all that it lacks is the version of its schema
+            self._away.put(None, True)  # all that the reader lacks is the version of its schema
             return last
 
     def _new_reader(self, topic: str, key: SchemaKey) -> Reader:
@@ -249,13 +262,15 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace):
         self._check_type(schema, f"The schema with {key}")
         referenced = self._registry.referenced(schema)
         try:
-            subject = self._strategy(topic, self._is_key, self._format.name_of(schema, referenced))
+            subject = self._strategy(topic, self._is_key, self.name_of(schema, referenced))
         except RecordError:  # a schema without a name
             subject = None
         version = None if subject is None else self._registry.version(subject, schema)
         is_final = subject is None or version is not None  # the registry may only be behind
-        reader = self._format.reader(schema, referenced, version)
-        self._readers.put((topic, key), reader, is_final=is_final)
+        reader = self.reader(schema, referenced, version)
+        self._readers.put((topic, key), (reader, is_final))
+        if not is_final:
+            self._unversioned.put((topic, key), True)
         return reader
 
     def _check_type(self, schema: WrittenSchema, what: str) -> None:

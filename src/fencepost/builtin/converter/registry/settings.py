@@ -1,11 +1,44 @@
 """The settings of registry converters, under Confluent's keys."""
 
-from fencepost.api import HIGH, LOW, Secret, Type, at_least, non_empty, one_of, setting
+from collections.abc import Callable
+
+from fencepost.api import HIGH, LOW, RecordError, Secret, Type, at_least, non_empty, one_of, setting
 from fencepost.config import Config
 
-TOPIC_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
+_SUBJECT = "io.confluent.kafka.serializers.subject."
+TOPIC_NAME_STRATEGY = f"{_SUBJECT}TopicNameStrategy"
 PREFIX_ID = "io.confluent.kafka.serializers.schema.id.PrefixSchemaIdSerializer"
 HEADER_ID = "io.confluent.kafka.serializers.schema.id.HeaderSchemaIdSerializer"
+
+
+Strategy = Callable[[str, bool, str | None], str]
+"""Returns the subject of a topic's keys (True) or values (False), for a schema with that name."""
+
+
+def _by_record(topic: str, is_key: bool, record: str | None) -> str:
+    if record is None:
+        raise RecordError(
+            f"The schema of the {'key' if is_key else 'value'} has no name, which RecordNameStrategy and "
+            "TopicRecordNameStrategy use as the subject: give the schema a name, for example with SetSchemaMetadata, "
+            "or use TopicNameStrategy"
+        )
+    return record
+
+
+_STRATEGIES: dict[str, Strategy] = {
+    "TopicNameStrategy": lambda topic, is_key, record: f"{topic}-{'key' if is_key else 'value'}",
+    "RecordNameStrategy": _by_record,
+    "TopicRecordNameStrategy": lambda topic, is_key, record: f"{topic}-{_by_record(topic, is_key, record)}",
+}
+
+
+def strategy(name: str) -> Strategy:
+    """Return the strategy of a class name, with or without its package. Raises ValueError."""
+    found = _STRATEGIES.get(name.removeprefix(_SUBJECT))
+    if found is None:
+        known = ", ".join(_SUBJECT + each for each in _STRATEGIES)
+        raise ValueError(f"Class {name} could not be found. Known: {known}")
+    return found
 
 
 class RegistryConnection(Config):
@@ -173,11 +206,25 @@ class SchemaUse(Config):
         doc="Let the registry normalize schemas, so that an other order of attributes is no new version.",
     )
     key_subject_name_strategy: str = setting(
-        "key.subject.name.strategy", default=TOPIC_NAME_STRATEGY, doc="How the subject of a key's schema is named."
+        "key.subject.name.strategy",
+        default=TOPIC_NAME_STRATEGY,
+        doc="How the subject of a key's schema is named.",
     )
     value_subject_name_strategy: str = setting(
-        "value.subject.name.strategy", default=TOPIC_NAME_STRATEGY, doc="How the subject of a value's schema is named."
+        "value.subject.name.strategy",
+        default=TOPIC_NAME_STRATEGY,
+        doc="How the subject of a value's schema is named.",
     )
+
+    def check_together(self) -> list[str]:
+        faults = super().check_together()
+        for attribute in ("key_subject_name_strategy", "value_subject_name_strategy"):
+            name = getattr(self, attribute)
+            try:
+                strategy(name)
+            except ValueError as error:
+                faults.append(f"Invalid value {name} for configuration {self.key_of(attribute)}: {error}")
+        return faults
 
 
 class IdPlace(Config):

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.builtin.converter.registry.client import Reference, WrittenSchema
-from fencepost.builtin.converter.registry.json_schema.converter import JsonSchemaConverter
+from fencepost.builtin.converter.registry.json_schema.converter import JsonSchemaConverter, JsonSchemaFormat
 from fencepost.builtin.converter.registry.json_schema.document import Document
-from fencepost.builtin.converter.registry.json_schema.format import JsonSchemaFormat
 from fencepost.builtin.converter.registry.json_schema.from_connect import from_connect
 from fencepost.builtin.converter.registry.json_schema.settings import JsonSchemaMapping
 from fencepost.builtin.converter.registry.json_schema.to_connect import to_connect
@@ -40,7 +39,7 @@ def read(root: Any, **settings: str) -> Schema:
 
 
 def decoded(root: Any, value: Any, **settings: str) -> Any:
-    reader = JsonSchemaFormat(mapping(settings)).reader(WrittenSchema("JSON", json.dumps(root)), {}, None)
+    reader = JsonSchemaFormat(mapping(settings).originals).reader(WrittenSchema("JSON", json.dumps(root)), {}, None)
     return reader.read(json.dumps(value).encode(), 0)[1]
 
 
@@ -163,7 +162,7 @@ def test_json_schema_union_recognises_a_map_with_null_keys() -> None:
     members = {seats: Schema.map(STRING.optional(), INT32).optional(), note: STRING.optional()}
     schema = Schema.struct({"of": Schema.struct(members, name=one_of)}, name="R")
     for value in ({"of": {seats: {"7A": 1, None: 2}, note: None}}, {"of": {seats: None, note: "x"}}):
-        done = JsonSchemaFormat(PLAIN).written(schema)
+        done = JsonSchemaFormat({}).written(schema)
         assert decoded(json.loads(done.schema.text), json.loads(done.writer.encode(value))) == value
 
 
@@ -199,7 +198,7 @@ def test_json_schema_decimals_are_exact_in_both_formats() -> None:
     schema = Schema.struct({"d": decimal(3)}, name="D")
     value = {"d": Decimal("12345678901234567890.125")}
     for setting in ("BASE64", "NUMERIC"):
-        form = JsonSchemaFormat(JsonSchemaMapping({"decimal.format": setting}))
+        form = JsonSchemaFormat({"decimal.format": setting})
         done = form.written(schema)
         assert form.reader(done.schema, {}, None).read(done.writer.encode(value), 0)[1] == value
     assert b"12345678901234567890.125" in done.writer.encode(value)
@@ -212,7 +211,7 @@ def test_schema_survives_the_json_schema_round_trip(schema: Schema) -> None:
 
 @given(st.data(), SCHEMAS)
 def test_json_schema_value_survives_and_validates_against_its_schema(data: st.DataObject, schema: Schema) -> None:
-    form = JsonSchemaFormat(PLAIN)
+    form = JsonSchemaFormat({})
     done = form.written(schema)
     value = data.draw(values_of(schema))
     payload = done.writer.encode(value)
@@ -224,7 +223,7 @@ def test_json_schema_value_survives_and_validates_against_its_schema(data: st.Da
 @given(st.data(), STRUCTS)
 def test_json_schema_column_bytes_equal_those_of_single_values(data: st.DataObject, schema: Schema) -> None:
     column = data.draw(st.lists(values_of(schema), max_size=4))
-    done = JsonSchemaFormat(PLAIN).written(schema)
+    done = JsonSchemaFormat({}).written(schema)
     assert done.writer.encode_all(column, b"\0\0\0\0\x7f") == [
         b"\0\0\0\0\x7f" + done.writer.encode(value) for value in column
     ]
@@ -233,7 +232,7 @@ def test_json_schema_column_bytes_equal_those_of_single_values(data: st.DataObje
 
 @pytest.mark.parametrize("data", [b"", b"{", b"7", b"\xff", b'{"id": "x"}', b'{"id": 1e999}', b"[" * 100_000])
 def test_malformed_json_schema_value_is_a_record_error(data: bytes) -> None:
-    form = JsonSchemaFormat(PLAIN)
+    form = JsonSchemaFormat({})
     reader = form.reader(form.written(PERSON).schema, {}, None)
     with pytest.raises(RecordError):
         reader.read(data, 0)
@@ -255,4 +254,4 @@ def test_json_schema_converter_writes_the_frame_and_reads_references() -> None:
 def test_json_schema_timestamps_are_written_as_numbers() -> None:
     schema = Schema.struct({"at": TIMESTAMP, "n": INT64}, name="T")
     value = {"at": dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC), "n": 1 << 62}
-    assert JsonSchemaFormat(PLAIN).written(schema).writer.encode(value) == b'{"at":1000,"n":4611686018427387904}'
+    assert JsonSchemaFormat({}).written(schema).writer.encode(value) == b'{"at":1000,"n":4611686018427387904}'

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.builtin.converter.registry.client import Reference, WrittenSchema
 from fencepost.builtin.converter.registry.protobuf.compiling import compiled
-from fencepost.builtin.converter.registry.protobuf.converter import ProtobufConverter
-from fencepost.builtin.converter.registry.protobuf.format import ProtobufFormat, place_of, read_place
-from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
+from fencepost.builtin.converter.registry.protobuf.converter import (
+    ProtobufConverter,
+    ProtobufFormat,
+    place_of,
+    read_place,
+)
 from fencepost.builtin.converter.registry.settings import HEADER_ID
 from fencepost.record import HeaderBytes
 from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIME, TIMESTAMP, decimal
@@ -61,7 +64,7 @@ VALUE: dict[str, Any] = {
 
 
 def form(**settings: str) -> ProtobufFormat:
-    return ProtobufFormat(ProtobufMapping({key.replace("_", "."): value for key, value in settings.items()}))
+    return ProtobufFormat({key.replace("_", "."): value for key, value in settings.items()})
 
 
 def test_protobuf_schema_text_compiles_with_protoc_and_values_survive() -> None:

@@ -9,7 +9,7 @@ import pytest
 from fencepost.api import ConfigError, Converter, FatalError, RecordError, Repeated, Schema, UnavailableError
 from fencepost.builtin.converter.byte_array import ByteArrayConverter
 from fencepost.builtin.converter.registry.avro.converter import AvroConverter
-from fencepost.builtin.converter.registry.cache import ProvisionalCache
+from fencepost.builtin.converter.registry.cache import Cache
 from fencepost.builtin.converter.registry.client import Reference, WrittenSchema
 from fencepost.builtin.converter.registry.settings import HEADER_ID, PREFIX_ID
 from fencepost.builtin.converter.string import StringConverter
@@ -87,7 +87,7 @@ def test_registry_converter_reports_all_setting_errors_at_once() -> None:
 
 def test_registry_converter_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "fencepost.builtin.converter.registry.extra.find_spec",
+        "fencepost.builtin.converter.registry.converter.find_spec",
         lambda name: None if name == "fastavro" else find_spec(name),
     )
     with pytest.raises(ConfigError, match=r"fastavro.*pip install 'fencepost\[avro\]'"):
@@ -292,7 +292,8 @@ def test_missing_schema_version_is_requested_again_after_a_while() -> None:
     data = converter(registry).from_connect_data("t", PERSON, ANN)
     versions = registry.subjects.pop("t-value")
     reader, now = converter(registry), [0.0]
-    reader.__dict__["_readers"] = ProvisionalCache(10, 10.0, lambda: now[0])
+    reader.__dict__["_unversioned"] = Cache(10, 10.0, lambda: now[0])
+    reader.__dict__["_away"] = Cache(1, 300.0, lambda: now[0])
 
     def version() -> int | None:
         schema, _ = reader.to_connect_data("t", data)
@@ -317,7 +318,8 @@ def test_schema_without_a_version_stays_readable_when_the_registry_is_away() -> 
     versions = registry.subjects.pop("t-value")
     del registry.subjects["u-value"]
     reader, now = converter(registry), [0.0]
-    reader.__dict__["_readers"] = ProvisionalCache(10, 10.0, lambda: now[0])
+    reader.__dict__["_unversioned"] = Cache(10, 10.0, lambda: now[0])
+    reader.__dict__["_away"] = Cache(1, 300.0, lambda: now[0])
     for topic, each in zip("tu", data, strict=True):
         reader.to_connect_data(topic, each)
     registry.is_away, now[0] = True, 11.0

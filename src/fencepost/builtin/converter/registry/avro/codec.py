@@ -43,7 +43,7 @@ class Node(NamedTuple):
 
 
 class AvroCodec:
-    """Writes and reads values of one schema. `schema` is Connect's schema of `avro`.
+    """Writer and reader of values of one schema. `schema` is Connect's schema of `avro`.
 
     A field that the schema lacks is refused, or left out where `omits_unknown`.
     """
@@ -60,13 +60,11 @@ class AvroCodec:
         self._parsed = parse_schema(self._node.schema)
 
     def encode(self, value: Any) -> bytes:
-        """Return the payload of a value. Raises RecordError if it does not fit the schema."""
         out = BytesIO()
         self._write(out, self._node.encode(value))
         return out.getvalue()
 
     def encode_all(self, values: Sequence[Any], lead: bytes) -> list[bytes]:
-        """Return the payloads of many values, each after `lead`. Raises RecordError if one does not fit."""
         ready = values if self._takes_plain and is_plain(self.schema, values) else list(map(self._node.encode, values))
         out, write, tell = BytesIO(), self._write, 0
         ends = []
@@ -81,15 +79,11 @@ class AvroCodec:
             tell = end
         return found
 
-    def decode(self, data: bytes, start: int) -> Any:
-        """Return the value of the payload from `start` on. Raises RecordError if it is no such value."""
-        return self.decode_all([data], start)[0]
+    def read(self, data: bytes, start: int) -> tuple[Schema, Any]:
+        return self.schema, self.read_all([data], start)[1][0]
 
-    def decode_all(self, column: Sequence[bytes], start: int) -> list[Any]:
-        """Return the values of many payloads, each from `start` on. Raises RecordError if one is no such value.
-
-        One buffer holds all, so that a value that is cut short is noticed: it would go on in the next one.
-        """
+    def read_all(self, column: Sequence[bytes], start: int) -> tuple[Schema, list[Any]]:
+        """Read all from one buffer, so that a value that is cut short is noticed: it would go on in the next one."""
         buffer = BytesIO(b"".join([*column, _PADDING]))
         read, parsed, seek, tell = self._reader, self._parsed, buffer.seek, buffer.tell
         values, end = [], 0
@@ -103,7 +97,7 @@ class AvroCodec:
             if tell() > end:
                 raise _unreadable("the bytes end before the value does")
         decode = self._node.decode
-        return values if decode is None else list(map(decode, values))
+        return self.schema, values if decode is None else list(map(decode, values))
 
     def _write(self, out: BytesIO, ready: Any) -> None:
         try:

@@ -1,7 +1,7 @@
 """Structs as Protobuf messages and back, by functions that are compiled once for each message."""
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -28,13 +28,15 @@ Get = Callable[[Any], Any]
 """Reads a value out of a message."""
 Convert = Callable[[Any], Any]
 
+FIRST_MESSAGE = b"\0"
+"""The place of the first message of a file."""
 _MESSAGE, _ENUM = 11, 14
 _SIGN, _RANGE = 1 << 63, 1 << 64
 _MS_NS = 1_000_000
 
 
 class MessageCodec:
-    """Writes and reads one message. `schema` is Connect's schema of the descriptor."""
+    """Writes and reads one message. `schema` is Connect's schema of the descriptor, `lead` the message's place."""
 
     def __init__(self, message: Any, schema: Schema, mapping: ProtobufMapping, *, omits_unknown: bool = False) -> None:
         from google.protobuf.message import DecodeError
@@ -42,6 +44,7 @@ class MessageCodec:
 
         self._unreadable = (DecodeError, ValueError, OverflowError)  # an import for each value would cost time
         self.schema = schema
+        self.lead = FIRST_MESSAGE
         self._class = GetMessageClass(message)
         self._fill = _filler(message, schema, mapping, omits_unknown)
         self._get = _getter(message, schema, mapping)
@@ -55,6 +58,9 @@ class MessageCodec:
         except (TypeError, ValueError, OverflowError, AttributeError) as error:
             raise RecordError(f"Converting to Protobuf failed: {type(error).__name__}: {str(error)[:200]}") from error
         return written
+
+    def encode_all(self, values: Sequence[Any], lead: bytes) -> list[bytes]:
+        return [lead + self.encode(value) for value in values]
 
     def decode(self, data: bytes) -> Any:
         """Return the struct. Raises RecordError if the bytes are no such message."""
