@@ -9,7 +9,6 @@ Nothing is changed, and the connector may run meanwhile. The order of steps avoi
 4. Wait, if necessary, until the records of the newest entries can be read; read the partitions, and compare.
 """
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,11 +17,10 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.ledger.entries import ConnectorEntries, LedgerRuns
 from fencepost.ledger.finding import Difference, Findings, PartitionFindings
-from fencepost.ledger.log import OnPartition, compacted, existing, read_log
+from fencepost.ledger.log import OnPartition, await_committed, compacted, existing, read_log
 from fencepost.ledger.partition_audit import LogExtent, PartitionAudit
 from fencepost.record import TopicPartition
 
-_AGAIN_S = 0.1
 _READ, _CONFIGS = "READ", "DESCRIBE_CONFIGS"
 
 
@@ -134,7 +132,6 @@ class Audit:
         return {topic for topic in topics if (topic, operations) not in self._closed}
 
     def _wanted(self, runs: LedgerRuns, topics: Collection[str]) -> list[TopicPartition]:
-        """Return the partitions to compare."""
         named = {place.topic for place in runs.of_place if not topics or place.topic in topics}
         readable = self._readable(named, _READ, _CONFIGS)
         return [place for place in runs.of_place if place.topic in readable]
@@ -157,19 +154,10 @@ class Audit:
         All partitions are waited for: entries are carried where a transaction's source offsets are, and those of a
         source partition that is new may be in any of them.
         """
-        places = [(topic, each) for each in range(self._admin.topics.partitions(topic) or 0)]
-        return self._await_committed(self._admin.offsets.ends(places, read_committed=False))
-
-    def _await_committed(self, ends: Mapping[tuple[str, int], int]) -> bool:
-        """Wait until everything before these offsets is committed or aborted. Returns whether it is."""
-        until_s = time.monotonic() + self._wait_s
-        while True:
-            stable = self._admin.offsets.ends(ends, read_committed=True)
-            if all(stable[place] >= end for place, end in ends.items()):
-                return True
-            if time.monotonic() >= until_s:
-                return False
-            time.sleep(_AGAIN_S)
+        places = [TopicPartition(topic, each) for each in range(self._admin.topics.partitions(topic) or 0)]
+        ends = self._admin.offsets.ends(places, read_committed=False)
+        stable = await_committed(self._admin, ends, self._wait_s)
+        return all(stable[place] >= end for place, end in ends.items())
 
     def _extents(
         self, topic_ids: Mapping[TopicPartition, str], settled: Mapping[tuple[str, int], int]
@@ -177,7 +165,7 @@ class Audit:
         """Return which part of each log to read. `topic_ids` has the partitions that exist."""
         offsets, places = self._admin.offsets, [*topic_ids]
         written = offsets.ends(places, read_committed=False)
-        self._await_committed(written)  # what stays open is reported with its partition
+        await_committed(self._admin, written, self._wait_s)  # what stays open is reported with its partition
         starts, ends = offsets.starts(places), offsets.ends(places, read_committed=True)
         lossy = compacted(self._admin, places)
         return {

@@ -5,13 +5,47 @@ to others, unless the log had the same record shortly before.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import compress, count
 from operator import eq, ne
 
+from fencepost.kafka.read.produced import Produced
 from fencepost.ledger.finding import Difference, DifferenceKind, PartitionFindings
-from fencepost.ledger.record_stream import RecordStream
 from fencepost.record import TopicPartition
+
+
+class RecordStream:
+    """Records of which the first ones can be looked at. Of each there is its offset, and a hash of what it contains.
+
+    Hashes are those of this process: equal keys, values and headers give the same.
+    """
+
+    def __init__(self, pieces: Iterator[Produced]) -> None:
+        self._pieces = pieces
+        self.offsets: list[int] = []
+        self.hashes: list[int] = []
+
+    def fill(self, count: int) -> int:
+        """Read until there are `count` records to look at, or no more come. Returns how many there are."""
+        while len(self.hashes) < count and (piece := next(self._pieces, None)) is not None:
+            self.offsets += range(piece.offset, piece.offset + len(piece))
+            self.hashes += _hashes(piece)
+        return len(self.hashes)
+
+    def skip(self, count: int) -> None:
+        """Drop records from the beginning."""
+        del self.offsets[:count], self.hashes[:count]
+
+
+def _hashes(records: Produced) -> Iterator[int]:
+    keys, values = records.keys.to_pylist(), records.values.to_pylist()
+    if records.headers is None:
+        return map(hash, zip(keys, values, strict=True))
+    bare = [tuple(map(tuple, each)) for each in records.headers]
+    rows = zip(keys, values, bare, strict=True)
+    return (hash(row if row[2] else row[:2]) for row in rows)
+
 
 _WINDOW = 50_000
 """So many records are looked at together."""
@@ -51,7 +85,6 @@ class CopyCheck:
             self._lack(log, left, copy)
 
     def _mend(self, log: RecordStream, copy: RecordStream) -> None:
-        """Continue where both are the same again."""
         near = log.hashes[:_NEAR], copy.hashes[:_NEAR]
         found = _nearest(*near)
         if found is None or max(found) > _NEAR - _SAME:  # there, fewer than enough are looked at
@@ -73,7 +106,6 @@ class CopyCheck:
             copy.skip(extra)
 
     def _lack(self, log: RecordStream, lacking: int, copy: RecordStream) -> None:
-        """Take records that the copy does not have at its present place."""
         if not copy.hashes and not self.is_whole:
             self.found.is_complete = False
         elif not self.may_lack:
@@ -84,7 +116,6 @@ class CopyCheck:
         log.skip(lacking)
 
     def _have_more(self, copy: RecordStream, extra: int) -> None:
-        """Take records that only the copy has at its present place."""
         known = {*self._recent} if extra > _SAME else self._recent
         for offset, hash_ in zip(copy.offsets[:extra], copy.hashes[:extra], strict=True):
             if hash_ in known:
@@ -111,7 +142,6 @@ class CopyCheck:
 
 
 def _same(one: list[int], other: list[int]) -> int:
-    """Return how many of the first numbers are the same in both."""
     shorter = min(len(one), len(other))
     for start in range(0, shorter, _NEAR):
         part, expected = one[start : start + _NEAR], other[start : start + _NEAR]

@@ -81,7 +81,9 @@ class LedgerRecord:
             if found["version"] != VERSION:
                 raise ValueError(f"its version is {found['version']!r:.20}, and this Fencepost knows {VERSION}")
             connector, task, topics = found["connector"], found["task"], found["topics"]
-            _ensure_texts(connector, found["offsets"], *chain.from_iterable((*found["producers"], *topics)))
+            texts = connector, found["offsets"], *chain.from_iterable((*found["producers"], *topics))
+            if not all(isinstance(text, str) for text in texts):
+                raise ValueError("a name is no text")
             _ensure_topics(found["offsets"], *(name for name, _ in topics))
             _ensure_numbers(task, *(each for producer, number, _ in found["entries"] for each in (producer, number)))
             writers = [Writer(connector, task, incarnation, id_) for id_, incarnation in found["producers"]]
@@ -165,11 +167,6 @@ def _run(found: Sequence[Any], topics: Sequence[tuple[str, str]]) -> WrittenRun:
     if not is_whole or (any(digest) and not records):  # with 10 ** 18, a loop over the blocks would not end
         raise ValueError(f"a run says that it has {records} records, and its checksums are those of more or fewer")
     return WrittenRun(TopicPartition(topic, partition), producer_id, epoch, sequence, digest, topic_id, after)
-
-
-def _ensure_texts(*texts: Any) -> None:
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a name is no text")
 
 
 def _ensure_topics(*names: str) -> None:

@@ -18,10 +18,9 @@ import pyarrow as pa
 
 from fencepost.builtin.connector.files.moves import names_of_topic, shown_parts
 from fencepost.kafka.admin.client import Admin
-from fencepost.ledger.file_rows import FileForm
 from fencepost.ledger.finding import Findings, PartitionFindings
 from fencepost.ledger.log import OnPartition, compacted, existing, read_log
-from fencepost.ledger.range_check import FileRange, LogRecords, RangeCheck
+from fencepost.ledger.range_check import FileForm, FileRange, LogRecords, RangeCheck
 from fencepost.record import TopicPartition
 
 _HIDDEN = (".", "_")
@@ -106,7 +105,6 @@ class FilesAudit:
         return report
 
     def _ranges(self, topics: Collection[str]) -> dict[TopicPartition, list[FileRange]]:
-        """Return the files of each partition, in the order of their offsets."""
         of_name = {name: topic for topic in topics for name in names_of_topic(topic)}
         found: dict[tuple[TopicPartition, int, int], list[tuple[int, Path]]] = defaultdict(list)
         for path in _shown(self._scope.path):
@@ -125,17 +123,19 @@ class FilesAudit:
         # Where offsets were set back, files have some of the records below and above them.
         end = min([found.end, *(each.start for each in ranges if each.start < found.end < each.end)])
         known = [each for each in ranges if each.end <= end]
-        check.later(sum(len(each.paths) for each in ranges if each.end > end))
-        check.of_deleted(sum(len(each.paths) for each in known if each.start < log_start))
+        later = sum(len(each.paths) for each in ranges if each.end > end)
+        deleted = sum(len(each.paths) for each in known if each.start < log_start)
         known = [each for each in known if each.start >= log_start]
         begin = log_start if self._scope.from_start else known[0].start if known else max(log_start, end)
-        check.before(begin - log_start)
-        records = self._records(place, begin, end, on_read)
+        for count, text in (
+            (later, "files have later records than the sink has committed"),
+            (deleted, "files have records that are deleted from the topic"),
+            (begin - log_start, "offsets before the first file were not compared"),
+        ):
+            found.notes += [f"{count} {text}"] if count else []
+        records = _Log(read_log(self._conf, place, begin, end, on_read), keeps_values=self._scope.form.is_raw)
         for stretch in _stretches(check, known, max(begin, _covered(ranges, log_start)), end):
             check.judge(stretch.files, records.up_to(stretch.start, stretch.end))
-
-    def _records(self, place: TopicPartition, start: int, end: int, on_read: OnPartition | None) -> "_Log":
-        return _Log(read_log(self._conf, place, start, end, on_read), keeps_values=self._scope.form.is_raw)
 
 
 class _Log:
@@ -190,7 +190,6 @@ def _stretches(check: RangeCheck, ranges: list[FileRange], start: int, end: int)
 
 
 def _shown(path: Path) -> Iterator[Path]:
-    """Yield the files below a directory that readers see."""
     for directory, below, names in os.walk(path):
         below[:] = [name for name in below if not name.startswith(_HIDDEN)]
         yield from (Path(directory, name) for name in names if not name.startswith(_HIDDEN))

@@ -1,11 +1,16 @@
 """What all audits ask about the logs of partitions."""
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.produced import Produced, read_produced
 from fencepost.record import TopicPartition
+
+_AGAIN_S = 0.1
+
+Place = tuple[str, int]
 
 OnPartition = Callable[[TopicPartition, int, int], None]
 """Called with a partition, the offset up to which it was read, and its end."""
@@ -24,6 +29,16 @@ def read_log(
         yield piece
         if on_read is not None:
             on_read(place, piece.offset + len(piece), end)
+
+
+def await_committed(admin: Admin, ends: Mapping[Place, int], wait_s: float) -> dict[Place, int]:
+    """Wait until everything before these offsets is committed or aborted. Returns up to where it is in the end."""
+    until_s = time.monotonic() + wait_s
+    while True:
+        stable = admin.offsets.ends([*ends], read_committed=True)
+        if all(stable[place] >= end for place, end in ends.items()) or time.monotonic() >= until_s:
+            return stable
+        time.sleep(_AGAIN_S)
 
 
 def existing(admin: Admin, places: Collection[TopicPartition]) -> dict[TopicPartition, str]:

@@ -7,19 +7,15 @@ Nothing is changed, and the mirror may run meanwhile. The order of steps avoids 
 3. Read both ends of each partition, and compare them record by record.
 """
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fencepost.kafka.admin.client import Admin
-from fencepost.ledger.copy_check import CopyCheck, aligned
+from fencepost.ledger.copy_check import CopyCheck, RecordStream, aligned
 from fencepost.ledger.finding import Findings, PartitionFindings
-from fencepost.ledger.log import OnPartition, compacted, existing, read_log
-from fencepost.ledger.record_stream import RecordStream
+from fencepost.ledger.log import OnPartition, await_committed, compacted, existing, read_log
 from fencepost.record import TopicPartition
-
-_AGAIN_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +103,7 @@ class MirrorAudit:
         """Return which part of each copy to read. What an open transaction hides is waited for, up to the time-out."""
         offsets = self._target.offsets
         written = offsets.ends(copies, read_committed=False)
-        until_s = time.monotonic() + self._wait_s
-        while True:
-            ends = offsets.ends(copies, read_committed=True)
-            is_over = time.monotonic() >= until_s
-            if is_over or all(ends[copy] >= written[copy] for copy in copies):
-                break
-            time.sleep(_AGAIN_S)
+        ends = await_committed(self._target, written, self._wait_s)
         starts = offsets.starts(copies)
         return {copy: _Extent(starts[copy], ends[copy], ends[copy] >= written[copy]) for copy in copies}
 

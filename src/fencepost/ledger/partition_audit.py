@@ -1,17 +1,122 @@
 """Compares the log of one partition with what a ledger says about it."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
 
+from fencepost.kafka.codec.encode_header import SEQUENCES
 from fencepost.kafka.read.produced import Produced
 from fencepost.ledger.entries import LedgerRuns
 from fencepost.ledger.finding import Difference, DifferenceKind, PartitionFindings
-from fencepost.ledger.partition_notes import PartitionNotes
-from fencepost.ledger.producer_runs import ProducerRuns
 from fencepost.ledger.run_check import RunCheck
 from fencepost.record import TopicPartition
+
+
+@dataclass(slots=True)
+class _Count:
+    """How many records there are for one reason, and of how many runs or pieces."""
+
+    records: int = 0
+    runs: int = 0
+    first: int = -1
+    last: int = -1
+
+    def add(self, records: int) -> None:
+        self.records += records
+        self.runs += 1
+
+
+@dataclass(slots=True)
+class PartitionNotes:
+    """Counts reasons. `is_whole`: no entry of the ledger was deleted."""
+
+    is_whole: bool
+    is_open: bool = False
+    """Whether a transaction is open."""
+    deleted: _Count = field(default_factory=_Count)
+    """Records of runs that are no longer in the log, because its beginning was deleted."""
+    of_deleted_topic: _Count = field(default_factory=_Count)
+    """Records of runs that were written to a deleted topic."""
+    _replaced: _Count = field(default_factory=_Count)
+    _left: int = 0
+    _without_ledger: _Count = field(default_factory=_Count)
+
+    def replaced(self, records: int, *, left: int) -> None:
+        """Count records of a run that compaction has removed; `left` others are in a block with one of them."""
+        self._replaced.add(records)
+        self._left += left
+
+    def without_ledger(self, first: int, last: int) -> None:
+        """Count the records of these offsets, which were written while there was no ledger."""
+        found = self._without_ledger
+        found.add(last - first + 1)
+        found.first = first if found.first < 0 else min(first, found.first)
+        found.last = max(last, found.last)
+
+    def texts(self) -> Iterator[str]:
+        """Yield a line for each reason there is."""
+        if self.of_deleted_topic.runs:
+            yield f"{_records(self.of_deleted_topic)} were written to a topic of this name that was deleted"
+        if self.deleted.runs:
+            yield f"{_records(self.deleted)} are deleted"
+        if self._replaced.runs:
+            yield (
+                f"{_records(self._replaced)} are missing, which newer ones may have replaced: the topic is compacted; "
+                f"{self._left} others could not be compared, because their checksums cover missing ones"
+            )
+        others = self._without_ledger
+        if others.runs:
+            when = "at a time without a ledger" if self.is_whole else "before the oldest entry, or without a ledger"
+            yield f"{others.records} records at offsets {others.first} to {others.last} were written {when}"
+        if self.is_open:
+            yield "a transaction is open, so the newest records cannot be read yet: repeat the audit"
+
+
+def _records(count: _Count) -> str:
+    records = "record" if count.records == 1 else "records"
+    return f"{count.records} {records} of {count.runs} entr{'y' if count.runs == 1 else 'ies'}"
+
+
+_number, _sequence = attrgetter("entry.number"), attrgetter("run.sequence")
+
+
+class ProducerRuns:
+    """The runs of one incarnation of a producer in one partition."""
+
+    def __init__(self, checks: Sequence[RunCheck]) -> None:
+        self._laps: list[list[RunCheck]] = []  # each with growing sequences; the last run of one may begin another lap
+        last = SEQUENCES
+        for check in sorted(checks, key=_number):
+            if check.run.sequence <= last:
+                self._laps.append([])
+            last = check.run.sequence
+            self._laps[-1].append(check)
+
+    def find(self, sequence: int, offset: int) -> tuple[RunCheck, int] | None:
+        """Return the run of a record, and its index there."""
+        for lap in reversed(self._laps):
+            check = lap[bisect_right(lap, sequence, key=_sequence) - 1]  # the last one, if the first begins later
+            index = (sequence - check.run.sequence) % SEQUENCES
+            if index < check.run.digest.records and (len(self._laps) == 1 or lap[0].run.after < offset):
+                return check, index
+        return None
+
+    def until_next(self, sequence: int) -> int:
+        """Return how many sequences there are before the next run; at least one."""
+        ahead = [(each.run.sequence - sequence) % SEQUENCES for lap in self._laps for each in _around(lap, sequence)]
+        return min(filter(None, ahead), default=SEQUENCES)
+
+    def have_before(self, sequence: int) -> bool:
+        """Return whether a run began before this sequence."""
+        return len(self._laps) > 1 or self._laps[0][0].run.sequence < sequence
+
+
+def _around(lap: Sequence[RunCheck], sequence: int) -> Sequence[RunCheck]:
+    at = bisect_right(lap, sequence, key=_sequence)
+    return [lap[0], *lap[at : at + 1]]
+
 
 _Producer = tuple[int, int]  # its id and its epoch
 
@@ -91,18 +196,17 @@ class PartitionAudit:
             self._judge_all(checks if self._runs.are_ordered else sorted(checks, key=_number))
         for others in self._others:
             self._judge_other(others)
-        found.notes = self._notes.texts()
+        found.notes = [*self._notes.texts()]
         found.differences.sort(key=lambda each: (each.first, each.last))
         return found
 
     def _judge_all(self, checks: Sequence[RunCheck]) -> None:
-        """Judge runs that follow each other in the log."""
         chain = _Chain()
         newest = max((at for at, check in enumerate(checks) if check.is_seen), default=-1)
         for at, check in enumerate(checks):
             if not self._is_of_this_topic(check):
                 if not check.is_seen:
-                    self._notes.of_deleted_topic(check.run.digest.records)
+                    self._notes.of_deleted_topic.add(check.run.digest.records)
                     continue
             elif check.run.after >= chain.least:
                 chain.least = check.run.after + 1
@@ -132,7 +236,7 @@ class PartitionAudit:
             self._judge_compacted(check)
             return
         if expired:
-            self._notes.deleted(expired)
+            self._notes.deleted.add(expired)
         if check.is_seen:
             self._take(check, check.differences(first_known=expired))
         elif expired < records:
@@ -193,7 +297,3 @@ class PartitionAudit:
         if is_next:
             self._followed.add(producer)
         return is_next
-
-
-def _number(check: RunCheck) -> int:
-    return check.entry.number

@@ -141,7 +141,6 @@ class RunCheck:
         return Difference(kind, self.run.place, first, last, records, self.entry, detail)
 
     def _block(self, block: int) -> tuple[int, int, int]:
-        """Return the first and the last offset of a block, and how many records it has."""
         first, stop = block * BLOCK, min((block + 1) * BLOCK, self.run.digest.records)
         return self._offset(first), self._offset(stop - 1), stop - first
 
@@ -153,7 +152,6 @@ class RunCheck:
 
 
 def _known(hole: _Hole, first_known: int) -> _Hole:
-    """Return the part of a hole from a record on."""
     deleted = min(max(0, first_known - hole.index), max(0, hole.count))
     return replace(hole, index=hole.index + deleted, count=hole.count - deleted)
 

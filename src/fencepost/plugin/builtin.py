@@ -38,9 +38,9 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         "fencepost.connector.datagen.DatagenConnector": _HERE + "connector.generator.datagen:DatagenConnector",
         "fencepost.connector.files_sink.FilesSink": _HERE + "connector.files.sink:FilesSink",
         "fencepost.connector.spool.SpoolDirectorySource": _HERE + "connector.spool.source:SpoolDirectorySource",
-        "fencepost.connector.topic_sql.TopicSql": _HERE + "connector.topic.sql:TopicSql",
+        "fencepost.connector.topic_sql.TopicSql": _HERE + "connector.topic:TopicSql",
         "fencepost.connector.topic_transform.TopicTransformConnector": (
-            _HERE + "connector.topic.transform:TopicTransformConnector"
+            _HERE + "connector.topic:TopicTransformConnector"
         ),
         "org.apache.kafka.connect.file.FileStreamSinkConnector": (
             _HERE + "connector.file_stream.sink:FileStreamSinkConnector"
@@ -53,10 +53,10 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         _MIRROR + "MirrorSinkConnector": _HERE + "mirror.sink.connector:MirrorSinkConnector",
         _MIRROR + "MirrorSourceConnector": _HERE + "mirror.source.connector:MirrorSourceConnector",
         "org.apache.kafka.connect.tools.VerifiableSinkConnector": (
-            _HERE + "connector.generator.verifiable_sink:VerifiableSinkConnector"
+            _HERE + "connector.generator.verifiable:VerifiableSinkConnector"
         ),
         "org.apache.kafka.connect.tools.VerifiableSourceConnector": (
-            _HERE + "connector.generator.verifiable_source:VerifiableSourceConnector"
+            _HERE + "connector.generator.verifiable:VerifiableSourceConnector"
         ),
     },
     PluginKind.TRANSFORM: {
@@ -65,7 +65,7 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         _TRANSFORMS + "DropHeaders": _HERE + "transform.header:DropHeaders",
         _TRANSFORMS + "ExtractField$Key": _HERE + "transform.extract_field:ExtractFieldKey",
         _TRANSFORMS + "ExtractField$Value": _HERE + "transform.extract_field:ExtractFieldValue",
-        _TRANSFORMS + "Filter": _HERE + "transform.filter:Filter",
+        _TRANSFORMS + "Filter": _HERE + "transform.predicate:Filter",
         _TRANSFORMS + "Flatten$Key": _HERE + "transform.flatten:FlattenKey",
         _TRANSFORMS + "Flatten$Value": _HERE + "transform.flatten:FlattenValue",
         _TRANSFORMS + "HeaderFrom$Key": _HERE + "transform.header:HeaderFromKey",
@@ -77,14 +77,14 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         _TRANSFORMS + "InsertHeader": _HERE + "transform.header:InsertHeader",
         _TRANSFORMS + "MaskField$Key": _HERE + "transform.mask_field:MaskFieldKey",
         _TRANSFORMS + "MaskField$Value": _HERE + "transform.mask_field:MaskFieldValue",
-        _TRANSFORMS + "RegexRouter": _HERE + "transform.regex_router:RegexRouter",
+        _TRANSFORMS + "RegexRouter": _HERE + "transform.router:RegexRouter",
         _TRANSFORMS + "ReplaceField$Key": _HERE + "transform.replace_field:ReplaceFieldKey",
         _TRANSFORMS + "ReplaceField$Value": _HERE + "transform.replace_field:ReplaceFieldValue",
         _TRANSFORMS + "SetSchemaMetadata$Key": _HERE + "transform.set_schema_metadata:SetSchemaMetadataKey",
         _TRANSFORMS + "SetSchemaMetadata$Value": _HERE + "transform.set_schema_metadata:SetSchemaMetadataValue",
         _TRANSFORMS + "TimestampConverter$Key": _HERE + "transform.timestamp_converter:TimestampConverterKey",
         _TRANSFORMS + "TimestampConverter$Value": _HERE + "transform.timestamp_converter:TimestampConverterValue",
-        _TRANSFORMS + "TimestampRouter": _HERE + "transform.timestamp_router:TimestampRouter",
+        _TRANSFORMS + "TimestampRouter": _HERE + "transform.router:TimestampRouter",
         _TRANSFORMS + "ValueToKey": _HERE + "transform.value_to_key:ValueToKey",
         _DEBEZIUM + "ExtractNewRecordState": (
             _HERE + "transform.debezium.extract_new_record_state:ExtractNewRecordState"
@@ -106,7 +106,7 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         _MIRROR + "IdentityReplicationPolicy": _HERE + "mirror.setting.policy:IdentityReplicationPolicy",
     },
     PluginKind.CONFIG_PROVIDER: {
-        _PROVIDERS + "DirectoryConfigProvider": _HERE + "provider.directory:DirectoryConfigProvider",
+        _PROVIDERS + "DirectoryConfigProvider": _HERE + "provider.file:DirectoryConfigProvider",
         _PROVIDERS + "EnvVarConfigProvider": _HERE + "provider.environment:EnvVarConfigProvider",
         _PROVIDERS + "FileConfigProvider": _HERE + "provider.file:FileConfigProvider",
         "fencepost.provider.AwsConfigProvider": _HERE + "provider.aws:AwsConfigProvider",

@@ -14,7 +14,7 @@ from fencepost.testing.source_run import task_configs
 class StreamRun:
     """One start of a task, which is given batches by the test.
 
-    >>> from fencepost.builtin.connector.topic.transform import TopicTransformConnector
+    >>> from fencepost.builtin.connector.topic import TopicTransformConnector
     >>> from fencepost.testing import StreamRun, log_of
     >>> run = StreamRun(TopicTransformConnector, {"topics": "testing", "output.topic": "copies"})
     >>> [(record.topic, record.value) for record in run.process(log_of("ab", partitions=1)["testing", 0])]

@@ -8,7 +8,7 @@ import pytest
 from epoch_stage import Runtime, Stage
 
 from fencepost.api import Epoch
-from fencepost.builtin.connector.topic.sql import TopicSql
+from fencepost.builtin.connector.topic import TopicSql
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin

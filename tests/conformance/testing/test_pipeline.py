@@ -16,8 +16,8 @@ from fencepost.api import (
     SourceTask,
     setting,
 )
-from fencepost.builtin.connector.generator.verifiable_source import VerifiableSourceConnector
-from fencepost.builtin.connector.topic.transform import TopicTransformConnector
+from fencepost.builtin.connector.generator.verifiable import VerifiableSourceConnector
+from fencepost.builtin.connector.topic import TopicTransformConnector
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.ledger.audit import Audit

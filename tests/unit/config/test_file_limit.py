@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConfigError, FatalError
-from fencepost.builtin.connector.file_stream.growing_file import GrowingFile
+from fencepost.builtin.connector.file_stream.growing_file import FileStart, GrowingFile
 from fencepost.builtin.connector.file_stream.line_file import LineFile
 from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector
 from fencepost.builtin.connector.file_stream.source import FileStreamSourceConnector
-from fencepost.builtin.connector.file_stream.start import FileStart
 from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.builtin.connector.spool.source import SpoolDirectorySource
 from fencepost.config.file_limit import FileLimit, file_limit, use_file_limit

@@ -11,7 +11,7 @@ from fencepost.api import ConfigError, SourceRecord
 from fencepost.builtin.mirror.setting.filters import GroupSelection, NameFilter, PropertySelection, TopicSelection
 from fencepost.builtin.provider.environment import EnvVarConfigProvider
 from fencepost.builtin.transform.predicate import TopicNameMatches
-from fencepost.builtin.transform.regex_router import RegexRouter
+from fencepost.builtin.transform.router import RegexRouter
 from fencepost.config.connector import SinkConnectorConfig
 from fencepost.config.retention import RetentionConfig
 from fencepost.config.topic_creation import topic_creation_groups

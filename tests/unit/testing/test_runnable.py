@@ -8,7 +8,7 @@ from fencepost.api import ConfigError, SinkConnector, SourceConnector, SourceRec
 from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector
 from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.builtin.connector.spool.source import SpoolDirectorySource
-from fencepost.builtin.connector.topic.transform import TopicTransformConnector
+from fencepost.builtin.connector.topic import TopicTransformConnector
 from fencepost.testing import SinkRun, SourceConformance, SourceRun, StreamRun, poll_once
 
 

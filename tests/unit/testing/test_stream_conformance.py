@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import SinkBatch, SinkRecord, StreamConnector, StreamTask, setting
-from fencepost.builtin.connector.topic.transform import TopicTransformConnector
+from fencepost.builtin.connector.topic import TopicTransformConnector
 from fencepost.testing import StreamConformance
 from support.conformance_verdicts import ensure_only, failed
 

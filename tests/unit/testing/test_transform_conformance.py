@@ -19,9 +19,9 @@ from fencepost.api import (
     TypedColumn,
     setting,
 )
-from fencepost.builtin.transform.filter import Filter
 from fencepost.builtin.transform.insert_field import InsertFieldValue
-from fencepost.builtin.transform.regex_router import RegexRouter
+from fencepost.builtin.transform.predicate import Filter
+from fencepost.builtin.transform.router import RegexRouter
 from fencepost.testing import TransformConformance
 from support.conformance_verdicts import failed, verdicts
 

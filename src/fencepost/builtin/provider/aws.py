@@ -4,8 +4,7 @@ import base64
 from typing import Any
 
 from fencepost.api import ConfigError, RetriableError, setting
-from fencepost.builtin.provider.extra import imported
-from fencepost.builtin.provider.store import SecretStore, StoredSecret, until_ms
+from fencepost.builtin.provider.store import SecretStore, StoredSecret, imported, until_ms
 
 _ABSENT = "ResourceNotFoundException"
 _PASSING = frozenset(
@@ -53,7 +52,6 @@ class AwsConfigProvider(SecretStore):
 
 
 def _ensure_absent(name: str, error: Any) -> None:
-    """Return if the error says that there is no such secret. Raises ConfigError or RetriableError otherwise."""
     code = str(error.response.get("Error", {}).get("Code"))
     if code == _ABSENT:
         return

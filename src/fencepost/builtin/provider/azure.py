@@ -4,8 +4,7 @@ from functools import cached_property
 from typing import Any
 
 from fencepost.api import ConfigError, RetriableError, setting
-from fencepost.builtin.provider.extra import imported
-from fencepost.builtin.provider.store import SecretStore, StoredSecret, until_ms
+from fencepost.builtin.provider.store import SecretStore, StoredSecret, imported, until_ms
 
 
 class AzureConfigProvider(SecretStore):

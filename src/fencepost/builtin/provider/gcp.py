@@ -3,8 +3,7 @@
 from typing import Any
 
 from fencepost.api import ConfigError, RetriableError, one_of, setting
-from fencepost.builtin.provider.extra import imported
-from fencepost.builtin.provider.store import SecretStore, StoredSecret
+from fencepost.builtin.provider.store import SecretStore, StoredSecret, imported
 
 _TIMEOUT_S = 30.0
 """Of one request. The library would repeat it for a minute; what looks values up tries again itself."""

@@ -1,15 +1,77 @@
 """What the secret stores of clouds have in common: named secrets, each a text, which may be a JSON object."""
 
+import importlib
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from fencepost.api import ConfigData, ConfigError, ConfigProvider, at_least, setting
-from fencepost.builtin.provider.allowed import AllowedNames
+from fencepost.api import Config, ConfigData, ConfigError, ConfigProvider, at_least, setting
 from fencepost.config import Type
+from fencepost.config.check import each, parsed_by
+
+
+def _absolute(text: str) -> None:
+    if not Path(text).is_absolute():
+        raise ValueError("must be absolute paths, and none of them empty")
+
+
+class AllowedPaths(Config):
+    """The setting that limits what files a provider reads."""
+
+    allowed_paths: list[str] = setting(
+        "allowed.paths",
+        default=[],
+        check=each(parsed_by(_absolute, "absolute paths")),
+        doc="The only files and directories that may be read, with everything below them; empty: any.",
+    )
+
+    def allowed(self, path: str) -> Path:
+        """Return a path that may be read. Raises ConfigError."""
+        if not path:
+            raise ConfigError("the reference has no path: write ${provider:/path:key}")
+        found = Path(path).resolve()
+        allowed = [Path(one).resolve() for one in self.allowed_paths]
+        if allowed and not any(map(found.is_relative_to, allowed)):
+            raise ConfigError(f"{path} is not below the provider's allowed.paths: name its directory there")
+        return found
+
+
+_ENDS = tuple("/-._:")
+
+
+class AllowedNames(Config):
+    """The setting that limits what secrets of a store are looked up."""
+
+    allowed_paths: list[str] | None = setting(
+        "allowed.paths",
+        default=None,
+        doc="The only secrets that are looked up: their names, or how these begin: up to a `/`, or to the `/`, `-`, "
+        "`.`, `_` or `:` that an entry ends with. Unset: any that the store allows.",
+    )
+
+    def require_allowed(self, name: str) -> None:
+        """Raise ConfigError for a name that may not be looked up."""
+        if self.allowed_paths is None:
+            return
+        begins = [each if each.endswith(_ENDS) else f"{each}/" for each in self.allowed_paths if each]
+        if name not in self.allowed_paths and not name.startswith(tuple(begins)):
+            raise ConfigError(f"{name} is not below the provider's allowed.paths: name it there")
+
+
+def imported(module: str, extra: str) -> ModuleType:
+    """Return a module of an extra. Raises ConfigError, which names the extra, if it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"the library {error.name or module} is not installed: pip install 'fencepost[{extra}]', on workers and "
+            "executors"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -58,7 +120,6 @@ def until_ms(moment: datetime) -> int | None:
 
 
 def _fields(name: str, text: str, keys: Set[str]) -> Mapping[str, str]:
-    """Return fields of the JSON object in a secret."""
     try:
         fields: Any = json.loads(text)
     except ValueError:

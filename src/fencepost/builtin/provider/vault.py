@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.api import ConfigData, ConfigError, ConfigProvider, RetriableError, Secret, at_least, one_of, setting
-from fencepost.builtin.provider.allowed import AllowedNames
-from fencepost.builtin.provider.extra import imported
-from fencepost.builtin.provider.store import as_text
+from fencepost.builtin.provider.store import AllowedNames, as_text, imported
 from fencepost.config import Type
 
 _OF_VAULT = ("auth", "cubbyhole", "identity", "sys", "v1")

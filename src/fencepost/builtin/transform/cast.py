@@ -42,7 +42,6 @@ _NOT_CAST = frozenset({SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT})
 
 
 def _parts(pair: str) -> list[str]:
-    """Return the field and the type, or a type alone."""
     return pair.rstrip(":").split(":")
 
 
@@ -105,13 +104,8 @@ class Cast(NullReplacing, FieldTransform):
     def _cast_schema(self, schema: Schema) -> Schema:
         """Return the schema of a whole value that is cast: Kafka keeps its name, version, doc and parameters."""
         assert self._whole is not None
-        return replace(
-            _of_type(schema, self._whole),
-            name=schema.name,
-            version=schema.version,
-            doc=schema.doc,
-            parameters=schema.parameters,
-        )
+        kept = {name: getattr(schema, name) for name in ("name", "version", "doc", "parameters")}
+        return replace(_of_type(schema, self._whole), **kept)
 
     def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
         for name, kind in self._casts.items():

@@ -90,7 +90,9 @@ class Link:
 
     def _transformed(self, batch: RecordColumns) -> RecordColumns | None:
         changed = self.transform.apply_batch(batch)
-        if changed is not None and changed.rows is not batch.rows and not _are_some_of(changed.rows, batch.rows):
+        if changed is None or changed.rows is batch.rows:
+            return changed
+        if list(changed.rows) != sorted({*changed.rows}.intersection(batch.rows)):
             raise ValueError("apply_batch() returned records in another order, or other records, than it was given")
         return changed
 
@@ -143,10 +145,6 @@ class Chain:
                 link.transform.close()
             except Exception:
                 log.exception("transforms.%s: an error in close() is ignored", link.alias)
-
-
-def _are_some_of(rows: Sequence[int], given: Sequence[int]) -> bool:
-    return list(rows) == sorted(set(rows).intersection(given))
 
 
 def _present(batch: RecordColumns | None) -> list[RecordColumns] | None:

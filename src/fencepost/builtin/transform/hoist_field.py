@@ -16,7 +16,7 @@ class HoistField(SideTransform):
 
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
-        self._remembered = remembering(self._wrapped)
+        self._remembered = remembering(lambda schema: Schema.struct({self.field: schema}))
 
     def apply(self, record: Record) -> Record | None:
         schema = self.side.schema_of(record)
@@ -28,9 +28,6 @@ class HoistField(SideTransform):
         schema, values = self.side.column_of(batch)
         after = None if schema is None else self._remembered(schema)
         return self.side.with_column(batch, after, StructColumn({self.field: values}, len(batch)))
-
-    def _wrapped(self, schema: Schema) -> Schema:
-        return Schema.struct({self.field: schema})
 
 
 HoistFieldKey, HoistFieldValue = both_sides(HoistField, "Wraps record {side}s.")

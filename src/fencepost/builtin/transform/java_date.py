@@ -7,12 +7,75 @@ English names of months and days.
 import datetime as dt
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from fencepost.builtin.transform.java_zone import ALWAYS, zone_at
 from fencepost.config.check import Check
 from fencepost.record.java_time import DAY_MS, milliseconds
+
+_NAMES = Path(__file__).with_name("java_zones.tsv")
+_HOURS_AND_MINUTES = re.compile(r"([0-9]{2})([0-9]{2})")  # of RFC 822
+_AFTER_GMT = re.compile(r"([0-9]{1,2}):([0-9]{2})")
+_OF_ISO = {1: re.compile(r"([0-9]{2})()"), 2: _HOURS_AND_MINUTES, 3: re.compile(r"([0-9]{2}):([0-9]{2})")}
+_GMT = "GMT"
+
+ALWAYS = -1_000_000_000
+
+
+class Zone(NamedTuple):
+    """By how many minutes a zone is ahead of UTC, where it ends in the text, and since which year this holds."""
+
+    minutes: int
+    end: int
+    since: int = ALWAYS
+
+
+def zone_at(text: str, at: int, letter: str, count: int) -> Zone:
+    """Return the zone at a place of a text.
+
+    `letter` is X, as often as `count`, z or Z. What follows a zone in the text is not looked at. Raises ValueError if
+    there is no zone at this place.
+    """
+    sign = text[at : at + 1]
+    if letter == "X":
+        if sign == "Z":
+            return Zone(0, at + 1)
+        return _offset(_OF_ISO[count], text, at)
+    if sign in ("+", "-"):
+        return _offset(_HOURS_AND_MINUTES, text, at)
+    if text[at : at + 3].upper() == _GMT:
+        has_offset = text[at + 3 : at + 4] in ("+", "-")
+        return _offset(_AFTER_GMT, text, at + 3) if has_offset else Zone(0, at + 3)
+    return _named(text, at)
+
+
+def _offset(form: re.Pattern[str], text: str, at: int) -> Zone:
+    found = form.match(text, at + 1)
+    sign = {"+": 1, "-": -1}.get(text[at : at + 1])
+    if found is None or sign is None:
+        raise ValueError(text)
+    hours, minutes = int(found[1]), int(found[2] or 0)
+    if hours > 23 or minutes > 59:
+        raise ValueError(text)
+    return Zone(sign * (hours * 60 + minutes), found.end())
+
+
+def _named(text: str, at: int) -> Zone:
+    rest = text[at:].lower()
+    for name, minutes, since in _names():
+        if rest.startswith(name):
+            return Zone(minutes, at + len(name), since)
+    raise ValueError(text)
+
+
+@lru_cache(1)
+def _names() -> list[tuple[str, int, int]]:
+    lines = (line.split("\t") for line in _NAMES.read_text(encoding="utf-8").splitlines())
+    found = ((name, int(minutes), int(since) if since else ALWAYS) for name, minutes, since in lines)
+    return sorted(found, key=lambda each: -len(each[0]))
+
 
 _FIRST_GREGORIAN_DAY = -141_427  # 15 October 1582, in days since 1970
 _MONTHS = (
@@ -49,6 +112,10 @@ class _Fields(NamedTuple):
     ms_of_day: int
     weekday: int
     day_of_year: int
+
+    @property
+    def era_year(self) -> int:
+        return self.year if self.year > 0 else 1 - self.year
 
 
 def _fields(ms: int) -> _Fields:
@@ -141,7 +208,6 @@ class SimpleDateFormat:
         return moments
 
     def _template(self, minute: int) -> str:
-        """Return the text of a minute, with places for seconds and milliseconds in the syntax of `%`."""
         fields = _fields(minute * _MINUTE_MS)
         pieces = []
         for part in self._parts:
@@ -221,21 +287,11 @@ def _number(value: int, count: int) -> str:
     return f"-{-value:0{count}d}" if value < 0 else f"{value:0{count}d}"
 
 
-def _year(fields: _Fields, count: int) -> str:
-    year = fields.year if fields.year > 0 else 1 - fields.year
-    return f"{year % 100:02d}" if count == 2 else _number(year, count)
-
-
 def _month(fields: _Fields, count: int) -> str:
     name = _MONTHS[fields.month - 1]
     if count >= _SHORT_NAME:
         return name
     return name[:3] if count == 3 else _number(fields.month, count)
-
-
-def _weekday(fields: _Fields, count: int) -> str:
-    name = _DAYS[fields.weekday]
-    return name if count >= _SHORT_NAME else name[:3]
 
 
 def _hours(first: int, hours: int) -> Callable[[_Fields, int], str]:
@@ -248,12 +304,12 @@ def _hours(first: int, hours: int) -> Callable[[_Fields, int], str]:
 
 _FORMATTERS: dict[str, Callable[[_Fields, int], str]] = {
     "G": lambda fields, count: "AD" if fields.year > 0 else "BC",
-    "y": _year,
+    "y": lambda fields, count: f"{fields.era_year % 100:02d}" if count == 2 else _number(fields.era_year, count),
     "M": _month,
     "L": _month,
     "d": lambda fields, count: _number(fields.day, count),
     "D": lambda fields, count: _number(fields.day_of_year, count),
-    "E": _weekday,
+    "E": lambda fields, count: _DAYS[fields.weekday][: None if count >= _SHORT_NAME else 3],
     "u": lambda fields, count: _number(fields.weekday + 1, count),
     "a": lambda fields, count: "AM" if fields.ms_of_day < DAY_MS // 2 else "PM",
     "H": _hours(0, 24),

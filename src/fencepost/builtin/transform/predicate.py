@@ -1,11 +1,11 @@
-"""The predicates that are shipped."""
+"""The predicates that are shipped, and Filter, which drops the records that a predicate chooses."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from fencepost.api import ConnectRecord, Header, Predicate, non_empty, setting
+from fencepost.api import ConnectRecord, Header, Predicate, Record, Transform, non_empty, setting
 from fencepost.builtin.transform.java_regex import compiled
-from fencepost.builtin.transform.regex_router import REMEMBERED_TOPICS
+from fencepost.builtin.transform.router import REMEMBERED_TOPICS
 from fencepost.builtin.transform.side import mapped
 from fencepost.config.java_regex import java_regex
 from fencepost.record import HeaderColumn, RecordColumns, Repeated, StructColumn, Utf8Column
@@ -63,3 +63,13 @@ class TopicNameMatches(Predicate):
 
     def _matches(self, topic: str) -> bool:
         return self._pattern.fullmatch(topic) is not None
+
+
+class Filter(Transform):
+    """Drops all records; use it with a predicate."""
+
+    def apply(self, record: Record) -> Record | None:
+        return None
+
+    def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
+        return batch.select(())

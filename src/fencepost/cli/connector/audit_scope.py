@@ -18,9 +18,9 @@ from fencepost.config.raw import given_values
 from fencepost.config.reference import has_references
 from fencepost.kafka.setting.client_settings import begins_at, isolation_level, range_conf
 from fencepost.kafka.setting.table import ClientKind
-from fencepost.ledger.file_rows import FileForm
 from fencepost.ledger.files_audit import FilesScope
 from fencepost.ledger.mirror_audit import MirroredPartition, MirrorScope
+from fencepost.ledger.range_check import FileForm
 from fencepost.record import TopicPartition
 from fencepost.redaction import HIDDEN
 

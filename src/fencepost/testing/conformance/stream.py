@@ -17,7 +17,7 @@ _TOPIC = "testing"
 class StreamConformance:
     """Checks of a stream connector and its task, which gets `values` in the two partitions of the topic `testing`.
 
-    >>> from fencepost.builtin.connector.topic.transform import TopicTransformConnector
+    >>> from fencepost.builtin.connector.topic import TopicTransformConnector
     >>> from fencepost.testing import StreamConformance
     >>> class TestTopicTransform(StreamConformance):
     ...     connector = TopicTransformConnector

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.builtin.provider.allowed import AllowedPaths
+from fencepost.builtin.provider.store import AllowedPaths
 from fencepost.config import ConfigError
 
 

@@ -63,7 +63,7 @@ def test_text_of_a_date_or_time_omits_unused_parts() -> None:
     assert iso_text(dt.datetime(2026, 1, 2, 3, 4, 5, 678_999)) == "2026-01-02T03:04:05.678Z"
 
 
-_ZONES = Path(__file__).parents[2] / "fixtures" / "java-17" / "zones.tsv"  # made by tests/oracle/JavaZones.java
+_ZONES = Path(__file__).parents[3] / "fixtures" / "java-17" / "zones.tsv"  # made by tests/oracle/JavaZones.java
 
 
 def test_zones_are_read_and_written_as_java_does() -> None:

@@ -7,7 +7,7 @@ import pytest
 from fencepost.api import ConfigError, RecordError, SourceRecord
 from fencepost.builtin.transform.java_regex import JavaPattern, compiled
 from fencepost.builtin.transform.predicate import TopicNameMatches
-from fencepost.builtin.transform.regex_router import RegexRouter
+from fencepost.builtin.transform.router import RegexRouter
 from fencepost.config import java_regex
 
 ENDLESS = ["(a|a)*b", "(a|aa)+b"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.builtin.transform.debezium.json_payload import JsonExpansion
+from fencepost.builtin.transform.debezium.event_router import JsonExpansion
 
 
 @pytest.mark.parametrize("number", [1 << 63, 1 << 64, -(1 << 63) - 1, -(1 << 64), 12345678901234567890123])

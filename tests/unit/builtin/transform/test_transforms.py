@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.api import ConfigError, Header, RecordError, Schema, SourceRecord, Transform
-from fencepost.builtin.transform.filter import Filter
 from fencepost.builtin.transform.insert_field import InsertFieldKey, InsertFieldValue
 from fencepost.builtin.transform.java_regex import compiled, replacer
-from fencepost.builtin.transform.predicate import HasHeaderKey, RecordIsTombstone, TopicNameMatches
-from fencepost.builtin.transform.regex_router import RegexRouter
+from fencepost.builtin.transform.predicate import Filter, HasHeaderKey, RecordIsTombstone, TopicNameMatches
 from fencepost.builtin.transform.replace_field import ReplaceFieldKey, ReplaceFieldValue
+from fencepost.builtin.transform.router import RegexRouter
 from fencepost.record import Repeated
 from fencepost.record.schema import INT32, INT64, STRING
 

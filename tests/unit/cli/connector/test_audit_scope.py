@@ -7,8 +7,7 @@ import pytest
 from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector
 from fencepost.builtin.connector.file_stream.source import FileStreamSourceConnector
 from fencepost.builtin.connector.spool.source import SpoolDirectorySource
-from fencepost.builtin.connector.topic.sql import TopicSql
-from fencepost.builtin.connector.topic.transform import TopicTransformConnector
+from fencepost.builtin.connector.topic import TopicSql, TopicTransformConnector
 from fencepost.builtin.mirror.checkpoint.connector import MirrorCheckpointConnector
 from fencepost.cli.connector.audit import why_no_audit
 

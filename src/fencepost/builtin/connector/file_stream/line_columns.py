@@ -42,7 +42,6 @@ def joined_lines(values: pa.Array, most_bytes: int = _MOST_BYTES) -> list[memory
 
 
 def _lines(data: bytes, size: int) -> pa.Array:
-    """Return the lines in the first `size` bytes, which end with a line end, without their ends."""
     if not size:
         return pa.array([], _BINARY)
     whole = [None, pa.py_buffer(_OFFSETS.pack(0, size - 1)), pa.py_buffer(data)]

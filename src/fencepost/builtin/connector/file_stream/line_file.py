@@ -46,8 +46,7 @@ class LineFile:
         """Write pieces that are whole lines together.
 
         Raises RetriableError if nothing was written because another task keeps the file locked, and FatalError if the
-        file
-        cannot be written.
+        file cannot be written.
         """
         try:
             if not self._is_regular:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import overload
 
-from fencepost.builtin.connector.file_stream.growing_file import GrowingFile
-from fencepost.builtin.connector.file_stream.start import FileStart
+from fencepost.builtin.connector.file_stream.growing_file import FileStart, GrowingFile
 from fencepost.record import BinaryColumn
 
 CHUNK_BYTES = 256 * 1024
@@ -97,9 +96,9 @@ class LineReader:
     is. Nothing is returned twice, and each byte is read at most twice, however the file grows.
     """
 
-    def __init__(self, path: str, position: int, start: FileStart, *, in_columns: bool = False) -> None:
-        """`start` recognises the file; `in_columns`: lines are kept in Arrow columns instead of objects."""
-        self._split_lines = _into_columns() if in_columns else split_lines
+    def __init__(self, path: str, position: int, start: FileStart, split: SplitLines | None = None) -> None:
+        """`start` recognises the file; `split`: what is used instead of `split_lines`."""
+        self._split_lines = split or split_lines
         self._start = start
         self._file = GrowingFile(path, start)
         self._position = position  # after the last line returned
@@ -139,7 +138,8 @@ class LineReader:
     def _top_up(self, limit: int) -> None:
         """Split more of the file until `limit` lines are held, or enough bytes, or the file ends."""
         for _ in range(MOST_SCANNED_CHUNKS):
-            if len(self._held.lines) >= limit or self._kept_back is not None or self._is_full():
+            is_full = bool(self._held.lines) and self._split_to - self._position >= MOST_HELD_BYTES
+            if len(self._held.lines) >= limit or self._kept_back is not None or is_full:
                 return
             more = self._next_lines()
             joined = self._held.joined(more) if more.lines else self._held
@@ -149,9 +149,6 @@ class LineReader:
                 self._held = joined
             if self._is_at_end:
                 return
-
-    def _is_full(self) -> bool:
-        return bool(self._held.lines) and self._split_to - self._position >= MOST_HELD_BYTES
 
     def _next_lines(self) -> CompleteLines:
         """Split the next chunk. If it has no complete line, the next scan continues after it."""
@@ -172,12 +169,6 @@ class LineReader:
         self._split_to += used
         self._scanned_to = self._split_to
         return found
-
-
-def _into_columns() -> SplitLines:
-    from fencepost.builtin.connector.file_stream.line_columns import split_into_columns  # Arrow, for those who use it
-
-    return split_into_columns
 
 
 def split_lines(data: bytes) -> tuple[CompleteLines, int, int]:

@@ -52,7 +52,6 @@ class FileStreamSinkTask(SinkTask):
 
 
 def _lines(batch: SinkBatch) -> Sequence[Piece]:
-    """Return what is written for a batch, in pieces."""
     values = batch.values
     if isinstance(values, Utf8Column):
         lines = values.utf8()

@@ -19,8 +19,8 @@ from fencepost.api import (
     non_empty,
     setting,
 )
-from fencepost.builtin.connector.file_stream.lines import LineReader
-from fencepost.builtin.connector.file_stream.start import FINGERPRINT, POSITION, FileOffsets, FileStart
+from fencepost.builtin.connector.file_stream.growing_file import FINGERPRINT, POSITION, FileOffsets, FileStart
+from fencepost.builtin.connector.file_stream.lines import LineReader, split_lines
 from fencepost.builtin.connector.file_stream.watch import FileWatch
 from fencepost.config.file_limit import a_file
 from fencepost.record import PolledAt, Repeated, Utf8Column
@@ -48,10 +48,17 @@ class FileStreamSourceTask(SourceTask):
         self.partition = {FILENAME: self.config.file}
         offset = self.context.offset(self.partition)
         position = offset.get(POSITION, 0)
-        if not _is_position(position):
+        if not isinstance(position, int) or isinstance(position, bool) or position < 0:
             raise FatalError(f"{self.config.file}: the committed position {position!r} is not a number of bytes")
         self.known = FileStart(offset.get(FINGERPRINT) if position else None)
-        self.lines = LineReader(self.config.file, position, self.known, in_columns=self.context.takes_columns)
+        split = split_lines
+        if self.context.takes_columns:
+            from fencepost.builtin.connector.file_stream.line_columns import (
+                split_into_columns,  # Arrow, where it is used
+            )
+
+            split = split_into_columns
+        self.lines = LineReader(self.config.file, position, self.known, split)
         self.watch = FileWatch(self.config.file, self.context.wake)
         self.wait_s = SHORTEST_WAIT_S
 
@@ -122,7 +129,3 @@ def _check_alteration(partition: Mapping[str, Any], offset: Mapping[str, Any]) -
         raise ConnectError(f"The value for the '{POSITION}' key in the offset should be a non-negative value")
     if FILENAME not in partition:
         raise ConnectError(f"Partition objects should contain the key '{FILENAME}'")
-
-
-def _is_position(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

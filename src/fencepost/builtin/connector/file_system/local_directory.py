@@ -37,9 +37,8 @@ def ensure_nothing(path: str) -> None:
 def is_gone(directory: str, known: str, name: str, is_it: Callable[[int, int], bool]) -> bool:
     """Say whether a file is certainly gone from `directory`, which must still have the identity `known`.
 
-    It is gone if the answer is "no such file", or if the name belongs to another plain file: `is_it(size,
-    modified_ms)`.
-    Any other outcome proves nothing.
+    It is gone if the answer is "no such file", or if the name belongs to another plain file: not `is_it(size,
+    modified_ms)`. Any other outcome proves nothing.
     """
     try:
         place = os.open(directory, _TO_SEARCH)

@@ -4,6 +4,7 @@ import contextlib
 import fnmatch
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -247,3 +248,13 @@ def reason(error: Exception) -> str:
     java = getattr(error, "java_exception", None)
     text = str(java.getMessage() or java.toString()) if java is not None else str(error)
     return text.strip().partition("\n")[0]
+
+
+def option_faults(keys: Iterable[object], prefix: str) -> list[str]:
+    """Return a fault for each key that names other files than those of the connector, or is Spark's own (`__…`)."""
+    options = ((key, str(key)[len(prefix) :].lower()) for key in keys if str(key).startswith(prefix))
+    return [
+        f"{key}: not an option that a connector may set; remove it"
+        for key, option in options
+        if option in ("path", "paths") or option.startswith("__")
+    ]

@@ -1,9 +1,12 @@
-"""The columns of files and of their directories, as expressions of Spark's SQL. Pure."""
+"""The columns of files and of their directories, as expressions of Spark's SQL, and the options of its writers. Pure.
+
+Rows become CSV and JSON lines that other readers take for the same rows.
+"""
 
 from collections.abc import Mapping, Sequence
 
 from fencepost.api import ConfigError, OffsetRange
-from fencepost.builtin.connector.files.name import NAME_MAX_BYTES
+from fencepost.builtin.connector.files.moves import NAME_MAX_BYTES
 
 JSON = "json"
 PARQUET, TEXT = "parquet", "text"
@@ -24,8 +27,7 @@ def partition_columns(types: Mapping[str, str], wanted: Sequence[str]) -> dict[s
     """Return the expression of the directory for each entry of `partition.by`, by the name of its column.
 
     `types`: Spark's types of the existing columns; empty if not known yet. Raises ConfigError for an entry that is not
-    a
-    column, not a time, or not a unit of time.
+    a column, not a time, or not a unit of time.
     """
     found: dict[str, str] = {}
     for entry in wanted:
@@ -91,3 +93,46 @@ def text(value: str) -> str:
 def quoted(name: str) -> str:
     """Return a column's name, quoted for SQL."""
     return "`" + name.replace("`", "``") + "`"
+
+
+CSV = "csv"
+_QUOTE, _ESCAPE, _NULL = "quote", "escape", "nullValue"
+_EMPTY = '""'  # as Spark writes an empty text
+_TIME = "HH:mm:ss[.SSSSSS]"
+_TIME_FORMATS = {
+    # Spark's own formats end with milliseconds, and cut off what is finer.
+    "timestampFormat": f"yyyy-MM-dd'T'{_TIME}[XXX]",
+    "timestampNTZFormat": f"yyyy-MM-dd'T'{_TIME}",
+}
+_DEFAULTS: Mapping[str, Mapping[str, str]] = {
+    JSON: {**_TIME_FORMATS, "ignoreNullFields": "false"},
+    # RFC 4180: quotes are doubled, and blanks are part of a value.
+    CSV: {
+        **_TIME_FORMATS,
+        _QUOTE: '"',
+        _ESCAPE: '"',
+        "ignoreLeadingWhiteSpace": "false",
+        "ignoreTrailingWhiteSpace": "false",
+    },
+}
+
+
+def writer_options(kind: str, columns: int, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of Spark's writer for files of so many columns: ours, but for those that are given."""
+    named = {name.lower() for name in given}
+    options = {name: value for name, value in _DEFAULTS.get(kind, {}).items() if name.lower() not in named}
+    if kind != CSV:
+        return {**options, **given}
+    quote = next((value for name, value in given.items() if name.lower() == _QUOTE), None)
+    if _ESCAPE in options and quote is not None:
+        options[_ESCAPE] = quote
+    if columns == 1 and _NULL.lower() not in named:
+        options[_NULL] = _EMPTY  # else its line is empty, and Spark leaves it out
+    return {**options, **given}
+
+
+def file_column(kind: str, name: str, type_: str) -> str:
+    """Return the expression of a column of Spark's type `type_`: bytes in CSV are base64, as they are in JSON."""
+    if kind == CSV and type_ == "binary":
+        return f"base64({quoted(name)}) AS {quoted(name)}"
+    return quoted(name)

@@ -3,15 +3,69 @@
 A name depends only on the range, so every start that finishes an epoch publishes the same names.
 """
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fencepost.api import FatalError, OffsetRange
-from fencepost.builtin.connector.files.name import shortened
-from fencepost.builtin.connector.files.written import WrittenFile
+from fencepost.builtin.connector.files.store import FilesStore
+
+_NAME = re.compile(r"part-(?P<part>\d+)-[0-9a-f-]{36}[.-]c(?P<roll>\d+)(?P<end>\..+)")
+_TEMPORARY = "_temporary/"
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """One written file."""
+
+    path: str
+    directory: str
+    """The directory of `partition.by`, with a trailing slash, or ""."""
+    part: int
+    roll: int
+    """The number of the file among those into which Spark cut a partition."""
+    end: str
+    size_bytes: int
+
+
+def written_files(store: FilesStore, place: str) -> list[WrittenFile]:
+    """Return the files below a place. Raises FatalError for a name that is not one of Spark's own."""
+    found = []
+    for file, size_bytes in store.files(place).items():
+        directory, slash, name = file.rpartition("/")
+        if name.startswith((".", "_")) or file.startswith(_TEMPORARY):
+            continue
+        named = _NAME.fullmatch(name)
+        if named is None:
+            raise FatalError(
+                f"{store.at(place)}/{file} is not a name that Spark gives by default, so it is unknown which records "
+                "it holds: do not set mapreduce.output.basename or the names of committers"
+            )
+        part, roll = int(named["part"]), int(named["roll"])
+        found.append(WrittenFile(f"{place}/{file}", directory + slash, part, roll, named["end"], size_bytes))
+    return found
+
+
+NAME_MAX_BYTES = 255
+"""The longest name of a file or directory, on every common file system."""
+
+_DIGEST = 16
+
+
+def shortened(name: str, most: int) -> str:
+    """Return the name, or if it has more than `most` bytes, its beginning with a digest of the whole.
+
+    The same name always gives the same result; a tilde precedes the digest.
+    """
+    data = name.encode()
+    if len(data) <= most:
+        return name
+    kept = data[: most - _DIGEST - 1].decode(errors="ignore")
+    return f"{kept}~{hashlib.sha256(data).hexdigest()[:_DIGEST]}"
+
 
 _SHOWN = re.compile(r"(?P<stem>\+?[^+]+\+\d+\+\d+-\d+)[+.].*", re.DOTALL)
 """A published name. Names of topics have no plus."""

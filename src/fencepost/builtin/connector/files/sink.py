@@ -27,27 +27,65 @@ from fencepost.api import (
     setting,
 )
 from fencepost.api.dataframe import DataFrame, Session
-from fencepost.builtin.connector.file_system.options import option_faults
-from fencepost.builtin.connector.file_system.spark import DirectoryError
+from fencepost.builtin.connector.file_system.spark import DirectoryError, option_faults
 from fencepost.builtin.connector.files.columns import (
+    CSV,
     JSON,
     LINE,
     PARQUET,
     TEXT,
+    file_column,
     name_check,
     partition_columns,
     quoted,
     too_long,
+    writer_options,
 )
 from fencepost.builtin.connector.files.copy import FilesCopy, check_whole
-from fencepost.builtin.connector.files.cut import FileCut
 from fencepost.builtin.connector.files.executors import PartsWithRows, ensure_shared, is_certain
-from fencepost.builtin.connector.files.format import CSV, file_column, writer_options
-from fencepost.builtin.connector.files.moves import moves_for, moves_of, number_of
-from fencepost.builtin.connector.files.name import NAME_MAX_BYTES, shortened
+from fencepost.builtin.connector.files.moves import (
+    NAME_MAX_BYTES,
+    WrittenFile,
+    moves_for,
+    moves_of,
+    number_of,
+    shortened,
+    written_files,
+)
 from fencepost.builtin.connector.files.store import FilesStore, files_store
-from fencepost.builtin.connector.files.written import WrittenFile, written_files
 from fencepost.config.file_limit import a_directory
+
+_ROOM = 0.9  # rows differ
+_WASTED = 0.7
+
+
+class FileCut:
+    """The cut of one sink's files, as learned so far."""
+
+    def __init__(self, rows_max: int, bytes_max: int) -> None:
+        """0 is no limit."""
+        self._rows_max = rows_max
+        self._bytes_max = bytes_max
+        self.rows = rows_max
+        """The maximal number of rows in a file; 0: all."""
+
+    def is_too_large(self, size_bytes: int) -> bool:
+        """Say whether a file has more bytes than allowed, unless it has only one row."""
+        return bool(self._bytes_max) and size_bytes > self._bytes_max and self.rows != 1
+
+    def narrow(self, rows: int, size_bytes: int) -> None:
+        """Use fewer rows in a file: `rows` rows took `size_bytes` bytes, which is too much."""
+        self.rows = max(1, self._fitting(rows, size_bytes))
+
+    def widen(self, size_bytes: int) -> None:
+        """Use more rows in a file if the largest of the cut ones is much smaller than allowed."""
+        if self._bytes_max and 0 < size_bytes < _WASTED * self._bytes_max:
+            more = self._fitting(self.rows, size_bytes)
+            self.rows = min(more, self._rows_max) if self._rows_max else more
+
+    def _fitting(self, rows: int, size_bytes: int) -> int:
+        return int(_ROOM * rows * self._bytes_max / size_bytes)
+
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +196,9 @@ class FilesSink(DataFrameSink):
             largest = max(files, key=lambda file: file.size_bytes, default=None)
             if largest is None or not self._cut.is_too_large(largest.size_bytes):
                 break
-            self._cut.narrow(self._rows_of(session, store.at(largest.path)), largest.size_bytes)
+            kind = PARQUET if self.format.lower() == PARQUET else TEXT
+            rows = int(session.read.format(kind).load(store.at(largest.path)).count())
+            self._cut.narrow(rows, largest.size_bytes)
             if attempt < _ATTEMPTS:
                 store.remove(data)
             else:
@@ -185,11 +225,6 @@ class FilesSink(DataFrameSink):
     @cached_property
     def _cut(self) -> FileCut:
         return FileCut(self.file_rows_max, self.file_bytes_max)
-
-    def _rows_of(self, session: Session, path: str) -> int:
-        """Return how many rows a file has; of text, how many lines."""
-        kind = PARQUET if self.format.lower() == PARQUET else TEXT
-        return int(session.read.format(kind).load(path).count())
 
     def publish(self, session: Session, epoch: Epoch, token: str) -> None:
         staged, shown = self._staging_store(session), self._store(session)
@@ -220,7 +255,6 @@ class FilesSink(DataFrameSink):
             log.info("%s: it will be deleted later", error)
 
     def _clean_up(self, store: FilesStore, number: int, tokens: Collection[str]) -> None:
-        """Delete the staged files of epochs before a number, except those of these tokens."""
         for attempt in store.names(self.staging):
             of_epoch = number_of(attempt)
             if of_epoch is not None and of_epoch < number and attempt not in tokens and attempt not in self._open:
@@ -253,7 +287,8 @@ class FilesSink(DataFrameSink):
             kind, kept = TEXT, [f"{LINE} AS value"]
         else:
             kept = [file_column(kind, name, types[name]) for name in kept]
-        options = writer_options(kind, len(kept), self._given_options())
+        given = {k: str(v) for k, v in self.with_prefix(_WRITER).items() if v is not None}
+        options = writer_options(kind, len(kept), given)
         if expressions:
             # In the order of the records within each directory: then Spark sorts by nothing more.
             added = [f"{expression} AS {quoted(name)}" for name, expression in expressions.items()]
@@ -265,6 +300,3 @@ class FilesSink(DataFrameSink):
         if self._cut.rows:
             writer = writer.option("maxRecordsPerFile", self._cut.rows)
         (writer.partitionBy(*expressions) if expressions else writer).save(place)
-
-    def _given_options(self) -> Mapping[str, str]:
-        return {k: str(v) for k, v in self.with_prefix(_WRITER).items() if v is not None}

@@ -249,7 +249,6 @@ class HadoopFiles(FilesStore):
 
     @contextmanager
     def _explained(self, relative: str, done: str) -> Iterator[None]:
-        """Turn Hadoop's exceptions into a DirectoryError that says what could not be done."""
         try:
             yield
         except DirectoryError:

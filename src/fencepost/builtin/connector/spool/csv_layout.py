@@ -5,8 +5,8 @@ files with such records: only line by line Spark reads files with mixed line end
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 QUOTE = '"'
 HEAD_BYTES = 1 << 20
@@ -117,7 +117,6 @@ def record_end(head: bytes, separator: bytes, quote: bytes) -> str:
 
 
 def _record(separator: bytes, quote: bytes) -> re.Pattern[bytes]:
-    """Return the pattern of the lines up to the first line end outside of quotes."""
     s, q = re.escape(separator), re.escape(quote)
     value = b"(?:%s%s)?+(?:(?!%s)[^\r\n])*+" % (q, _to_quote(q), s)
     return re.compile(b"%s(?:%s%s)*+(\r\n|\n|\r)" % (value, s, value))
@@ -126,3 +125,22 @@ def _record(separator: bytes, quote: bytes) -> re.Pattern[bytes]:
 def _to_quote(quote: bytes) -> bytes:
     """Return the pattern of what follows an opening quote, up to the closing one; a doubled quote is none."""
     return b"[^%s]*+(?:%s%s[^%s]*+)*+%s" % (quote, quote, quote, quote, quote)
+
+
+def has_open_line(session: Any, path: str, quote: str) -> bool:
+    """Let Spark find out whether a line of a file has an odd number of quotes."""
+    lines = _lines(session, path)
+    return not lines.where(f"(length(value) - length(replace(value, char({ord(quote)}), ''))) % 2 = 1").isEmpty()
+
+
+def ends_in_open_quotes(session: Any, path: str, rule: QuoteRule) -> bool:
+    """Let an executor find out, line by line in their order, whether the last quoted value of a file is open."""
+
+    def found(rows: Iterable[Any]) -> Iterator[bool]:
+        yield ends_in_quotes((row[0].encode(errors="replace") for row in rows), rule)
+
+    return bool(_lines(session, path).coalesce(1).rdd.mapPartitions(found).first())
+
+
+def _lines(session: Any, path: str) -> Any:
+    return session.read.option("__globPaths__", "false").text(path)

@@ -39,7 +39,8 @@ class Removal:
         ▸ 4 delete it, if there is a copy ▸ 5 rename it to its final name. After step 4, `finish_moves` completes the
         move. An unfinished copy never counts as the file. Raises DirectoryError.
         """
-        system, halfway = self._system, self._halfway(file, directory)
+        system = self._system
+        halfway = f"{directory}/{hidden(file).rpartition('/')[2]}{self._tag(file.parent)}"
         copy = f"{halfway}.copy"
         try:
             system.make(directory)
@@ -92,7 +93,6 @@ class Removal:
         return False
 
     def _is_taken(self, file: FoundFile) -> bool:
-        """Say whether the file itself has its hidden name."""
         found = self._system.find(hidden(file))
         if found is None or found.size != file.size:
             return False
@@ -109,9 +109,6 @@ class Removal:
         names = itertools.chain([file.name, f"{file.modified_ms}-{file.name}"], others)
         free = next(path for path in (f"{directory}/{name}" for name in names) if self._system.find(path) is None)
         self._system.rename(halfway, free)
-
-    def _halfway(self, file: FoundFile, directory: str) -> str:
-        return f"{directory}/{hidden(file).rpartition('/')[2]}{self._tag(file.parent)}"
 
     def _tag(self, source: str) -> str:
         """Return the end of halfway names: other connectors may move files from elsewhere to the same directory."""

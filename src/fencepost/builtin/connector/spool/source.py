@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -11,6 +11,7 @@ from fencepost.api import (
     HIGH,
     LOW,
     ConfigError,
+    ConnectError,
     CsvLines,
     DataFrameConnector,
     RecordError,
@@ -23,27 +24,105 @@ from fencepost.api import (
 )
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.builtin.connector.file_system import local_directory
-from fencepost.builtin.connector.file_system.options import option_faults
 from fencepost.builtin.connector.file_system.spark import (
     DirectoryError,
     FoundFile,
     SparkFileSystem,
+    option_faults,
 )
 from fencepost.builtin.connector.spool.csv_layout import (
     HEAD_BYTES,
     QuoteRule,
+    ends_in_open_quotes,
     ends_in_quotes,
+    has_open_line,
     layout_options,
     layout_settings,
     lines_of,
     quote_rule,
 )
-from fencepost.builtin.connector.spool.csv_lines import ends_in_open_quotes, has_open_line
-from fencepost.builtin.connector.spool.offset import check_alteration, file_of, split_of
 from fencepost.builtin.connector.spool.removal import Removal
-from fencepost.builtin.connector.spool.sightings import Sightings
 from fencepost.config.file_limit import a_directory, file_limit
 from fencepost.guide import guide
+
+
+class Sightings:
+    """The files that were seen in the same directory and are missing from its last listing.
+
+    A missing mount, or a link that points elsewhere, counts as another directory, of which nothing is known yet. Files
+    that are not asked about between two listings are dropped.
+    """
+
+    def __init__(self) -> None:
+        self._directory: str | None = None
+        self._files: frozenset[FoundFile] = frozenset()
+        self._missing: frozenset[FoundFile] = frozenset()
+        self._asked: set[FoundFile] = set()
+
+    @property
+    def directory(self) -> str | None:
+        """Return the identity of the directory of the last listing; None if unknown."""
+        return self._directory
+
+    def record(self, directory: str | None, files: Collection[FoundFile]) -> None:
+        """Record a listing of the directory with this identity; None if the identity is unknown."""
+        here = frozenset(files)
+        is_the_same = directory is not None and directory == self._directory
+        self._missing = (self._files | (self._missing & self._asked)) - here if is_the_same else frozenset()
+        self._directory, self._files, self._asked = directory, here, set()
+
+    def is_missing(self, file: FoundFile) -> bool:
+        """Say whether a file was in this directory and is no longer listed."""
+        self._asked.add(file)
+        return file in self._missing
+
+
+_FILE, _SIZE, _MTIME = "file", "size", "mtime"
+_DONE, _ROWS, _READING = "done", "rows", "reading"
+
+
+def split_of(file: FoundFile) -> Split:
+    """Return the split of a file."""
+    return Split(
+        partition={_FILE: file.path, _SIZE: file.size, _MTIME: file.modified_ms},
+        order=(file.modified_ms, file.path),
+        is_single_file=True,
+        size_bytes=file.size,
+    )
+
+
+def file_of(split: Split) -> FoundFile:
+    """Return the file of a split; for a foreign partition, a file that does not exist."""
+    path, size, modified_ms = (split.partition.get(name, -1) for name in (_FILE, _SIZE, _MTIME))
+    return FoundFile(path, size, modified_ms)
+
+
+def check_alteration(partition: Mapping[str, Any], offset: Mapping[str, Any]) -> None:
+    """Raise ConnectError for an offset with which a task could not continue. A file marked as done is never read."""
+    is_file = isinstance(partition.get(_FILE), str) and all(_is_whole(partition.get(n)) for n in (_SIZE, _MTIME))
+    if not is_file or len(partition) != 3:
+        raise ConnectError(
+            f"Partition objects should contain the keys '{_FILE}' (a text), '{_SIZE}' and '{_MTIME}' (whole numbers) "
+            "and no others, as GET shows them"
+        )
+    unknown = sorted(set(offset) - {_DONE, _ROWS, _READING})
+    if unknown:
+        raise ConnectError(
+            f"Offset objects should either be null or contain '{_DONE}' or '{_ROWS}', not '{unknown[0]}'"
+        )
+    if not isinstance(offset.get(_DONE, False), bool):
+        raise ConnectError(f"The value for the '{_DONE}' key in the offset is expected to be a Boolean value")
+    if not offset.get(_DONE) and _ROWS not in offset:
+        raise ConnectError(f"Offset objects should either be null or contain '{_DONE}' (true) or '{_ROWS}'")
+    if not _is_whole(offset.get(_ROWS, 0)):
+        raise ConnectError(f"The value for the '{_ROWS}' key in the offset should be a non-negative whole number")
+    if not isinstance(offset.get(_READING, ""), str):
+        raise ConnectError(f"The value for the '{_READING}' key in the offset should be a text, or be left out")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
 
 log = logging.getLogger(__name__)
 
@@ -203,9 +282,11 @@ class SpoolDirectorySource(DataFrameConnector):
             return None
         file = file_of(split)
         self._put_back(session, file)
+        if self.schema and self._given is None:  # as Spark has them once it reads a file
+            self._given = self._with_given_schema(self._reader(session, file)).load(file.path).schema
         return CsvLines(
             file.path,
-            self._given_schema(session, file) if self.schema else self._schema(session, file),
+            self._given if self.schema else self._schema(session, file),
             has_header=has_header == "true",
             takes_names=not self.schema,
             separator=options.get("sep", options.get("delimiter", ",")),
@@ -227,7 +308,7 @@ class SpoolDirectorySource(DataFrameConnector):
         file = file_of(split)
         if not self._sightings.is_missing(file):
             return False
-        is_gone = self._is_gone(SparkFileSystem(session), file)
+        is_gone = SparkFileSystem(session).is_gone(file, self._sightings.directory)
         if not is_gone:
             self._doubtful.add(file)
         return is_gone
@@ -242,9 +323,6 @@ class SpoolDirectorySource(DataFrameConnector):
                 self.path, len(doubtful), min(doubtful, key=lambda file: file.path).name,
             )  # fmt: skip
         self._doubtful_logged = len(doubtful)
-
-    def _is_gone(self, system: SparkFileSystem, file: FoundFile) -> bool:
-        return system.is_gone(file, self._sightings.directory)
 
     def finished(self, session: Session, split: Split, rows: int) -> bool:
         """Move or delete the file. A failure is logged, and retried at the next listing."""
@@ -261,7 +339,7 @@ class SpoolDirectorySource(DataFrameConnector):
             self._has_moves_open = True
             log.warning("finished.action=%s: %s; it is committed, and this is tried again", self.finished_action, error)
             return False
-        return self._is_gone(system, file)  # the path may belong to another directory by now
+        return system.is_gone(file, self._sightings.directory)  # the path may belong to another directory by now
 
     def set_aside(self, session: Session, split: Split, error: Exception) -> None:
         try:
@@ -320,12 +398,6 @@ class SpoolDirectorySource(DataFrameConnector):
         except Exception as error:
             raise ConfigError(f"Invalid value {self.schema} for configuration input.schema: {error}") from error
 
-    def _given_schema(self, session: Session, file: FoundFile) -> Any:
-        """Return the columns of every file, as Spark has them once it reads one."""
-        if self._given is None:
-            self._given = self._with_given_schema(self._reader(session, file)).load(file.path).schema
-        return self._given
-
     @property
     def _is_inferred(self) -> bool:
         infers = self._reader_options.get("inferschema", "").lower() == "true"
@@ -350,7 +422,6 @@ class SpoolDirectorySource(DataFrameConnector):
         return reader.options(**{k: str(v) for k, v in self.with_prefix(_READER).items()})
 
     def _layout_of(self, session: Session, file: FoundFile) -> dict[str, str]:
-        """Return options for a CSV file that the settings leave open."""
         if self._layout is None or self._layout[0] != file:
             head = cache(lambda: SparkFileSystem(session).head(file.path, HEAD_BYTES))
             options = layout_options(self._reader_options, head, lambda quote: has_open_line(session, file.path, quote))

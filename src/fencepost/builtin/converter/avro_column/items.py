@@ -168,7 +168,6 @@ def _right(size: int) -> int:
 
 
 def _number(data: memoryview, at: int) -> tuple[int, int]:
-    """Return a number, and where it ends."""
     byte = data[at]
     if byte < 0x80:
         return byte >> 1 ^ -(byte & 1), at + 1

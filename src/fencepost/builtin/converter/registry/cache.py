@@ -17,7 +17,7 @@ class Cache(Generic[V]):
         self._ttl_s = ttl_s
         self._clock = clock
         self._lock = Lock()
-        self._entries: OrderedDict[Hashable, tuple[float, V]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[float | None, V]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -28,15 +28,17 @@ class Cache(Generic[V]):
             entry = self._entries.get(key)
             if entry is None:
                 return None
-            if self._ttl_s is not None and self._clock() >= entry[0] + self._ttl_s:
+            if entry[0] is not None and self._clock() >= entry[0]:
                 del self._entries[key]
                 return None
             self._entries.move_to_end(key)
             return entry[1]
 
-    def put(self, key: Hashable, value: V) -> None:
+    def put(self, key: Hashable, value: V, ttl_s: float | None = None) -> None:
+        """Keep a value, for another time than others if `ttl_s` is given."""
+        ttl_s = self._ttl_s if ttl_s is None else ttl_s
         with self._lock:
-            self._entries[key] = (self._clock(), value)
+            self._entries[key] = (None if ttl_s is None else self._clock() + ttl_s, value)
             self._entries.move_to_end(key)
             while len(self._entries) > self._size:
                 self._entries.popitem(last=False)

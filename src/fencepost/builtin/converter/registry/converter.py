@@ -94,12 +94,10 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace, Format)
         if missing is not None:
             raise ConfigError(f"{type(self).__name__} cannot be used: {missing}")
         super().__init__(properties)
-        self._is_key = str(self.originals.get("converter.type")) == "key"
         self._topic: str | None = None
         self._outgoing: Cache[_Outgoing] = Cache(self.schemas_cache_size, self._latest_ttl_s)
         self._readers: Cache[tuple[Reader, bool]] = Cache(self.schemas_cache_size)  # and whether it is final
-        self._unversioned: Cache[bool] = Cache(self.schemas_cache_size, _UNVERSIONED_FOR_S)
-        self._away: Cache[bool] = Cache(1, _POSTPONED_FOR_S)
+        self._asked: Cache[bool] = Cache(self.schemas_cache_size, _UNVERSIONED_FOR_S)  # for versions, in vain
         self._of_topics: Cache[RegistryConverter] = Cache(self.schemas_cache_size)
         self._last: tuple[str, Schema | None, _Outgoing | None] = ("", None, None)
 
@@ -193,6 +191,10 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace, Format)
         return self._reader(self._topic, SchemaKey(found)).read_all(data, PREFIX_SIZE)  # type: ignore[arg-type]
 
     @cached_property
+    def _is_key(self) -> bool:
+        return str(self.originals.get("converter.type")) == "key"
+
+    @cached_property
     def _registry(self) -> Registry:
         return Registry.shared(self, size=self.schemas_cache_size, latest_ttl_s=self._latest_ttl_s)
 
@@ -247,14 +249,14 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace, Format)
 
     def _reader(self, topic: str, key: SchemaKey) -> Reader:
         last, is_final = self._readers.get((topic, key)) or (None, False)
-        if last is not None and (is_final or self._unversioned.get((topic, key)) or self._away.get(None)):
+        if last is not None and (is_final or self._asked.get((topic, key)) or self._asked.get(None)):
             return last
         try:
             return self._new_reader(topic, key)
         except ConnectError:
             if last is None:
                 raise
-            self._away.put(None, True)  # all that the reader lacks is the version of its schema
+            self._asked.put(None, True, _POSTPONED_FOR_S)  # all that the reader lacks is the version of its schema
             return last
 
     def _new_reader(self, topic: str, key: SchemaKey) -> Reader:
@@ -270,7 +272,7 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace, Format)
         reader = self.reader(schema, referenced, version)
         self._readers.put((topic, key), (reader, is_final))
         if not is_final:
-            self._unversioned.put((topic, key), True)
+            self._asked.put((topic, key), True)
         return reader
 
     def _check_type(self, schema: WrittenSchema, what: str) -> None:

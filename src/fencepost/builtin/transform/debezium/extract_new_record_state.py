@@ -38,7 +38,6 @@ _REFUSED = {"drop.tombstones": _FORMER, "delete.handling.mode": _FORMER}
 
 
 def _metadata() -> Check:
-    """Return the check of `add.fields` and `add.headers`."""
     return each(parsed_by(partial(MetadataField.parsed, prefix=""), "field, struct.field or struct.field:new_name"))
 
 
@@ -154,7 +153,6 @@ class ExtractNewRecordState(MetadataAdding, FieldDropping, Transform):
         return routed.with_value(after if self._mode == _TOMBSTONE else None, None)
 
     def _with_row(self, record: Record, event: Mapping[str, Any], side: str) -> Record | None:
-        """Return the record with the row on one side of the change as its value; None if there is none."""
         assert record.value_schema is not None
         schema, defaults, added = self._schema_of[side](record.value_schema)
         if event.get(side) is None:
@@ -194,7 +192,6 @@ class ExtractNewRecordState(MetadataAdding, FieldDropping, Transform):
         return record if topic is None else record.replace(topic=topic)
 
     def _without_fields(self, record: Record, schema: Schema, row: dict[str, Any]) -> Record:
-        """Return the record with the row as its value, without the fields that a header lists."""
         names = self._dropped(record)
         if names and self.drop_fields_from_key and record.key_schema is not None:
             record = record.with_key(*self._reduced(record.key_schema, record.key, names))

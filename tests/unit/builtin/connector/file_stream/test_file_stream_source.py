@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencepost.api import Batch, ConfigError, ConnectError, ExactlyOnceSupport, FatalError
+from fencepost.builtin.connector.file_stream import growing_file as file_start
 from fencepost.builtin.connector.file_stream import lines as line
-from fencepost.builtin.connector.file_stream import start as file_start
+from fencepost.builtin.connector.file_stream.growing_file import FileStart, fingerprint
+from fencepost.builtin.connector.file_stream.line_columns import split_into_columns
 from fencepost.builtin.connector.file_stream.lines import LineReader
 from fencepost.builtin.connector.file_stream.source import FileStreamSourceConnector, FileStreamSourceTask
-from fencepost.builtin.connector.file_stream.start import FileStart, fingerprint
 from fencepost.record import BinaryColumn, PolledAt, Utf8Column
 from fencepost.record.schema import STRING
 from support.task_context import Context
@@ -250,7 +251,7 @@ def test_file_source_reads_each_line_once_across_appends_and_restarts(
     seen: list[tuple[bytes, int]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(line, "CHUNK_BYTES", chunk_bytes)
-        reader = LineReader(str(file), 0, FileStart(), in_columns=Context.takes_columns)
+        reader = LineReader(str(file), 0, FileStart(), split_into_columns if Context.takes_columns else None)
         for piece in pieces:
             with file.open("ab") as appended:
                 appended.write(piece)
@@ -263,7 +264,9 @@ def test_file_source_reads_each_line_once_across_appends_and_restarts(
             if data.draw(st.booleans(), label="restart") and seen:
                 seen = seen[: data.draw(st.integers(1, len(seen)), label="committed")]
                 reader.close()
-                reader = LineReader(str(file), seen[-1][1], FileStart(), in_columns=Context.takes_columns)
+                reader = LineReader(
+                    str(file), seen[-1][1], FileStart(), split_into_columns if Context.takes_columns else None
+                )
         while (block := reader.read(limit)) is not None:
             seen += zip(block.lines, block.positions, strict=True)
         reader.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.builtin.connector.files.cut import FileCut
+from fencepost.builtin.connector.files.sink import FileCut
 
 
 def test_files_sink_without_a_size_limit_cuts_only_by_rows_max() -> None:

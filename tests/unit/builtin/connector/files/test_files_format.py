@@ -1,6 +1,6 @@
 """The options of Spark's writer, by format and by the user's settings."""
 
-from fencepost.builtin.connector.files.format import file_column, writer_options
+from fencepost.builtin.connector.files.columns import file_column, writer_options
 
 
 def test_user_writer_options_override_defaults_in_any_case() -> None:

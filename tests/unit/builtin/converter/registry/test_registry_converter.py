@@ -292,8 +292,7 @@ def test_missing_schema_version_is_requested_again_after_a_while() -> None:
     data = converter(registry).from_connect_data("t", PERSON, ANN)
     versions = registry.subjects.pop("t-value")
     reader, now = converter(registry), [0.0]
-    reader.__dict__["_unversioned"] = Cache(10, 10.0, lambda: now[0])
-    reader.__dict__["_away"] = Cache(1, 300.0, lambda: now[0])
+    reader.__dict__["_asked"] = Cache(10, 10.0, lambda: now[0])
 
     def version() -> int | None:
         schema, _ = reader.to_connect_data("t", data)
@@ -318,8 +317,7 @@ def test_schema_without_a_version_stays_readable_when_the_registry_is_away() -> 
     versions = registry.subjects.pop("t-value")
     del registry.subjects["u-value"]
     reader, now = converter(registry), [0.0]
-    reader.__dict__["_unversioned"] = Cache(10, 10.0, lambda: now[0])
-    reader.__dict__["_away"] = Cache(1, 300.0, lambda: now[0])
+    reader.__dict__["_asked"] = Cache(10, 10.0, lambda: now[0])
     for topic, each in zip("tu", data, strict=True):
         reader.to_connect_data(topic, each)
     registry.is_away, now[0] = True, 11.0

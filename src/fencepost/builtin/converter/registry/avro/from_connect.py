@@ -91,7 +91,6 @@ class _Writer:
         return _PLAIN[schema.type]
 
     def _entry(self, schema: Schema, namespace: str) -> Any:
-        """Return the record of a key and its value."""
         entry = Schema.struct({names.KEY: part(schema.key_schema), names.VALUE: part(schema.value_schema)})
         name = f"{names.NAMESPACE}.{names.MAP_ENTRY}" if schema.name is None else self._scrubbed(schema.name)
         first, number = name, 1

@@ -89,7 +89,6 @@ class _Reader:
         return member_name(avro, index, self._mapping)
 
     def _bare(self, avro: AvroType) -> Schema:
-        """Return the schema without the properties that every kind may have."""
         if avro.kind == "null":
             raise RecordError("Standalone null schemas are not supported by this converter")
         if avro.kind == "record":

@@ -124,7 +124,6 @@ def _has_decimal(schema: Schema) -> bool:
 
 
 def _validator(schema: WrittenSchema, referenced: Referenced) -> Check:
-    """Return a check of all rules of the schema, which raises RecordError."""
     from jsonschema import ValidationError
     from jsonschema.validators import Draft7Validator, validator_for
     from referencing import Registry, Resource

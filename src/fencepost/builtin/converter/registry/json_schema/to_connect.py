@@ -169,8 +169,6 @@ class _Reader:
 
 
 def _in_order(properties: dict[str, Any]) -> list[str]:
-    """Return the names of properties by their index, those without one last."""
-
     def index(name: str) -> float:
         node = properties[name]
         found = node.get(INDEX) if isinstance(node, dict) else None

@@ -285,7 +285,6 @@ def _from_value(descriptor: Any, schema: Schema, mapping: ProtobufMapping) -> Co
 
 
 def _from_scalar(descriptor: Any, schema: Schema) -> Convert | None:
-    """Return what is done to a scalar that was read; None: nothing."""
     if descriptor.type == _ENUM and schema.type is SchemaType.STRING:
         enum = descriptor.enum_type
         names = {each.number: each.name for each in reversed(enum.values)}

@@ -21,7 +21,6 @@ _MOST_REMEMBERED = 100
 
 
 def _included() -> Path:
-    """Return the directory of the files that protoc brings along."""
     spec = importlib.util.find_spec("grpc_tools")
     assert spec is not None
     assert spec.origin is not None
@@ -90,7 +89,6 @@ def _compiled(named: tuple[tuple[str, str], ...]) -> Any:
 
 
 def _serialised(name: str, text: str) -> Any:
-    """Return the descriptor that a text holds in base64, or None if it is source text."""
     from google.protobuf import descriptor_pb2
     from google.protobuf.message import DecodeError
 

@@ -125,7 +125,6 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _messages(file: Any) -> list[Any]:
-    """Return the messages of a file, in its order."""
     from google.protobuf import descriptor_pb2
 
     written = descriptor_pb2.FileDescriptorProto()

@@ -166,7 +166,6 @@ class _Writer:
             self._file.dependency.append(file)
 
     def _keep(self, made: Any, name: str, value: str) -> None:
-        """Keep a parameter in Confluent's option of a field."""
         from confluent_kafka.schema_registry.confluent import meta_pb2
 
         made.options.Extensions[meta_pb2.field_meta].params[name] = value
@@ -243,7 +242,6 @@ def _numbers(schema: Schema) -> _Numbers:
 
 
 def _names_of(schema: Schema) -> Iterator[str]:
-    """Yield the names that a struct's fields take in its message."""
     for field in schema.fields:
         if is_union(field.schema):
             yield oneof_name(field)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConfigError, SinkBatch, SinkRecord, TopicPartition
-from fencepost.builtin.connector.topic.transform import TopicTransformConnector, TopicTransformTask
+from fencepost.builtin.connector.topic import TopicTransformConnector, TopicTransformTask
 
 
 class Context:

@@ -1,4 +1,4 @@
-"""TopicTransform: records of topics, through transforms and converters, to other topics, each exactly once."""
+"""TopicTransform and TopicSql: topics to topics of a cluster, record by record or by a query, each exactly once."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,13 +7,13 @@ from fencepost.api import (
     HIGH,
     LOW,
     MEDIUM,
+    DataFrameStream,
     RecordError,
     Repeated,
     SinkBatch,
     SinkRecord,
     StreamConnector,
     StreamTask,
-    TopicPartition,
     setting,
 )
 
@@ -45,10 +45,8 @@ class TopicTransformTask(StreamTask):
         except RecordError as error:
             self.context.report(record, error)
             return None
-        return record.to(topic, kafka_partition=self._partition(record.at))
-
-    def _partition(self, place: TopicPartition | None) -> int | None:
-        return place.partition if place is not None and self.config.keeps_partition else None
+        place = record.at if self.config.keeps_partition else None
+        return record.to(topic, kafka_partition=None if place is None else place.partition)
 
 
 def _named(value: Any, field: str) -> str:
@@ -99,3 +97,7 @@ class TopicTransformConnector(StreamConnector):
         if self.topic is None or _SOURCE not in self.topic:
             return self.topic
         return None if topic is None else self.topic.replace(_SOURCE, topic)
+
+
+class TopicSql(DataFrameStream):
+    """Writes the output of `transforms.sql` over the records of its topics to `output.topic`, in the same cluster."""
