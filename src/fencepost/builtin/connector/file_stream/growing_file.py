@@ -6,7 +6,7 @@ import re
 import stat
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 from fencepost.api import FatalError
 from fencepost.config.byte_order import marked_encoding
@@ -79,11 +79,7 @@ class FileOffsets(Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self._positions)
 
-    @overload
-    def __getitem__(self, index: int) -> dict[str, Any]: ...
-    @overload
-    def __getitem__(self, index: slice) -> "FileOffsets": ...
-    def __getitem__(self, index: int | slice) -> "dict[str, Any] | FileOffsets":
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return FileOffsets(self._positions[index], self._start)
         position = self._positions[index]

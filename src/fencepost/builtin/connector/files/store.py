@@ -36,6 +36,15 @@ class FilesStore(ABC):
         """Return a path in the form that Spark expects."""
         return f"{self.root}/{relative}"
 
+    @contextmanager
+    def _explained(self, relative: str, done: str) -> Iterator[None]:
+        try:
+            yield
+        except DirectoryError:
+            raise
+        except Exception as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be {done}: {reason(error)}") from error
+
     @abstractmethod
     def files(self, relative: str) -> dict[str, int]:
         """Return all files below a directory, sorted and relative to it, with sizes in bytes.
@@ -96,33 +105,23 @@ class LocalFiles(FilesStore):
 
     def files(self, relative: str) -> dict[str, int]:
         top = self.path / relative
-        try:
+        with self._explained(relative, "listed"):
             found = sorted(Path(at, name) for at, _, names in os.walk(top, onerror=_fail) for name in names)
             return {str(path.relative_to(top)): path.stat().st_size for path in found if path.suffix != ".crc"}
-        except OSError as error:
-            raise DirectoryError(f"{self.at(relative)} cannot be listed: {error}") from error
 
     def names(self, relative: str) -> list[str]:
-        try:
+        with self._explained(relative, "listed"), contextlib.suppress(FileNotFoundError):
             return os.listdir(self.path / relative)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise DirectoryError(f"{self.at(relative)} cannot be listed: {error}") from error
+        return []
 
     def read(self, relative: str) -> str | None:
-        try:
+        with self._explained(relative, "read"), contextlib.suppress(FileNotFoundError):
             return (self.path / relative).read_text()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise DirectoryError(f"{self.at(relative)} cannot be read: {error}") from error
+        return None
 
     def write(self, relative: str, text: str) -> None:
-        try:
+        with self._explained(relative, "written"):
             (self.path / relative).write_text(text)
-        except OSError as error:
-            raise DirectoryError(f"{self.at(relative)} cannot be written: {error}") from error
         self.sync([relative])
 
     def sync(self, files: Iterable[str], *, are_shown: bool = False) -> None:
@@ -161,10 +160,8 @@ class LocalFiles(FilesStore):
 
     def make(self, relative: str) -> None:
         """Create a directory, and those above it."""
-        try:
+        with self._explained(relative, "created"):
             (self.path / relative).mkdir(parents=True)
-        except OSError as error:
-            raise DirectoryError(f"{self.at(relative)} cannot be created: {error}") from error
 
     def remove(self, relative: str) -> None:
         shutil.rmtree(self.path / relative, ignore_errors=True)
@@ -246,15 +243,6 @@ class HadoopFiles(FilesStore):
 
     def _at(self, relative: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.at(relative))
-
-    @contextmanager
-    def _explained(self, relative: str, done: str) -> Iterator[None]:
-        try:
-            yield
-        except DirectoryError:
-            raise
-        except Exception as error:
-            raise DirectoryError(f"{self.at(relative)} cannot be {done}: {reason(error)}") from error
 
 
 def are_same_content(jvm: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:

@@ -3,8 +3,8 @@
 They raise FAULTS if one of the values is wrong, without saying which: `values` finds it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,21 +15,21 @@ _LONG = pa.int64()
 _NULL = pa.scalar(None, _LONG)
 
 
-class Column(Protocol):
-    """Decodes one field."""
+class Column(ABC):
+    """Decodes one field. `type` is that of the columns that `read` returns."""
 
-    @property
-    def type(self) -> pa.DataType:
-        """Return the type of what `read` returns."""
+    type: pa.DataType
 
+    @abstractmethod
     def read(self, at: Cursor) -> pa.Array:
-        """Return the field of each value, and move on behind it."""
+        """Return the field of each value, and move on to what follows it."""
 
     def skip(self, at: Cursor) -> None:
-        """Move on behind the field."""
+        """Move on to what follows the field."""
+        self.read(at)
 
 
-class Null:
+class Null(Column):
     """Takes no bytes."""
 
     def __init__(self, type_: pa.DataType) -> None:
@@ -38,11 +38,8 @@ class Null:
     def read(self, at: Cursor) -> pa.Array:
         return pa.nulls(len(at), self.type)
 
-    def skip(self, at: Cursor) -> None:
-        """Do nothing."""
 
-
-class Constant:
+class Constant(Column):
     """A field that the writer does not have: its default."""
 
     def __init__(self, value: pa.Scalar) -> None:
@@ -52,11 +49,8 @@ class Constant:
     def read(self, at: Cursor) -> pa.Array:
         return pa.repeat(self._value, len(at))
 
-    def skip(self, at: Cursor) -> None:
-        """Do nothing."""
 
-
-class Boolean:
+class Boolean(Column):
     type = pa.bool_()
 
     def read(self, at: Cursor) -> pa.Array:
@@ -69,7 +63,7 @@ class Boolean:
         at.byte()
 
 
-class Number:
+class Number(Column):
     """An int or a long, and what a reader takes for it: a wider integer or a floating point number."""
 
     def __init__(self, writer: pa.DataType, reader: pa.DataType) -> None:
@@ -86,7 +80,7 @@ class Number:
         at.number()
 
 
-class Floating:
+class Floating(Column):
     """A float or a double; a reader may take a double for a float."""
 
     def __init__(self, writer: pa.DataType, reader: pa.DataType) -> None:
@@ -102,7 +96,7 @@ class Floating:
         at.skip(self._size)
 
 
-class Binary:
+class Binary(Column):
     """Bytes or text, as bytes or text."""
 
     def __init__(self, reader: pa.DataType) -> None:
@@ -116,7 +110,7 @@ class Binary:
         at.skip_binary()
 
 
-class Fixed:
+class Fixed(Column):
     """So many bytes."""
 
     type = pa.binary()
@@ -134,7 +128,7 @@ class Fixed:
         at.skip(self._size)
 
 
-class Enum:
+class Enum(Column):
     """A symbol. `symbols`: what the reader takes for each of the writer's; None if it takes nothing for it."""
 
     type = pa.string()
@@ -155,7 +149,7 @@ class Enum:
         at.number()
 
 
-class Converted:
+class Converted(Column):
     """Another column's values, converted."""
 
     def __init__(self, raw: Column, type_: pa.DataType, convert: Callable[[pa.Array], pa.Array]) -> None:
@@ -170,7 +164,7 @@ class Converted:
         self._raw.skip(at)
 
 
-class Union:
+class Union(Column):
     """One of some columns, all of the same type, chosen by a number."""
 
     def __init__(self, branches: Sequence[Column], type_: pa.DataType) -> None:
@@ -197,11 +191,8 @@ class Union:
         at.at = pa.concat_arrays(ends).take(place)
         return pa.concat_arrays(found).take(place)
 
-    def skip(self, at: Cursor) -> None:
-        self.read(at)
 
-
-class Unfit:
+class Unfit(Column):
     """A branch of a union that the reader cannot take; an error only if a value has it."""
 
     def __init__(self, type_: pa.DataType, reason: str) -> None:
@@ -211,11 +202,8 @@ class Unfit:
     def read(self, at: Cursor) -> pa.Array:
         raise ValueError(self._reason)
 
-    def skip(self, at: Cursor) -> None:
-        self.read(at)
 
-
-class Member:
+class Member(Column):
     """One member of a struct that has one for each branch of a reader's union; the others are null."""
 
     def __init__(self, own: Column, name: str, type_: pa.StructType) -> None:
@@ -232,7 +220,7 @@ class Member:
         self._own.skip(at)
 
 
-class Struct:
+class Struct(Column):
     """Fields, in the writer's order: each has its place among the reader's, or None if the reader does not have it."""
 
     def __init__(self, fields: Sequence[tuple[str, Column, int | None]], type_: pa.StructType) -> None:

@@ -19,7 +19,7 @@ _LONG = pa.int64()
 _MOST_EMPTY = 1_000_000  # items that take no bytes: a few bytes may announce any number of them
 
 
-class Items:
+class Items(Column):
     """An array."""
 
     def __init__(self, step: Step, item: Column, type_: pa.ListType) -> None:
@@ -37,7 +37,7 @@ class Items:
         walked(at, self._step)
 
 
-class Entries:
+class Entries(Column):
     """A map: each of its items is a text and a value."""
 
     def __init__(self, step: Step, item: Column, type_: pa.MapType) -> None:

@@ -1,10 +1,9 @@
-"""The source text of a file descriptor, as it is registered: messages, enums, oneofs, maps, and Confluent's options."""
+"""The source text of a file of proto3, as it is registered: messages, enums, oneofs, maps, and Confluent's options."""
 
 import json
 from collections.abc import Iterator
 from typing import Any
 
-_LABELS = {2: "required ", 3: "repeated "}
 _SCALARS = {
     1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool", 9: "string",
     12: "bytes", 13: "uint32", 15: "sfixed32", 16: "sfixed64", 17: "sint32", 18: "sint64",
@@ -14,30 +13,28 @@ _INDENT = "  "
 
 def source(file: Any) -> str:
     """Return the text of a FileDescriptorProto."""
-    lines = [f'syntax = "{file.syntax or "proto2"}";']
+    lines = ['syntax = "proto3";']
     if file.package:
         lines.append(f"package {file.package};")
     lines += [f'import "{name}";' for name in file.dependency]
     for enum in file.enum_type:
         lines += ["", *_enum(enum, "")]
     for message in file.message_type:
-        lines += ["", *_message(message, "", file.syntax == "proto3")]
+        lines += ["", *_message(message, "")]
     for field in file.extension:
-        lines += ["", f"extend {field.extendee} {{", _INDENT + _field(field, file.syntax == "proto3"), "}"]
+        lines += ["", f"extend {field.extendee} {{", _INDENT + _field(field), "}"]
     return "\n".join(lines) + "\n"
 
 
-def _message(message: Any, indent: str, is_proto3: bool) -> Iterator[str]:
+def _message(message: Any, indent: str) -> Iterator[str]:
     inner = indent + _INDENT
     yield f"{indent}message {message.name} {{"
     entries = {nested.name: nested for nested in message.nested_type if nested.options.map_entry}
     for nested in message.nested_type:
         if nested.name not in entries:
-            yield from _message(nested, inner, is_proto3)
+            yield from _message(nested, inner)
     for enum in message.enum_type:
         yield from _enum(enum, inner)
-    for range_ in message.extension_range:
-        yield f"{inner}extensions {range_.start} to {range_.end - 1};"
     shown: set[int] = set()
     for field in message.field:
         entry = entries.get(field.type_name.rpartition(".")[2]) if field.label == 3 and field.type == 11 else None
@@ -49,7 +46,7 @@ def _message(message: Any, indent: str, is_proto3: bool) -> Iterator[str]:
                 shown.add(field.oneof_index)
                 yield from _oneof(message, field.oneof_index, inner)
         else:
-            yield inner + _field(field, is_proto3)
+            yield inner + _field(field)
     yield f"{indent}}}"
 
 
@@ -61,9 +58,8 @@ def _oneof(message: Any, index: int, indent: str) -> Iterator[str]:
     yield f"{indent}}}"
 
 
-def _field(field: Any, is_proto3: bool) -> str:
-    is_labelled = field.proto3_optional or (field.label == 1 and not is_proto3)
-    label = _LABELS.get(field.label, "optional " if is_labelled else "")
+def _field(field: Any) -> str:
+    label = "repeated " if field.label == 3 else "optional " if field.proto3_optional else ""
     return f"{label}{_type(field)} {field.name} = {field.number}{_options(field)};"
 
 
