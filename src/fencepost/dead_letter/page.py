@@ -20,7 +20,7 @@ from fencepost.cluster.dead_letters import (
 from fencepost.config import ConfigError
 from fencepost.dead_letter.letter import DeadLetter, parsed
 from fencepost.dead_letter.progress import Handled, handled_by, is_mark
-from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
+from fencepost.kafka.read.browse import Effort, Range, TopicBrowser, TopicRecord, backwards
 from fencepost.redaction import HIDDEN
 from fencepost.task.failure.dead_letter import (
     CLASS,
@@ -124,36 +124,6 @@ def _binary(data: bytes, most: int) -> ShownBytes:
 
 
 @dataclass
-class Effort:
-    """How much a page may read, of large records and of those of others, before it ends with what it has."""
-
-    records: int = _MOST_RECORDS
-    size_bytes: int = _MOST_BYTES
-    until_s: float = field(default_factory=lambda: time.monotonic() + _LONGEST_S)
-
-    @property
-    def is_spent(self) -> bool:
-        return self.records <= 0 or self.size_bytes <= 0 or self.is_late
-
-    @property
-    def is_late(self) -> bool:
-        return time.monotonic() >= self.until_s
-
-    def part(self, parts: int) -> "Effort":
-        """Return one of so many equal parts."""
-        return Effort(self.records // parts, self.size_bytes // parts, self.until_s)
-
-    def at_most(self, other: "Effort") -> "Effort":
-        return replace(
-            self, records=min(self.records, other.records), size_bytes=min(self.size_bytes, other.size_bytes)
-        )
-
-    def spend(self, records: int, size_bytes: int) -> None:
-        self.records -= records
-        self.size_bytes -= size_bytes
-
-
-@dataclass
 class _Found:
     """What was found of one partition from the offset `first` on: the newest, the oldest of them first."""
 
@@ -170,18 +140,6 @@ class _Found:
 
     def has_handled(self, dead_letter: DeadLetter) -> bool:
         return self.handled is not None and self.handled.has(dead_letter.record.offset)
-
-
-@dataclass
-class _Window:
-    """What a part of a partition has, up to `limit` dead letters, the newest; and how much was read for that."""
-
-    letters: deque[DeadLetter]
-    unnamed: int = 0
-    mark: Handled | None = None
-    records: int = 0
-    size_bytes: int = 0
-    is_whole: bool = True
 
 
 def read_page(
@@ -204,7 +162,7 @@ def read_page(
     ends = before or {}
     bounded = {p: (first, min(end, ends.get(p, end))) for p, (first, end) in browser.ranges.items()}
     ranges = {partition: (first, end) for partition, (first, end) in bounded.items() if first < end}
-    whole = effort or Effort()
+    whole = effort or Effort(_MOST_RECORDS, _MOST_BYTES, time.monotonic() + _LONGEST_S)
     each = whole.part(min(max(1, len(ranges)), _LEAST_PART))
     found: dict[int, _Found] = {}
     rows: list[Row] = []
@@ -214,7 +172,7 @@ def read_page(
         if whole.is_spent and has_progress:
             continue
         reading = _Reading(browser, connector, partition, limit, handled.get(partition))
-        found[partition] = one = reading.newest(first, end, whole, each, is_obliged=not has_progress)
+        found[partition] = one = reading.newest((first, end), whole, each, is_obliged=not has_progress)
         rows = sorted([*rows, *one.rows], key=lambda row: row[:3])[-limit:]  # no more whole records are kept
         one.rows = []
     letters = list(_shown(rows[::-1], found, max(whole.until_s, time.monotonic() + _SHOWING_S)))
@@ -240,7 +198,7 @@ def _shown(rows: Sequence[Row], found: Mapping[int, _Found], until_s: float) -> 
 
 @dataclass(frozen=True)
 class _Reading:
-    """Reads one partition for a page. A log cannot be read backwards: windows are read, the last one first."""
+    """Reads one partition for a page."""
 
     browser: TopicBrowser
     connector: str
@@ -248,63 +206,39 @@ class _Reading:
     limit: int
     in_group: Handled | None
 
-    def newest(self, first: int, end: int, whole: Effort, part: Effort, *, is_obliged: bool) -> _Found:
+    def newest(self, range_: Range, whole: Effort, part: Effort, *, is_obliged: bool) -> _Found:
         """Return the newest. What is read is taken from `whole`, and is no more than `part`.
 
-        A window that turns out to be too large is given up for a smaller one. `is_obliged`: one record is read at
-        least, as nobody would get any further otherwise.
+        `is_obliged`: one record is read at least.
         """
-        found, size, left = _Found(end, handled=self.in_group), self.limit, part.at_most(whole)
-        letters: deque[DeadLetter] = deque()
-        record_bytes = 0  # of those of the last window
-        while found.first > first and len(letters) < self.limit:
-            is_spent = left.is_spent or left.size_bytes < record_bytes
-            if is_spent and not (is_obliged and found.first == end):
-                break
-            size = 1 if is_spent else size
-            start = max(first, found.first - size)
-            window = self._window(start, found.first, left)
-            left.spend(window.records, window.size_bytes)
-            whole.spend(window.records, window.size_bytes)
-            record_bytes = window.size_bytes // max(1, window.records)
-            if not window.is_whole:
-                size = max(1, window.records // 2)
-                continue
-            letters.extendleft(reversed(window.letters))
+        found, left = _Found(range_[1], handled=self.in_group), part.at_most(whole)
+        given, letters = replace(left), deque[DeadLetter]()
+        for start, records in backwards(
+            self.browser.read, self.partition, range_, self.limit, left, is_obliged=is_obliged
+        ):
+            newest = deque(self._letters(records, found), self.limit)
+            letters.extendleft(reversed(newest))
             # with as many as were asked for, there may be others in this window
-            found.first = window.letters[0].record.offset if len(window.letters) == self.limit else start
-            found.unnamed += window.unnamed
-            found.handled = found.handled or window.mark
-            likely_most = left.size_bytes // 2 * size // max(1, window.size_bytes)
-            size = max(1, min(size * 2, likely_most, left.records * size // max(1, window.records)))
+            found.first = newest[0].record.offset if len(newest) == self.limit else start
+            if len(letters) >= self.limit:
+                break
+        whole.spend(given.records - left.records, given.size_bytes - left.size_bytes)
         found.offsets = deque(one.record.offset for one in letters)
         found.rows = list(_in_time(letters))
         return found
 
-    def _window(self, start: int, end: int, left: Effort) -> _Window:
-        window, most_bytes = _Window(deque(maxlen=self.limit)), left.size_bytes // 2
-        for record in self.browser.read({self.partition: (start, end)}):
-            window.records += 1
-            window.size_bytes += size_of(record)
-            is_long = window.records > left.records or window.size_bytes > most_bytes or left.is_late
-            if is_long and record.offset + 1 < end:
-                window.is_whole = False
-                break
+    def _letters(self, records: Sequence[TopicRecord], found: _Found) -> Iterator[DeadLetter]:
+        """Yield the dead letters of a window, and add to `found` what else it has."""
+        mark = None
+        for record in records:
             dead_letter = DeadLetter.of(self.browser.topic, record)
             if dead_letter.connector == self.connector:
-                window.letters.append(dead_letter)
+                yield dead_letter
             elif is_mark(record):
-                mark = None if self.in_group is not None else handled_by(record, self.connector)
-                window.mark = mark or window.mark
+                mark = (None if self.in_group is not None else handled_by(record, self.connector)) or mark
             elif dead_letter.connector is None:
-                window.unnamed += 1
-        return window
-
-
-def size_of(record: TopicRecord) -> int:
-    """Return how many bytes a record holds."""
-    headers = sum(len(name) + len(data or b"") for name, data in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers
+                found.unnamed += 1
+        found.handled = found.handled or mark
 
 
 def _in_time(letters: Iterable[DeadLetter]) -> Iterator[Row]:

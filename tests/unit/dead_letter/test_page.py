@@ -9,9 +9,9 @@ import pytest
 
 from fencepost.cluster.dead_letters import LetterPage
 from fencepost.config import ConfigError
-from fencepost.dead_letter.page import Effort, places, read_page
+from fencepost.dead_letter.page import places, read_page
 from fencepost.dead_letter.progress import Handled, Mark
-from fencepost.kafka.read.browse import TopicRecord
+from fencepost.kafka.read.browse import Effort, TopicRecord
 from fencepost.telemetry.secret import hold
 from support.seed import new_seed
 

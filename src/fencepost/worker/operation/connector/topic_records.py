@@ -17,10 +17,10 @@ from fencepost.cluster.topic_records import EARLIEST, LATEST, RecordPage, Record
 from fencepost.config import ConfigError
 from fencepost.config.closed_topics import CLOSED
 from fencepost.config.raw import RawConfig
-from fencepost.dead_letter.page import KEY, VALUE, Effort, places, shown_bytes, shown_headers, size_of, text_of
+from fencepost.dead_letter.page import KEY, VALUE, places, shown_bytes, shown_headers, text_of
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
-from fencepost.kafka.read.browse import Range, TopicBrowser, TopicRecord
+from fencepost.kafka.read.browse import Effort, Range, TopicBrowser, TopicRecord, backwards, size_of
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.plugin import PluginKind
 from fencepost.plugin.process import registry
@@ -39,10 +39,9 @@ _PLACES = re.compile(r"[0-9]{1,9}:[0-9]{1,18}(,[0-9]{1,9}:[0-9]{1,18})*")
 _MOST_RECORDS = 20_000
 _MOST_BYTES = 16 << 20
 _LEAST_PART = 16  # of many partitions, some are read well rather than all for a record or two
-_WIDER = 4  # times as many offsets, where they have fewer records
 _OF_TEXT = ("JsonConverter", "StringConverter", "ByteArrayConverter")  # their bytes can be read as they are
 _REGISTRY_MS = "3000"
-_LONGEST_S = 10.0  # for a page: each of its records may be of a schema that a slow registry is asked for
+_LONGEST_S = 10.0  # to read a page, and to show it: each of its records may be of a schema that a slow registry is asked for
 _BUILT_IN = "fencepost.builtin.converter."
 _READER = "fencepost-look"  # a group without commits
 _COMMITTED = {"isolation.level": "read_committed"}
@@ -89,7 +88,7 @@ class ReadPage:
 def read_page(browser: TopicBrowser, conf: Mapping[str, Any], query: RecordQuery) -> ReadPage:
     """Return the records that a query asks for, or fewer. Raises ConfigError, and what `TopicBrowser.read` raises."""
     ranges = _ranges(browser, query.partition)
-    effort = Effort(_MOST_RECORDS, _MOST_BYTES)
+    effort = Effort(_MOST_RECORDS, _MOST_BYTES, time.monotonic() + _LONGEST_S)
     if query.start == LATEST:
         each = effort.part(min(max(1, len(ranges)), _LEAST_PART))
         found = {p: _newest(browser, p, range_, query.limit, replace(each)) for p, range_ in ranges.items()}
@@ -115,24 +114,12 @@ def _end(range_: Range, records: list[TopicRecord], limit: int, effort: Effort) 
 
 
 def _newest(browser: TopicBrowser, partition: int, range_: Range, limit: int, effort: Effort) -> list[TopicRecord]:
-    """Return the newest records: a log cannot be read backwards, so windows of it are read, the last one first.
-
-    A window that turns out to be too large is given up for a smaller one: its first records are not the newest.
-    """
-    first, end = range_
-    records: list[TopicRecord] = []
-    size = limit
-    while first < end and len(records) < limit and not effort.is_spent:
-        start = max(first, end - size)
-        left = replace(effort, size_bytes=(effort.size_bytes + 1) // 2)
-        window = list(_read(browser, partition, (start, end), size, left))
-        effort.spend(len(window), sum(map(size_of, window)))
-        if left.is_spent and end - start > 1:
-            size = max(1, len(window) // 2)
-            continue
-        records = window + records
-        end, size = start, min(size * _WIDER, _MOST_RECORDS)
-    return records[-limit:]
+    newest: list[TopicRecord] = []
+    for _, records in backwards(browser.read, partition, range_, limit, effort):
+        newest = records + newest
+        if len(newest) >= limit:
+            break
+    return newest[-limit:]
 
 
 def _read(browser: TopicBrowser, partition: int, range_: Range, limit: int, effort: Effort) -> Iterator[TopicRecord]:
