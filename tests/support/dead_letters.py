@@ -58,10 +58,10 @@ class DeadLetters:
         """Do what `fencepost dead-letters C --resend` does once it is confirmed; returns how many were sent."""
         conf, group = self.reader_conf, progress_name(self.topic)
         browser = TopicBrowser(conf, self.dead)
-        with Bookmark(conf, group, self.dead) as bookmark:
-            selection = None if only is None else Selection(self.dead, only)
-            own = Resend(self.topic, browser, bookmark, skipped=Skipped.of(self.dead, skip), selection=selection)
-            return own.send(transactional_conf({"bootstrap.servers": via or self.bootstrap}, group).conf)
+        bookmark = Bookmark(conf, group, self.dead)
+        selection = None if only is None else Selection(self.dead, only)
+        own = Resend(self.topic, browser, bookmark, skipped=Skipped.of(self.dead, skip), selection=selection)
+        return own.send(transactional_conf({"bootstrap.servers": via or self.bootstrap}, group).conf)
 
     @property
     def reader_conf(self) -> dict[str, object]:

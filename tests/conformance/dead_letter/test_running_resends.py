@@ -126,9 +126,9 @@ def test_resend_does_not_wait_for_a_transaction_left_open_by_a_killed_process(le
             killed.wait(60)
         end.discard()
     browser = TopicBrowser(letters.reader_conf, letters.dead)
-    with Bookmark(letters.reader_conf, progress_name(letters.topic), letters.dead, timeout_s=2) as bookmark:
-        with pytest.raises(KafkaUnavailableError):
-            bookmark.read(browser.ranges)  # so it is open
+    bookmark = Bookmark(letters.reader_conf, progress_name(letters.topic), letters.dead, timeout_s=2)
+    with pytest.raises(KafkaUnavailableError):
+        bookmark.read(browser.ranges)  # so it is open
     resends = Resends(lambda _: True)
     resends.begin(work(letters))
     info = ended(resends, letters)

@@ -18,8 +18,8 @@ from support.seed import new_seed
 def handled_flags(letters: DeadLetters) -> list[bool]:
     """Return what a page says of each dead letter, the oldest first."""
     browser = TopicBrowser(letters.reader_conf, letters.dead)
-    with Bookmark(letters.reader_conf, progress_name(letters.topic), letters.dead) as bookmark:
-        handled = ResendProgress(letters.topic, browser, bookmark).read()
+    bookmark = Bookmark(letters.reader_conf, progress_name(letters.topic), letters.dead)
+    handled = ResendProgress(letters.topic, browser, bookmark).read()
     page = read_page(browser, letters.topic, handled, limit=50)
     return [one.is_handled for one in reversed(page.letters)]
 

@@ -122,8 +122,8 @@ def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_begi
         records = list(islice(filter(is_shown, browser.read(browser.ranges)), limit or None))
     else:
         records = browser.newest(limit, is_shown)
-    with Bookmark(conf, progress_name(name), browser.topic) as bookmark:
-        handled = ResendProgress(name, browser, bookmark).peek()
+    bookmark = Bookmark(conf, progress_name(name), browser.topic)
+    handled = ResendProgress(name, browser, bookmark).peek()
     dead_letters = [DeadLetter.of(browser.topic, record) for record in records]
     for dead_letter in dead_letters:
         record = dead_letter.record
@@ -147,31 +147,31 @@ def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool
     conf = reader_conf(connector, where)
     group = progress_name(name)
     browser = TopicBrowser(conf, topic or connector.topic)
-    with Bookmark(conf, group, browser.topic) as bookmark:
-        own_topic = (connector.config.get(RESEND) or "").strip()
-        resend = Resend(name, browser, bookmark, own_topic, Skipped.of(browser.topic, skipped))
-        survey = resend.survey()
-        targets = survey.targets
-        if not own_topic:
-            with closing(Admin(conf, timeout_s=ASK_S)) as admin:
-                survey.ensure_have_somewhere_to_go(name, admin.topics.partitions)
-        if not targets and not survey.skipped:
-            typer.echo(f"No dead letters of {name} in {browser.topic} wait to be sent again")
-            return
-        if survey.skipped:
-            typer.echo(f"Passed and never sent again: {survey.skipped}")
-        if not targets:
-            pass
-        elif own_topic:
-            typer.echo(f"To {own_topic}, which {name} reads: {_listed(targets)}")
-        else:
-            typer.echo(f"To their original topics, for every consumer there and not only {name}: {_listed(targets)}")
-            typer.echo(f"(With {RESEND} in its config they would go to {name} alone.)")
-        if not is_confirmed:
-            typer.confirm("Send them?" if targets else "Pass over them?", abort=True)
-        with counting("Sending", survey.total) as committed:
-            sent = resend.send(transactional_conf(where.client(connector.config), group).conf, committed)
-        typer.echo(f"Sent again: {sent}")
+    bookmark = Bookmark(conf, group, browser.topic)
+    own_topic = (connector.config.get(RESEND) or "").strip()
+    resend = Resend(name, browser, bookmark, own_topic, Skipped.of(browser.topic, skipped))
+    survey = resend.survey()
+    targets = survey.targets
+    if not own_topic:
+        with closing(Admin(conf, timeout_s=ASK_S)) as admin:
+            survey.ensure_have_somewhere_to_go(name, admin.topics.partitions)
+    if not targets and not survey.skipped:
+        typer.echo(f"No dead letters of {name} in {browser.topic} wait to be sent again")
+        return
+    if survey.skipped:
+        typer.echo(f"Passed and never sent again: {survey.skipped}")
+    if not targets:
+        pass
+    elif own_topic:
+        typer.echo(f"To {own_topic}, which {name} reads: {_listed(targets)}")
+    else:
+        typer.echo(f"To their original topics, for every consumer there and not only {name}: {_listed(targets)}")
+        typer.echo(f"(With {RESEND} in its config they would go to {name} alone.)")
+    if not is_confirmed:
+        typer.confirm("Send them?" if targets else "Pass over them?", abort=True)
+    with counting("Sending", survey.total) as committed:
+        sent = resend.send(transactional_conf(where.client(connector.config), group).conf, committed)
+    typer.echo(f"Sent again: {sent}")
 
 
 def _listed(targets: Mapping[str, int]) -> str:

@@ -116,24 +116,24 @@ class ResendWork:
     def run(self, is_wanted: Callable[[], bool], tell: Callable[..., None]) -> bool:
         """Send what waits, or pass over it; `tell` gets what is known of it meanwhile. Returns whether it is all."""
         browser = TopicBrowser(self.reader_conf, self.topic)
-        with Bookmark(self.reader_conf, progress_name(self.connector), self.topic) as bookmark:
-            given = self.own_topic, self.skipped, self.selection
-            resend = Resend(self.connector, browser, bookmark, *given, is_wanted, self.reads)
-            survey = resend.survey()
-            if not is_wanted():
-                return False
-            if not self.own_topic:
-                self._ensure_have_somewhere_to_go(survey)
-            tell(state=SENDING, total=survey.total, skipped=survey.skipped)
-            sent = 0
+        bookmark = Bookmark(self.reader_conf, progress_name(self.connector), self.topic)
+        given = self.own_topic, self.skipped, self.selection
+        resend = Resend(self.connector, browser, bookmark, *given, is_wanted, self.reads)
+        survey = resend.survey()
+        if not is_wanted():
+            return False
+        if not self.own_topic:
+            self._ensure_have_somewhere_to_go(survey)
+        tell(state=SENDING, total=survey.total, skipped=survey.skipped)
+        sent = 0
 
-            def committed(count: int) -> None:
-                nonlocal sent
-                sent += count
-                tell(sent=sent)
+        def committed(count: int) -> None:
+            nonlocal sent
+            sent += count
+            tell(sent=sent)
 
-            resend.send(self.producer_conf, committed)
-            return is_wanted()
+        resend.send(self.producer_conf, committed)
+        return is_wanted()
 
     def _ensure_have_somewhere_to_go(self, survey: Survey) -> None:
         foreign = sorted(topic for topic in survey.targets if not self.reads(topic))
@@ -251,8 +251,8 @@ class DeadLetters:
                 browser = TopicBrowser(conf, topic, timeout_s=ASK_S)
             except MissingTopicError:
                 return LetterPage(topic, ())
-            with Bookmark(conf, progress_name(name), topic, timeout_s=ASK_S) as bookmark:
-                handled = handled_in(bookmark.group, bookmark.peek(browser.ranges))
+            bookmark = Bookmark(conf, progress_name(name), topic, timeout_s=ASK_S)
+            handled = handled_in(bookmark.group, bookmark.peek(browser.ranges))
             release = hold_given_secrets(config)  # a record may hold what the connector does (E11)
             try:
                 return read_page(browser, name, handled, limit=query.limit, before=before)
