@@ -156,7 +156,6 @@ def _shares(assignment: Assignment) -> dict[Holder, WorkerAssignment]:
 
 
 def _placed(shares: _Shares, connectors: Collection[str]) -> tuple[dict[str, str], dict[str, list[tuple[str, int]]]]:
-    """Return who runs each of these connectors, and each of its tasks, as far as it has any."""
     runs: dict[str, str] = {}
     tasks: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for holder, share in shares.items():

@@ -232,15 +232,12 @@ class SnapshotBuilder:
         generations[connector] = generations.get(connector, -1) + 1
 
     def _put(self, name: str, key: str, value: object) -> None:
-        """Set an entry of a mapping, or remove it if the value is None."""
         self._edit(name).pop(key, None) if value is None else self._edit(name).update({key: value})
 
     def _part(self, name: str) -> Any:
-        """Return a part of the next snapshot, to read it."""
         return self._changed.get(name, getattr(self._last, name))
 
     def _edit(self, name: str) -> Any:
-        """Return a part of the next snapshot, to change it."""
         if name not in self._changed:
             part = getattr(self._last, name)
             self._changed[name] = set(part) if isinstance(part, frozenset) else part.copy()

@@ -298,7 +298,6 @@ class Adoption:
         return Holder(transaction, places, any(each.is_pending for each in mine), is_guessed)
 
     def _transactions(self, contributors: Iterable[Contributor]) -> dict[str, Transaction]:
-        """Describe the transactional ids of the contributors and those with the user's prefixes."""
         ids = {each.transactional_id for each in contributors if each.transactional_id is not None}
         if self._prefixes:
             listed = retry(self._admin.transactions.list, _ASK_S, _AGAIN_S)

@@ -15,7 +15,7 @@ from fencepost.kafka.codec.compress import NAMES
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.read import fetch_requests
 from fencepost.kafka.read.batch_reader import BatchReader
-from fencepost.kafka.read.plan_reader import ClientReader
+from fencepost.kafka.read.client_reader import ClientReader
 from fencepost.kafka.setting.client_settings import plan_conf
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition

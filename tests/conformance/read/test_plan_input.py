@@ -16,8 +16,8 @@ from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.read import plan_topics
 from fencepost.kafka.read.batch_reader import BatchReader
+from fencepost.kafka.read.client_reader import ClientReader
 from fencepost.kafka.read.plan_input import PlanInput
-from fencepost.kafka.read.plan_reader import ClientReader
 from fencepost.kafka.read.plan_topics import PlanTopics
 from fencepost.kafka.setting.client_settings import begins_at, plan_conf
 from fencepost.kafka.value.fetched import Fetched

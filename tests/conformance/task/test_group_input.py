@@ -402,7 +402,7 @@ def test_records_fetched_before_a_revocation_are_not_returned(
     members: Members, produce: Any, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client may take back a partition, and give it again, between the first record of a poll and the rest."""
-    monkeypatch.setattr(client_fetcher, "_CHUNK", chunk)
+    monkeypatch.setattr(client_fetcher, "CHUNK", chunk)
     produce(5, partition=0)
     produce(5, partition=1)
     notes = Notes()

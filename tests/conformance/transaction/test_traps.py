@@ -517,7 +517,7 @@ def test_a_producer_above_its_quota_is_slowed_down_and_not_struck(
         client.produce_placed(_placed(topic, more))
         client.flush(60)
         values.extend(more)
-        return max(each._waits_until_s for each in cluster_of(client).connections()) > began_s
+        return max(each.throttled_until_s for each in cluster_of(client).connections()) > began_s
 
     eventually(is_slowed_down, within_s=60)
     client.commit(60)

@@ -9,8 +9,8 @@ from mirrored import SOON, await_same
 
 from fencepost.builtin.mirror.formats import OffsetSync
 from fencepost.kafka.codec.compress import NAMES
+from fencepost.kafka.read.client_reader import ClientReader
 from fencepost.kafka.read.log import LogReader
-from fencepost.kafka.read.plan_reader import ClientReader
 from fencepost.kafka.setting.client_settings import plan_conf
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition

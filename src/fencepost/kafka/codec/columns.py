@@ -259,7 +259,6 @@ def _own_bytes(headers: Sequence[HeaderBytes]) -> int:
 
 
 def _header_bytes(headers: Headers) -> Any:
-    """Return the most bytes that the headers of each record can take, as an Arrow array."""
     found = [(_own_bytes(each) + len(each) * _AROUND_HEADER, count) for each, count in runs_of(headers)]
     if len(found) == len(headers):
         return pa.array([size for size, _ in found], _INT64)

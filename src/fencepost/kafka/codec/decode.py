@@ -102,7 +102,6 @@ def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a varint, with its sign in the lowest bit. Returns it and the position after it."""
     byte = data[at]
     number, shift = byte & 0x7F, 7
     while byte >= 0x80:

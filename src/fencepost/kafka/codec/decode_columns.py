@@ -93,7 +93,6 @@ def _columns(heads: Sequence[Any], bodies: Sequence[Buffer], wanted: Collection[
 
 
 def _starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> pa.Array:
-    """Return where each record starts, after its length."""
     starts: list[pa.Array] = []
     # By a batch's number of records and bytes. True: one such batch was seen; its lengths are kept if another comes.
     # False: two of them differ, or comparing takes longer than finding, and no more are compared.
@@ -174,7 +173,6 @@ def _alike(data: bytes, at: int, most: int) -> tuple[int, int, int]:
 
 
 def _leading(data: bytes, byte: int) -> int:
-    """Return how many bytes at the start equal `byte`."""
     return len(data) - len(data.lstrip(bytes((byte,))))
 
 
@@ -198,7 +196,6 @@ def _walked(data: bytes, starts: list[int], count: int, at: int) -> int:
 
 
 def _length(data: bytes, at: int) -> tuple[int, int]:
-    """Return a record's length, and where the length's bytes end."""
     length = shift = 0
     for stop in range(at, at + 5):
         length |= (data[stop] & 0x7F) << shift
@@ -209,7 +206,6 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _each(numbers: Sequence[Any], counts: Sequence[int], kind: pa.DataType = _BOOL) -> Any:
-    """Repeat the value of each batch for each of its records."""
     if all(number == numbers[0] for number in numbers):
         return pa.repeat(pa.scalar(numbers[0], kind), sum(counts))
     ends = pa.array(list(accumulate(counts)), _INT)
@@ -247,7 +243,6 @@ class _Fields:
         return found
 
     def _unsigned(self, first: Any) -> Any:
-        """Return the next number of each record, given its first byte, before the lowest bit is taken as the sign."""
         byte, self._at = first, pc.add(self._at, _STEP)
         least, most = _range(byte)
         if most < 0x80:
@@ -324,7 +319,6 @@ class _Fields:
 
 
 def _range(column: pa.Array) -> tuple[int, int]:
-    """Return the minimum and the maximum."""
     found = pc.min_max(column)
     return found[0].as_py(), found[1].as_py()
 

@@ -84,7 +84,6 @@ def _times(rows: Rows) -> tuple[int, int]:
 
 
 def _one_by_one(rows: Rows) -> bytes:
-    """Return what `_records` returns, in one piece."""
     count, times = len(rows), rows.timestamps
     keys, headers = (_values(each, count) for each in (rows.keys, rows.headers))
     each_time = [times] * count if isinstance(times, int) else times.to_pylist()

@@ -79,7 +79,6 @@ def spare_partitions(count: int, first: int) -> Iterator[int]:
 
 
 def _partitions(rows: Rows, limits: Limits, partition_count: int, spare: Iterator[int]) -> pa.Array:
-    """Return each row's partition."""
     found = murmur.partitions(rows.keys, partition_count)
     if not found.null_count:
         return found
@@ -99,7 +98,6 @@ def grouped(partitions: pa.Array) -> Iterator[tuple[int, pa.Array]]:
 
 
 def _most_overhead(rows: Rows) -> int:
-    """Return the most bytes that a record takes in addition to its columns."""
     most = [max(pc.max(lengths(column)).as_py(), 0) for column in rows.columns]
     spread = 0
     if not isinstance(rows.timestamps, int):

@@ -60,14 +60,12 @@ def hashes(keys: pa.Array) -> pa.Array:
 
 
 def _words(keys: pa.Array, count: int) -> pa.Array:
-    """Return `count` words of each key, key by key."""
     present = pc.fill_null(keys, _EMPTY) if keys.null_count else keys
     padded = pc.ascii_rpad(present.view(pa.string()), count * _WORD, "\0")
     return pa.Array.from_buffers(_UINT32, len(keys) * count, [None, padded.buffers()[2]])
 
 
 def _every(first: int, step: int, count: int) -> pa.Array:
-    """Return `count` numbers that start at `first` and are `step` apart."""
     sums = pc.cumulative_sum(pa.repeat(pa.scalar(step, pa.int64()), count))
     return pc.subtract(sums, pa.scalar(step - first, pa.int64()))
 

@@ -199,7 +199,6 @@ def _add_column(sums: BlockSums, lengths: int, array: Any) -> int:
 
 
 def _repeated(crc: int, data: bytes, count: int) -> int:
-    """Add four bytes for each of `count` records."""
     while count:
         step = min(count, _CHUNK)
         crc = google_crc32c.extend(crc, data if step == _CHUNK else data[: 4 * step])

@@ -159,7 +159,6 @@ class Contributors:
         return history
 
     def _of(self, group: str, history: "_History", producer_ids: Collection[int]) -> list[Contributor]:
-        """Return the producers of a history with their present state."""
         pending = {each.producer_id: each for each in _pending(self._admin, group, None)}
         return _described(
             self._admin,
@@ -176,7 +175,6 @@ class Contributors:
         )
 
     def _retry(self, ask: Callable[[], T]) -> T:
-        """Retry while a broker is moving what is asked for."""
         return retry(ask, self._timeout_s, _AGAIN_S)
 
 
@@ -260,7 +258,6 @@ def _pending(admin: TransactionAdmin, group: str, places: Places | None) -> list
 
 
 def _described(admin: TransactionAdmin, found: list[Contributor]) -> list[Contributor]:
-    """Return them with their transactional ids, as far as brokers report these."""
     if not found:
         return []
     ids = {each.producer_id: each.transactional_id for each in admin.list(producer_ids=[f.producer_id for f in found])}

@@ -127,7 +127,6 @@ class GroupSurvey:
         return self._client.run(doing, lambda: read_offsets(self._client, groups, places, is_stable=is_stable))
 
     def _authorized(self) -> frozenset[int]:
-        """Return the numbers of the operations that the principal may carry out on the cluster."""
         from fencepost.kafka.kafka_library import DescribeClusterRequest
 
         answer = self._client.ask(DescribeClusterRequest(include_cluster_authorized_operations=True))
@@ -222,7 +221,6 @@ class GroupSurvey:
         return found
 
     def _share_topics(self, groups: Collection[str], doubts: dict[str, str]) -> dict[str, set[str]]:
-        """Return the topics of share groups' start offsets, with or without members."""
         if not groups:
             return {}
         from fencepost.kafka.group.group_message import DescribeShareGroupOffsetsRequest

@@ -47,7 +47,6 @@ def remove_members(conf: Mapping[str, Any], group: str, members: Sequence[str], 
 
 
 def _remove(conf: Mapping[str, Any], group: str, members: Sequence[tuple[str, str | None]], timeout_s: float) -> None:
-    """Remove members by their member id and instance id."""
     from fencepost.kafka.kafka_library import LeaveGroupRequest as Request
 
     leaving = [Request.MemberIdentity(member_id=id_, group_instance_id=instance_id) for id_, instance_id in members]

@@ -194,7 +194,6 @@ class GroupMembership:
         self._replace(problem.str())
 
     def _replace(self, why: str) -> None:
-        """Join again with a new client."""
         self._lose()
         log.error("this worker has lost its membership and joins again: %s", why)
         try:

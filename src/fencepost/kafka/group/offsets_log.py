@@ -220,14 +220,12 @@ def decode_committed(value: bytes) -> Committed:
 
 
 def _text(data: bytes, at: int) -> tuple[bytes, int]:
-    """Read a string. Returns it and the position after it."""
     (size,) = struct.unpack_from(">h", data, at)
     end = at + 2 + max(size, 0)
     return data[at + 2 : end], end
 
 
 def _compact(data: bytes, at: int) -> tuple[bytes, int]:
-    """Read a compact string, which starts with its length plus one as a varint."""
     size = shift = 0
     while True:
         byte, at = data[at], at + 1

@@ -120,7 +120,6 @@ class BatchRecords(RecordProducer):
     def _by_key(
         self, topic: str, partition: int, keys: Sequence[bytes | None]
     ) -> dict[TopicPartition | str, Sequence[int]]:
-        """Return the same for records of one topic that go to one partition, or each to that of its key."""
         count = len(self._leaders(topic))
         has_key = not is_missing(keys)
         is_keyed = has_key and isinstance(keys, BinaryColumn) and not keys.null_count
@@ -150,7 +149,6 @@ class BatchRecords(RecordProducer):
         return time.monotonic() + self._access.answer_s
 
     def _place(self, topic: str, key: bytes | None, partition: int) -> TopicPartition | str:
-        """Return the partition of a record; only the topic if the record may go to any partition."""
         count = len(self._leaders(topic))
         if partition != NO_PARTITION:
             if partition >= count:
@@ -293,7 +291,6 @@ def _now_ms() -> int:
 
 
 def _times(timestamps: Sequence[int], now_ms: int) -> Any:
-    """Return timestamps as a batch takes them: one for all, or an array."""
     distinct = set(timestamps)
     if len(distinct) == 1:
         return now_ms if NOW in distinct else distinct.pop()
@@ -302,7 +299,6 @@ def _times(timestamps: Sequence[int], now_ms: int) -> Any:
 
 
 def _chosen(records: PlacedRecords, indexes: Sequence[int], now_ms: int) -> PartitionColumns:
-    """Return some of the records as columns; all of them unchanged."""
     is_whole = len(indexes) == len(records.values)
 
     def of(column: Sequence[Any]) -> Sequence[Any]:

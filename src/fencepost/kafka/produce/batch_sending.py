@@ -66,7 +66,6 @@ class BatchSending:
         return ProduceBatch(place, columns, data)
 
     def _data(self, columns: Content, sequence: int) -> tuple[Data, int]:
-        """Return a batch's bytes, with its producer and first sequence, and its number of records."""
         _, producer_id, epoch = self._coordinator.producer
         if isinstance(columns, Taken):
             stamp = BatchProducer(producer_id, epoch, is_transactional=True)

@@ -86,7 +86,6 @@ class TransactionCoordinator:
         self._become(answer)
 
     def _become(self, answer: Any) -> None:
-        """Adopt the producer id and epoch of an answer."""
         self.producer = self.producer._replace(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
         self.sequences.clear()
 

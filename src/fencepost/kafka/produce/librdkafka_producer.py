@@ -184,7 +184,6 @@ class LibrdkafkaProducer(RecordProducer):
                 at = index + 1
 
     def _firsts(self, records: PlacedRecords) -> Iterator[int]:
-        """Yield the indexes of records that are the first of their place in the transaction."""
         if self._watched is None or not len(records.values):
             return
         places = [(records.topics[0], records.partitions[0])]
@@ -319,7 +318,6 @@ class LibrdkafkaProducer(RecordProducer):
 
 
 def _times(timestamps: Sequence[int]) -> Sequence[int]:
-    """Return timestamps as librdkafka takes them."""
     if isinstance(timestamps, Repeated):
         return Repeated(_time(timestamps.value), len(timestamps))
     return [_time(each) for each in timestamps] if 0 in timestamps or NOW in timestamps else timestamps

@@ -160,7 +160,6 @@ class LatestWriter:
         producer.flush(0)
 
     def _take(self) -> dict[bytes, bytes | None]:
-        """Wait for the next batch and return it; it is empty when stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._stopping.is_set())
             if self._stopping.is_set():
@@ -170,7 +169,6 @@ class LatestWriter:
             return batch
 
     def _send(self, producer: Any, batch: Mapping[bytes, bytes | None]) -> tuple[dict[bytes, bytes | None], bool]:
-        """Send a batch. Returns the refused values, and whether the producer is unusable."""
         failures: list[Any] = []
         refused: dict[bytes, bytes | None] = {}
         try:

@@ -178,6 +178,8 @@ class BatchReader:
         try:
             connection = self._cluster.connection(node, began_s + _CONNECT_S)
             if connection.is_throttled:
+                read = self._failures.read
+                read.throttled_until_s = max(read.throttled_until_s, connection.throttled_until_s)
                 return
             positions = {place: self._positions.at[place] for place in places}
             request = self._requests.request(positions)
@@ -191,7 +193,6 @@ class BatchReader:
             self._lose(node, places, error, max(REST_S, 2 * (time.monotonic() - began_s)))
 
     def _lose(self, node: int, places: Iterable[TopicPartition], why: Exception, rest_s: float = REST_S) -> None:
-        """Release the connection to a broker that cannot be reached."""
         self._cluster.let_go(node)
         self._failures.read.away = None if self._asked else str(why)
         self._failures.look_again(places, rest_s)

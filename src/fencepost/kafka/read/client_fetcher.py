@@ -5,24 +5,22 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.assignment import AssignedPartitions, Fetcher
-from fencepost.kafka.read.consumer import is_passing, place_of
+from fencepost.kafka.read.client_reader import CHUNK, ClientMessages
 from fencepost.kafka.read.cut_logs import IF_RESTORED, look_at
 from fencepost.kafka.read.known_positions import goes_back
-from fencepost.kafka.read.read_again import read_again_by
+from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.read.start_positions import nowhere_to_begin
-from fencepost.kafka.value.fetched import Fetched, is_plain, last_epochs
+from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition, place_names
 
 log = logging.getLogger(__name__)
 
-_CHUNK = 500
 _LOOK_EVERY_S = 2.0
 
 
@@ -36,64 +34,39 @@ class ClientFetcher(Fetcher):
         self._assignment = assignment
         self._client = assignment.client
         self._topic_ids: dict[TopicPartition, str] = {}  # as of the assignment of each
-        self._read_again = read_again_by(self._client.conf)
+        conf = self._client.conf
+        self._messages = ClientMessages(conf, f"reading as a member of group {conf.get('group.id')}", has_group=True)
         self.away: set[TopicPartition] = set()
         self._look_s = 0.0
 
     def chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
         """Yield fetched records in chunks, which become columns while their messages are in the processor's cache."""
         self._maybe_look_again()
-        try:
-            first = self._client.consumer.poll(timeout_s)
-            chunk = [] if first is None else [first, *self._more(min(most, _CHUNK) - 1)]
-            while chunk and self._client.error is None:
-                yield self._recorded(chunk)
-                most -= len(chunk)
-                chunk = self._more(min(most, _CHUNK)) if len(chunk) == _CHUNK else []
-        except KafkaException as error:
-            raise self._client.failed(error, f"reading as a member of group {self._client.group}") from error
-
-    def _more(self, most: int) -> list[Any]:
-        return list(self._client.consumer.consume(most, 0)) if most else []
+        while most > 0 and self._client.error is None:
+            messages = self._messages.arrived(self._client.consumer, min(most, CHUNK), timeout_s)
+            if not messages or self._client.error is not None:
+                return
+            yield self._recorded(messages)
+            if len(messages) < min(most, CHUNK):
+                return
+            most, timeout_s = most - len(messages), 0.0
 
     def _recorded(self, messages: list[Any]) -> Fetched:
         """Return what `sorted` does, and record up to where logs were read, with their leader epochs."""
         fetched = self.sorted(messages)
-        if len(fetched) < len(messages):
-            messages = [each for each in messages if not each.error()]
-        epochs = last_epochs(fetched.places, messages) if messages else {}
         known, ids = self._assignment.starts.known, self._topic_ids
-        known.read_to({p: LogPosition(at, ids.get(p, ""), epoch) for p, (at, epoch) in epochs.items()})
+        known.read_to({p: LogPosition(at, ids.get(p, ""), epoch) for p, (at, epoch) in fetched.epochs.items()})
         known.read_past(fetched.ends)
         return fetched
 
     def sorted(self, messages: list[Any]) -> Fetched:
         """Return the records and the ends of partitions, and handle all other events."""
-        if is_plain(messages):
-            return Fetched.of(messages, self._read_again)
-        ends: dict[TopicPartition, int] = {}
-        fetched = Fetched.of([each for each in messages if not self._is_event(each, ends)], self._read_again)
-        fetched.ends = ends
+        found = Read()
+        fetched = self._messages.sorted(messages, found)
+        self._messages.ensure_allowed(found)
+        for place in found.lost:
+            raise nowhere_to_begin(place, found.obstacle)
         return fetched
-
-    def _is_event(self, message: Any, ends: dict[TopicPartition, int]) -> bool:
-        error = message.error()
-        if error is None:
-            return False
-        if error.code() == KafkaError._PARTITION_EOF:
-            ends[place_of(message)] = message.offset()
-        elif error.code() == KafkaError._MAX_POLL_EXCEEDED:
-            log.warning(
-                "group %s has revoked this member's partitions: its task took longer for a batch than "
-                "max.poll.interval.ms (raise consumer.override.max.poll.interval.ms, or make batches smaller with "
-                "consumer.override.max.poll.records)",
-                self._client.group,
-            )
-        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            raise nowhere_to_begin(place_of(message), error.str())
-        elif not is_passing(error):
-            raise self._client.failed(error, f"reading as a member of group {self._client.group}")
-        return True
 
     def starts(
         self, places: Collection[TopicPartition], committed: Mapping[TopicPartition, GroupOffset]

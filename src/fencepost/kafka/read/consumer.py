@@ -36,15 +36,6 @@ def obstacle_of(error: Any) -> str:
     return f"the broker cannot be reached ({error.str()})"
 
 
-def arrived(consumer: Any, most: int, timeout_s: float) -> list[Any]:
-    """Return messages that have arrived; if there are none, wait for one. Raises KafkaException."""
-    messages: list[Any] = consumer.consume(most, 0)
-    if not messages:
-        first = consumer.poll(timeout_s)
-        messages = [] if first is None else [first]
-    return messages
-
-
 def place_of(message: Any) -> TopicPartition:
     return TopicPartition(message.topic(), message.partition())
 

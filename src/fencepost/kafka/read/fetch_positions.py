@@ -112,6 +112,7 @@ class FetchFailures:
             self.look_again(places)
         elif error.code == KafkaError.UNKNOWN:  # as of tiered storage
             log.warning("a broker failed to read %s, and is asked again", place_names(places))
+            self.read.obstacle = f"a broker failed: {error}"
             self.look_again(places, _FAULT_REST_S)
         elif error.code == KafkaError.INVALID_MSG:
             at = self._positions.at

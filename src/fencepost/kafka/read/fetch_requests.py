@@ -106,5 +106,4 @@ class FetchRequests:
 
 
 def _uuid(topic_id: str) -> UUID:
-    """Parse a topic id in the notation of Kafka or of librdkafka."""
     return UUID(bytes=urlsafe_b64decode(f"{topic_id}=="))

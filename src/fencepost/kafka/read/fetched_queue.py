@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from fencepost.kafka.codec.committed import Answered, CopiedBatch, FetchedBatch, Position, committed_batches, copied
 from fencepost.kafka.codec.encode_header import CorruptBatchError
@@ -40,6 +40,35 @@ class Copies:
 
     def fetched(self, entries: Sequence[tuple[TopicPartition, Any]]) -> Fetched:
         return WholeFetched(WholeBatches(entries))
+
+
+class UnreadBatch(NamedTuple):
+    """A batch that is not decoded yet. Its records before the offset `wanted` were not asked for."""
+
+    sent: FetchedBatch
+    wanted: int
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        return self.sent.head.records
+
+
+class UnreadFetched(Fetched):
+    """Batches in order, each with its partition."""
+
+    def __init__(self, entries: Sequence[tuple[TopicPartition, UnreadBatch]]) -> None:
+        super().__init__()
+        self.entries = entries
+
+
+class Unread:
+    """Batches as they were sent, which are decoded later, many at once."""
+
+    def made(self, batches: Sequence[FetchedBatch], wanted: int) -> Sequence[UnreadBatch]:
+        return [UnreadBatch(sent, wanted) for sent in batches]
+
+    def fetched(self, entries: Sequence[tuple[TopicPartition, UnreadBatch]]) -> Fetched:
+        return UnreadFetched(entries)
 
 
 class FetchedQueue:

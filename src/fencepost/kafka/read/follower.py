@@ -134,7 +134,6 @@ class LogFollower:
                 self._fail(error)
 
     def _poll(self, reader: LogReader, timeout_s: float = _POLL_S) -> None:
-        """Pass on the next records."""
         if reader.poll(self._handover.take, timeout_s):
             self._handover.finish_batch()
         self._reached.publish(reader.positions)

@@ -10,17 +10,17 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.assignment import AssignedPartitions, Assignee, Fetcher
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.client_fetcher import ClientFetcher
+from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.read.known_positions import assigned_log, committed_position
 from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.read.position_resets import PositionResets
-from fencepost.kafka.read.unread import Unread, UnreadFetched
 from fencepost.kafka.read.waiting_records import WaitingRecords
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
@@ -184,15 +184,11 @@ class BatchFetcher(Fetcher):
         paused = self._assignment.paused
         self._resets.add([place for place in read.lost if place in self._next and place not in paused], read)
         self._resets.answered(self._reader.known_ends)
-        if read.refused:
-            client = self._assignment.client
-            raise client.failed(
-                KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED),
-                f"reading topic {min(read.refused)} as a member of group {client.group}",
-            )
+        client = self._assignment.client
+        doing = f"reading as a member of group {client.group}"
+        read.ensure_allowed(doing, str(client.conf.get("bootstrap.servers", "")))
 
     def _record_positions(self, fetched: Fetched) -> None:
-        """Record the next positions of partitions."""
         positions = {
             place: LogPosition(offset, self._topic_id(place), epoch)
             for place, (offset, epoch) in fetched.epochs.items()
@@ -219,7 +215,6 @@ class BatchFetcher(Fetcher):
         )
 
     def _go_to(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
-        """Continue at other positions than those after the returned records."""
         self.stop(positions)
         self._next.update(positions)
         self._assignment.starts.known.move(positions)

@@ -165,6 +165,5 @@ def _fields(committed: GroupOffset) -> dict[str, Any]:
 
 
 def _topic_id(fields: Mapping[str, Any], key: str) -> str:
-    """Return a topic's id; empty if there is none."""
     topic_id = fields.get(key)
     return topic_id if isinstance(topic_id, str) and _ID.fullmatch(topic_id) else ""

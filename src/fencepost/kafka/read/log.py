@@ -15,21 +15,18 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from fencepost.guide import guide
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.errors import (
-    KafkaRequestError,
-    MissingTopicError,
-    ReadTimeoutError,
-    translate,
-)
+from fencepost.kafka.errors import KafkaRequestError, MissingTopicError, ReadTimeoutError, translate
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.library_log import library_log
-from fencepost.kafka.read.consumer import arrived, is_passing, obstacle_of
+from fencepost.kafka.read.client_reader import CHUNK, ClientMessages
+from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.wire.experience import TopicView, experience_with
 from fencepost.kafka.wire.library_client import new_client
+from fencepost.record import Repeated
 
 LOG = logging.getLogger(__name__)
-_BATCH = 1_000
 _GROW_S = 10.0
+_NO_TIME = -1
 _TOPIC_CREATED_S, _AGAIN_S = 3.0, 0.05
 
 
@@ -68,9 +65,9 @@ class LogReader:
         self._partitions = _LogPartitions(conf, topic, is_single=is_single)
         self._positions: dict[int, int] = {}  # of the partitions that are read
         self._assigned = False
-        self._broker_error: Any = None
-        self._throttled_until_s = float("-inf")  # by a broker's quota
-        settings = {**_consumer_conf(conf, read_committed, fetch_wait_ms), "throttle_cb": self._throttled}
+        self._obstacle = ""  # why nothing comes, if that is known
+        self._messages = ClientMessages(conf, f"reading topic {topic}")
+        settings = {**_consumer_conf(conf, read_committed, fetch_wait_ms), "throttle_cb": self._messages.throttled}
         self._client = _LogClient(settings, self._partitions)
 
     def start(self, timeout_s: float = 30.0) -> None:
@@ -145,7 +142,7 @@ class LogReader:
         self.start(timeout_s)
         ends = self._partitions.ends(timeout_s, read_committed=not waits)
         while unread := self.unread(ends):
-            left_s = max(deadline, self._throttled_until_s + timeout_s) - time.monotonic()
+            left_s = max(deadline, self._messages.throttled_until_s + timeout_s) - time.monotonic()
             if left_s <= 0:
                 raise self.timed_out(unread, timeout_s)
             self.poll(handler, min(left_s, 0.2))
@@ -165,25 +162,19 @@ class LogReader:
             self._take_up(_GROW_S)
         elif self._assigned and self._client.is_old:
             self._assign()
-        try:
-            messages = arrived(self._client.consumer, _BATCH, timeout_s)
-        except KafkaException as error:
-            raise self._partitions.failed(error, f"reading topic {self.topic}") from error
+        messages = self._messages.arrived(self._client.consumer, CHUNK, timeout_s)
         if not messages:
             self._ask_positions()
-        return sum(self._take(message, handler) for message in messages)
+        return self._take(messages, handler)
 
     def timed_out(self, unread: Mapping[int, int], timeout_s: float) -> ReadTimeoutError:
         """Return the error for a read that could not reach `unread` within `timeout_s`."""
         partition, end = next(iter(unread.items()))
         at = self._positions.get(partition, 0)
-        if self._broker_error is not None:
-            why = obstacle_of(self._broker_error)
-        else:
-            why = (
-                "a transaction that wrote to it may still be open; one that `kafka-transactions.sh find-hanging "
-                f"--topic {self.topic}` names is ended by nobody ({guide('how-to/operate')})"
-            )
+        why = self._obstacle or (
+            "a transaction that wrote to it may still be open; one that `kafka-transactions.sh find-hanging "
+            f"--topic {self.topic}` names is ended by nobody ({guide('how-to/operate')})"
+        )
         return ReadTimeoutError(
             f"Topic {self.topic} was not read to its end within {timeout_s:g} s: "
             f"partition {partition} stands at {at} of {end}; {why}."
@@ -194,32 +185,25 @@ class LogReader:
         self._check_process()
         self._client.close()
 
-    def _throttled(self, event: Any) -> None:
-        self._throttled_until_s = max(self._throttled_until_s, time.monotonic() + event.throttle_time)
-
-    def _take(self, message: Any, handler: Handler) -> int:
-        error = message.error()
-        partition, offset = message.partition(), message.offset()
-        if error is None:
-            self._broker_error = None
-            at_ms, headers = message.timestamp()[1], message.headers() or ()
-            handler(LogRecord(partition, offset, at_ms, message.key(), message.value(), headers))
-            self._positions[partition] = offset + 1
-            return 1
-        if error.code() == KafkaError._PARTITION_EOF:
-            self._broker_error = None
-            self._advance(partition, offset)  # skips transaction markers and aborted records
-        elif is_passing(error, has_group=False):
-            self._broker_error = error
-        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+    def _take(self, messages: Sequence[Any], handler: Handler) -> int:
+        found = Read()
+        fetched = self._messages.sorted(messages, found)
+        headers = fetched.headers or Repeated((), len(fetched))
+        columns = fetched.places, fetched.offsets, fetched.timestamps, fetched.keys, fetched.values, headers
+        for place, offset, at_ms, *rest in zip(*columns, strict=True):
+            handler(LogRecord(place.partition, offset, _NO_TIME if at_ms is None else at_ms, *rest))
+            self._positions[place.partition] = offset + 1
+        for place, end in fetched.ends.items():
+            self._advance(place.partition, end)  # skips transaction markers and aborted records
+        self._obstacle = found.obstacle or ("" if len(fetched) or fetched.ends else self._obstacle)
+        for place in found.lost:
             raise KafkaRequestError(
-                f"Topic {self.topic} lost what stood at {partition}/{self._positions.get(partition, 0)}: it was "
-                f"truncated or re-created while in use ({error.str()}). Restart the worker to read it again.",
-                error.code(),
+                f"Topic {self.topic} lost what stood at {place.partition}/{self._positions.get(place.partition, 0)}: "
+                f"it was truncated or re-created while in use ({found.obstacle}). Restart the worker to read it again.",
+                KafkaError._AUTO_OFFSET_RESET,
             )
-        else:
-            raise self._partitions.failed(error, f"reading topic {self.topic}")
-        return 0
+        self._messages.ensure_allowed(found)
+        return len(fetched)
 
     def _check_process(self) -> None:
         self._guard.check(f"The reader of topic {self.topic}")
@@ -228,7 +212,6 @@ class LogReader:
         return len(self._positions) < self._partitions.count
 
     def _take_up(self, timeout_s: float) -> None:
-        """Read all counted partitions, each from its position; a new one from its beginning."""
         if self._has_grown():
             if self._positions:
                 LOG.info(

@@ -141,7 +141,6 @@ class MemberClient:
         return {TopicPartition(each.topic, each.partition): each.offset for each in offsets}
 
     def _existing(self, offsets: Collection[GroupOffset]) -> list[GroupOffset]:
-        """Return the offsets of partitions that exist."""
         topics = self.topics()
         kept = [each for each in offsets if each.topic in topics and each.partition in topics[each.topic].partitions]
         for gone in sorted(set(offsets).difference(kept)):

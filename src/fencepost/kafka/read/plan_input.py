@@ -18,8 +18,9 @@ from typing import Any
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topics import Topic
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.read.client_reader import ClientReader
 from fencepost.kafka.read.plan_positions import PlanPositions, WaitingPartitions
-from fencepost.kafka.read.plan_reader import ClientReader, PlanReader
+from fencepost.kafka.read.plan_reader import PlanReader
 from fencepost.kafka.read.plan_topics import PlanLosses, PlanTopics
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
@@ -148,7 +149,6 @@ class PlanInput:
         self._positions.unreturned |= {place: at.offset for place, at in known.items() if not at.topic_id}
 
     def _assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
-        """Start reading partitions, each from a position in the present topic."""
         if positions:
             found = {p: LogPosition(at.offset, self._topics.ids[p.topic], at.epoch) for p, at in positions.items()}
             self._reader.assign(found)
@@ -158,7 +158,6 @@ class PlanInput:
     # reading
 
     def _take(self, timeout_s: float, most: int, most_bytes: int | None) -> None:
-        """Take fetched records, and handle everything else."""
         found = self._reader.read(timeout_s, most, most_bytes)
         self._losses.add(found)
         for topic, why in found.refused.items():

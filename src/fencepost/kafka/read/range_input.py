@@ -5,23 +5,37 @@ transactions, transaction markers and compacted records occupy offsets but are n
 log is known to continue after it, or to end there.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+import time
+from bisect import bisect_left
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.codec.committed import FetchedBatch
+from fencepost.kafka.codec.decode_columns import decoded_columns
+from fencepost.kafka.codec.encode_header import CorruptBatchError
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.read.batch_reader import BatchReader
+from fencepost.kafka.read.client_reader import ClientReader
+from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched
 from fencepost.kafka.read.loss import report_loss
-from fencepost.kafka.read.range_batches import RangeBatches
-from fencepost.kafka.read.range_client import RangeClient, RangeSilence
-from fencepost.kafka.read.record_columns import schema
-from fencepost.kafka.value.log_gap import GapKind
+from fencepost.kafka.read.plan_reader import PlanReader, Read
+from fencepost.kafka.read.range_silence import RangeSilence
+from fencepost.kafka.read.record_columns import BYTES, ROWS, decoded_records, fetched_records, pieces, schema
+from fencepost.kafka.read.waiting_records import WaitingRecords
+from fencepost.kafka.setting.batch_settings import lacking_to_read
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.log_gap import GapKind, LogPosition
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.kafka.wire.planned_leaders import learn_planned
 
 IDLE_S = 120.0
+_LOOK_S = 0.2
 _ASK_S = 30.0
 _PATIENCE_S = 5.0
 
@@ -52,12 +66,14 @@ class RangeInput:
         self._columns = schema() if columns is None else columns
         self._fails_on_loss = fails_on_loss
         self._idle_s = idle_s
+        self._at = wanted.start  # everything before it was read, or is known to be lost
+        self._doing = f"reading {wanted}"
 
     def batches(self) -> Generator[pa.RecordBatch]:
         """Return the records in the order of their offsets, as batches of the columns.
 
-        Raises CorruptBatchError, DataLossError, KafkaAuthorizationError or KafkaRequestError, and ReadTimeoutError if
-        nothing arrives for `idle_s`.
+        Raises CorruptBatchError for a batch that does not match its checksum or cannot be decoded, DataLossError,
+        KafkaAuthorizationError or KafkaRequestError, and ReadTimeoutError if nothing arrives for `idle_s`.
         """
         if self._wanted.size == 0:
             return
@@ -65,26 +81,127 @@ class RangeInput:
         learn_planned(self._conf, self._wanted)
         if not self._fails_on_loss and not self._is_same_topic():
             return
-        whole = RangeBatches(self._conf, self._wanted, self._columns)
-        yield from whole.batches()
-        if whole.is_cut:
-            self._lose(f"at offset {whole.at}, {GapKind.DIVERGED.value}")
-        if whole.at < self._wanted.end:
-            yield from self._by_clients(whole.at)
+        with closing(RangeSilence(self._conf, self._wanted, self._idle_s)) as silence:
+            yield from self._read_to_end(silence)
         self._is_same_topic()
 
-    def _by_clients(self, offset: int) -> Iterator[pa.RecordBatch]:
-        """Return the records from an offset on. A client that gets nothing is replaced: see `RangeClient.batches`.
+    def _read_to_end(self, silence: RangeSilence) -> Iterator[pa.RecordBatch]:
+        """Return the records. A librdkafka client that gets nothing is replaced: another one has to go on.
 
-        The next one has twice as long: brokers may only be slow, or throttle it.
+        Its own metadata are those of the broker that it used last, which may be cut off from the others. The next one
+        has twice as long: brokers may only be slow, or throttle it.
         """
         patience_s = _PATIENCE_S
-        with closing(RangeSilence(self._conf, self._wanted, self._idle_s)) as silence:
-            while offset < self._wanted.end:
-                client = RangeClient(self._conf, self._wanted, offset, silence, self._lose)
-                yield from client.batches(self._columns, patience_s)
-                patience_s = _PATIENCE_S if client.at > offset else 2 * patience_s
-                offset = client.at
+        while self._at < self._wanted.end:
+            began_at, reader = self._at, self._reader()
+            try:
+                yield from self._read(reader, silence, patience_s if isinstance(reader, ClientReader) else float("inf"))
+            finally:
+                reader.close()
+            patience_s = _PATIENCE_S if self._at > began_at else 2 * patience_s
+
+    def _reader(self) -> PlanReader:
+        """Return a reader of whole batches, or librdkafka's if there is a setting that only it has.
+
+        The former notices the end of a log without an empty answer, so its requests may wait longer at the broker.
+        """
+        if not lacking_to_read(self._conf):
+            conf = {**self._conf, "fetch.wait.max.ms": int(_LOOK_S * 1000)}
+            try:
+                return BatchReader(conf, Unread(), doing=self._doing)
+            except KafkaRequestError:
+                pass  # files with certificates, for example, that only librdkafka can read
+        return ClientReader(self._conf, doing=self._doing)
+
+    def _read(self, reader: PlanReader, silence: RangeSilence, patience_s: float) -> Iterator[pa.RecordBatch]:
+        """Return records until the range is over, or nothing has come for `patience_s`."""
+        place, until_s = self._wanted.place, time.monotonic() + patience_s
+        reader.assign({place: LogPosition(self._at)})
+        is_assigned = True
+        while self._at < self._wanted.end and (time.monotonic() < until_s or silence.is_doubting):
+            read = self._taken(reader, silence)
+            is_assigned = is_assigned and place not in read.lost
+            if place in read.cut:
+                self._lose(f"at offset {self._at}, {GapKind.DIVERGED.value}")
+            start = self._at
+            yield from self._batches(read.fetched)
+            if self._at > start:
+                silence.ended()
+                until_s = time.monotonic() + patience_s
+            elif silence.is_suspicious(has_stopped=not is_assigned):
+                self._ask(silence)
+                if self._at > start or not is_assigned:
+                    reader.unassign([place])
+                    reader.assign({place: LogPosition(self._at)})
+                    is_assigned = True
+            if self._at < self._wanted.end:
+                silence.check(self._at)
+
+    def _taken(self, reader: PlanReader, silence: RangeSilence) -> Read:
+        try:
+            read = reader.read(_LOOK_S, ROWS, BYTES)
+        except KafkaUnavailableError as error:
+            time.sleep(_LOOK_S)  # otherwise the next request would follow at once
+            read = Read(obstacle=str(error))
+        read.ensure_allowed(self._doing, str(self._conf.get("bootstrap.servers", "")))
+        silence.throttled(read.throttled_until_s)
+        if read.away is not None or read.obstacle:
+            silence.obstacle = read.obstacle or f"the broker cannot be reached ({read.away})"
+        return read
+
+    def _ask(self, silence: RangeSilence) -> None:
+        """Report offsets that are gone, and go to the position after them."""
+        begin, missing = silence.ask(self._at)
+        if missing:
+            self._lose(missing)
+            self._at = self._wanted.end
+        elif begin > self._at:
+            last = min(begin, self._wanted.end) - 1
+            self._lose(f"offsets {self._at} to {last} are gone: the log begins at {begin} now")
+            self._at = begin
+
+    # records
+
+    def _batches(self, fetched: Fetched) -> list[pa.RecordBatch]:
+        """Return the records of the range, and go to the position after them."""
+        place, start = self._wanted.place, self._at
+        if isinstance(fetched, UnreadFetched):
+            sent = [each.sent for _, each in fetched.entries]
+            found = self._decoded(sent, fetched) if any(each.head.records for each in sent) else []
+            after = sent[-1].head.last + 1 if sent else start
+        else:
+            found = self._within(fetched)
+            after = fetched.offsets[-1] + 1 if len(fetched) else start
+        self._at = max(start, after, fetched.ends.get(place, start))
+        return found
+
+    def _decoded(self, sent: Sequence[FetchedBatch], fetched: UnreadFetched) -> list[pa.RecordBatch]:
+        """Decode batches together. Those that this cannot do with are decoded in portions: old ones, and very large.
+
+        Raises CorruptBatchError.
+        """
+        if not any(each.head.is_old for each in sent):
+            try:
+                found = decoded_columns([each.view for each in sent if each.head.records], self._columns.names)
+            except CorruptBatchError:
+                pass
+            else:
+                whole = decoded_records(self._wanted.place, self._columns, found)
+                if sent[0].head.first < self._at or sent[-1].head.last >= self._wanted.end:
+                    edges = (pa.scalar(offset, pa.int64()) for offset in (self._at, self._wanted.end))
+                    begin, stop = (pc.sum(pc.less(found.offsets, edge)).as_py() for edge in edges)
+                    whole = whole.slice(begin, stop - begin)
+                return pieces(whole, whole.nbytes)
+        waiting, batches = WaitingRecords(), list[pa.RecordBatch]()
+        waiting.add(fetched)
+        while len(waiting):
+            batches += self._within(waiting.take(ROWS))
+        return batches
+
+    def _within(self, fetched: Fetched) -> list[pa.RecordBatch]:
+        begin, stop = (bisect_left(fetched.offsets, offset) for offset in (self._at, self._wanted.end))
+        whole = fetched_records(self._wanted.place, self._columns, fetched.part(begin, stop))
+        return pieces(whole, whole.nbytes)
 
     def _is_same_topic(self) -> bool:
         """Return whether the topic was not replaced: the client would continue in a new topic of the same name."""

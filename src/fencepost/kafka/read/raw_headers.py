@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 from fencepost.kafka.codec.decode import DecodedRecord, decoded
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.read.batch_reader import BatchReader
-from fencepost.kafka.read.unread import Unread, UnreadFetched
+from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched
 from fencepost.kafka.setting.batch_settings import readable
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.log_gap import LogPosition

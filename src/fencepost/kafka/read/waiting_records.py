@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from fencepost.kafka.codec.decode import DecodedRecord, decoded
 from fencepost.kafka.codec.decode_columns import decoded_columns
 from fencepost.kafka.codec.encode_header import CorruptBatchError
-from fencepost.kafka.read.unread import UnreadBatch, UnreadFetched
+from fencepost.kafka.read.fetched_queue import UnreadBatch, UnreadFetched
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import AppendTime, BinaryColumn, Repeated, TopicPartition
 
@@ -133,7 +133,6 @@ def _place_and_epoch(entry: tuple[tuple[TopicPartition, UnreadBatch], int]) -> t
 
 
 def _decoded(entries: Entries, few: int) -> tuple[Fetched, list[int]]:
-    """Return the records of batches of any partitions, and the number of records in each batch."""
     counts = [batch.count for _, batch in entries]
     if entries[0][1].sent.head.is_old or sum(counts) < few:
         rows = [list(decoded(batch.sent.view)) if batch.count else [] for _, batch in entries]
@@ -168,7 +167,6 @@ def _of_rows(rows: Sequence[DecodedRecord]) -> Fetched:
 def _columns(
     offsets: Sequence[int], times: Sequence[int], keys: Any, values: Any, headers: Any, *, lacks_times: bool
 ) -> Fetched:
-    """Return records as columns, without their partitions."""
     return Fetched(
         Repeated(_NOWHERE, len(offsets)),
         offsets,
@@ -180,7 +178,6 @@ def _columns(
 
 
 def _part(chunk: Fetched, start: int, stop: int) -> Fetched:
-    """Return a part of a chunk, with the next offset of its partition."""
     part = chunk.part(start, stop)
     if isinstance(part.keys, BinaryColumn) and part.keys.null_count == len(part):
         part.keys = Repeated(None, len(part))

@@ -138,7 +138,6 @@ def client_faults(properties: Mapping[str, object]) -> dict[str, str]:
 
 
 def _given_as(name: str, properties: Mapping[str, object]) -> str:
-    """Return the property that a librdkafka setting was translated from."""
     return next((key for key in properties if any(rule.target == name for rule in RULES.get(key, ()))), name)
 
 

@@ -168,7 +168,6 @@ def last_epochs(places: Sequence[TopicPartition], messages: Sequence[Any]) -> di
 
 
 def _runs(places: "Repeated[TopicPartition] | Runs[TopicPartition]") -> list[tuple[TopicPartition, int, int]]:
-    """Return the partition, start and end of each run of records."""
     if isinstance(places, Repeated):
         return [(places.value, 0, len(places))] if len(places) else []
     return [(p, end - count, end) for p, count, end in zip(places.values, places.counts, places.ends, strict=True)]
@@ -209,7 +208,6 @@ def _bytes_joined(columns: Sequence[Sequence[bytes | None]]) -> Sequence[bytes |
 
 
 def _nothing(column: Sequence[bytes | None]) -> BinaryColumn | None:
-    """Convert a column that holds only None to an Arrow column; None for any other column."""
     is_empty = isinstance(column, Repeated) and column.value is None
     return BinaryColumn.without_values(len(column)) if is_empty else None
 

@@ -70,7 +70,7 @@ class Connection:
         self._arrived: deque[Any] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
-        self._waits_until_s = self._renew_at_s = self._sent_s = 0.0
+        self.throttled_until_s = self._renew_at_s = self._sent_s = 0.0
         self._granted_until_s = 0.0  # may be after the deadline of a caller that had to wait for a quota
         self._socket = self._connected(deadline_s)
         try:
@@ -89,7 +89,7 @@ class Connection:
     @property
     def is_throttled(self) -> bool:
         """Return whether the broker throttles this connection at the moment. `send` waits until that is over."""
-        return time.monotonic() < self._waits_until_s
+        return time.monotonic() < self.throttled_until_s
 
     def fileno(self) -> int:
         """Return the file descriptor of its socket; -1 if it is closed."""
@@ -121,7 +121,6 @@ class Connection:
 
     @property
     def _idle_s(self) -> float:
-        """Return the seconds since the last request."""
         return _clock_s() - self._sent_s
 
     @property
@@ -263,7 +262,7 @@ class Connection:
         """
         if not self.is_throttled:
             return
-        while (left_s := self._waits_until_s - time.monotonic()) > 0:
+        while (left_s := self.throttled_until_s - time.monotonic()) > 0:
             if self.fileno() < 0:
                 raise self._lost(ConnectionError("closed while throttled by a quota"))
             time.sleep(min(left_s, _LONGEST_NAP_S))
@@ -273,7 +272,7 @@ class Connection:
         throttled_s = (getattr(answer, "throttle_time_ms", 0) or 0) / 1000
         if throttled_s:
             log.debug("%s:%d throttles this connection for %g s", *self.address, throttled_s)
-            self._waits_until_s = max(self._waits_until_s, time.monotonic() + throttled_s)
+            self.throttled_until_s = max(self.throttled_until_s, time.monotonic() + throttled_s)
         self._answers.popleft()(answer)
 
     def _next(self, deadline_s: float) -> Any:

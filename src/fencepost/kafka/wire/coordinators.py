@@ -95,6 +95,5 @@ class Coordinators:
 
 
 def _differ(answers: Sequence[Any]) -> bool:
-    """Return whether answers name different coordinators of anything."""
     named = [{each.key: each.node_id for each in answer.coordinators if not each.error_code} for answer in answers]
     return any(each != named[0] for each in named)

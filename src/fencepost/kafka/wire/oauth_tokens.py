@@ -96,7 +96,6 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
             raise
 
     def _asked(self) -> tuple[str, float, float]:
-        """Request a token. Returns it with the times of its renewal and its end."""
         now_s = time.time()
         try:
             answer = httpx.post(self._url, data=self._form, auth=self._access, timeout=_ANSWER_S)
@@ -155,6 +154,5 @@ def _shown(url: str) -> str:
 
 
 def _ends_s(token: str) -> float:
-    """Return the time at which a JSON web token expires (RFC 7519), in seconds since 1970."""
     payload = token.split(".")[1]
     return float(orjson.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["exp"])

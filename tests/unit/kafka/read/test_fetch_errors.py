@@ -6,16 +6,18 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from fencepost.kafka.errors import KafkaRequestError
-from fencepost.kafka.read import fetch_positions, log, offset_committer, position_resets, range_client
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
+from fencepost.kafka.read import fetch_positions, log, offset_committer, position_resets
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.client_fetcher import ClientFetcher
+from fencepost.kafka.read.client_reader import ClientMessages, ClientReader
+from fencepost.kafka.read.fetched_queue import Unread
 from fencepost.kafka.read.group_batches import BatchFetcher
 from fencepost.kafka.read.known_positions import KnownPositions
-from fencepost.kafka.read.plan_reader import ClientReader
-from fencepost.kafka.read.record_columns import schema
+from fencepost.kafka.read.plan_reader import Read
+from fencepost.kafka.read.range_input import RangeInput
+from fencepost.kafka.read.range_silence import RangeSilence
 from fencepost.kafka.read.start_positions import StartPositions
-from fencepost.kafka.read.unread import Unread
 from fencepost.kafka.setting.client_settings import plan_conf
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.kafka.value.log_range import LogRange
@@ -207,12 +209,22 @@ def test_the_reader_of_a_log_reads_on_after_an_unknown_error(monkeypatch: pytest
 
 
 def test_a_client_of_a_range_reads_on_after_an_unknown_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(range_client, "new_client", lambda *_, **__: Faulty())
-    wanted, conf = LogRange(PLACE, 0, 1), {"bootstrap.servers": "127.0.0.1:1"}
-    silence, obstacles = range_client.RangeSilence(conf, wanted, 60.0), list[str]()
-    monkeypatch.setattr(silence, "is_suspicious", lambda **_: False)
-    monkeypatch.setattr(silence, "check", lambda _: obstacles.append(silence.obstacle))
-    client = range_client.RangeClient(conf, wanted, 0, silence, pytest.fail)
-    assert sum(each.num_rows for each in client.batches(schema(), 60.0)) == 1
+    monkeypatch.setattr(offset_committer, "Consumer", Faulty)
+    conf = {"bootstrap.servers": "127.0.0.1:1", "client.rack": "here"}  # a setting that only librdkafka has
+    obstacles = list[str]()
+    monkeypatch.setattr(RangeSilence, "is_suspicious", lambda *_, **__: False)
+    monkeypatch.setattr(RangeSilence, "check", lambda silence, _: obstacles.append(silence.obstacle))
+    assert sum(each.num_rows for each in RangeInput(conf, LogRange(PLACE, 0, 1)).batches()) == 1
     assert obstacles == ["a broker failed: the store is away"]
-    silence.close()
+
+
+def test_records_that_came_with_an_error_are_returned_before_it_is_raised() -> None:
+    """The client goes on after them: they would be in no other answer."""
+    refusal = KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED, "no")
+    came = [Message("t", 0, 0, value=b"a"), Message("t", 0, 1, error=refusal), Message("t", 0, 1, value=b"b")]
+    consumer = SimpleNamespace(poll=lambda _: came[0], consume=lambda *_: came[1:])
+    messages = ClientMessages({"bootstrap.servers": "127.0.0.1:1"}, "reading")
+    assert messages.sorted(messages.arrived(consumer, 10, 0.0), Read()).values == [b"a", b"b"]
+    with pytest.raises(KafkaAuthorizationError):
+        messages.arrived(consumer, 10, 0.0)
+    assert len(messages.arrived(consumer, 10, 0.0)) == 3

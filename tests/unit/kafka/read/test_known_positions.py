@@ -8,10 +8,10 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.group.contribution import Contribution
 from fencepost.kafka.read.batch_reader import BatchReader
+from fencepost.kafka.read.fetched_queue import Unread
 from fencepost.kafka.read.group_batches import BatchFetcher
 from fencepost.kafka.read.known_positions import KnownPositions, ReadLog, assigned_log, committed_position
 from fencepost.kafka.read.start_positions import StartPositions
-from fencepost.kafka.read.unread import Unread
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_gap import LogPosition

@@ -11,7 +11,7 @@ from kafka.record import MemoryRecordsBuilder
 from fencepost.kafka.codec import decode_columns
 from fencepost.kafka.codec.committed import Answered, Position, committed_batches
 from fencepost.kafka.codec.encode_header import CorruptBatchError
-from fencepost.kafka.read.unread import UnreadBatch, UnreadFetched
+from fencepost.kafka.read.fetched_queue import UnreadBatch, UnreadFetched
 from fencepost.kafka.read.waiting_records import WaitingRecords
 from fencepost.record import AppendTime, BinaryColumn, Repeated, Runs, TopicPartition
 from support.slow_batch import Kept, PlainRecord, headed, kept_batch

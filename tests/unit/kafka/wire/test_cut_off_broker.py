@@ -14,10 +14,12 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group import offsets_log
-from fencepost.kafka.read import batch_reader, fetch_positions, range_client, range_input
+from fencepost.kafka.read import batch_reader, fetch_positions, range_input, range_silence
 from fencepost.kafka.read.batch_reader import BatchReader
-from fencepost.kafka.read.range_client import RangeSilence
+from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.read.range_input import RangeInput
+from fencepost.kafka.read.range_silence import RangeSilence
+from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.kafka.wire import any_broker, cluster, experience, patience
@@ -115,7 +117,7 @@ def test_log_end_is_known_from_the_only_broker_of_a_cluster(brokers: FakedBroker
 def test_records_never_count_as_lost_because_of_a_cut_off_broker(
     brokers: FakedBrokers, order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(range_client, "SURE_S", 0.0)
+    monkeypatch.setattr(range_silence, "SURE_S", 0.0)
     silence = RangeSilence({"bootstrap.servers": brokers.servers(*order)}, LogRange(PLACE, 90, 120), 60)
     for _ in range(10):
         assert silence.ask(90) == (0, "")
@@ -126,7 +128,7 @@ def test_short_time_out_of_a_user_does_not_make_a_loss_sure_sooner(
     brokers: FakedBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del brokers.brokers[2], brokers.brokers[3]
-    monkeypatch.setattr(range_client, "SURE_S", 1_000.0)
+    monkeypatch.setattr(range_silence, "SURE_S", 1_000.0)
     silence = RangeSilence({"bootstrap.servers": brokers.servers()}, LogRange(PLACE, 90, 120), 0.004)
     for _ in range(10):
         assert silence.ask(90) == (0, "")
@@ -208,18 +210,19 @@ def test_executor_believes_the_leaders_of_its_plan_before_a_cut_off_broker(
     led: list[list[int]] = []
 
     class Batches:
-        is_cut, at = False, 110
+        def __init__(self, *_: Any, **__: Any) -> None: ...
 
-        def __init__(self, *_: Any) -> None:
-            pass
-
-        def batches(self) -> Any:
+        def read(self, *_: Any) -> Read:
             made = Cluster(Access.of(conf), 300)
             led.append(made.leaders(TOPIC, time.monotonic() + 30))
             made.close()
-            return iter(())
+            return Read(Fetched(ends={PLACE: 110}))
 
-    monkeypatch.setattr(range_input, "RangeBatches", Batches)
+        def assign(self, _: Any) -> None: ...
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(range_input, "BatchReader", Batches)
     for _ in range(5):
         experience._clusters.clear()  # another process
         assert list(RangeInput(conf, LogRange(PLACE, 100, 110, text_of_id(TOPIC_ID), (epoch, node))).batches()) == []

@@ -3,11 +3,15 @@
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.kafka.codec.committed import Answered, Position, committed_batches
-from fencepost.kafka.read.range_batches import RangeBatches
+from fencepost.kafka.codec.encode_header import CorruptBatchError
+from fencepost.kafka.read import range_input
+from fencepost.kafka.read.fetched_queue import UnreadBatch, UnreadFetched
+from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.read.record_columns import ALL, schema
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
@@ -19,10 +23,16 @@ _LOG_APPEND_TIME = 0x08
 _MOST_MS = ((1 << 63) - 1) // 1_000  # that a column of microseconds holds
 
 
+def refuse(*_: Any) -> Any:
+    raise CorruptBatchError("too large to be decoded together")
+
+
 def rows_of_range(log: bytes, start: int, end: int) -> list[dict[str, Any]]:
     """Return what is read of a range; times are microseconds."""
-    sent, _ = committed_batches(Answered(memoryview(log)), Position(start))
-    made = RangeBatches({}, LogRange(PLACE, start, end), schema(ALL))._made(sent)
+    sent, position = committed_batches(Answered(memoryview(log)), Position(start))
+    fetched = UnreadFetched([(PLACE, UnreadBatch(each, start)) for each in sent])
+    fetched.ends = {PLACE: position.offset}
+    made = RangeInput({}, LogRange(PLACE, start, end), columns=schema(ALL))._batches(fetched)
     at = ALL.index("timestamp")
     return [row for each in made for row in each.set_column(at, "timestamp", each[at].cast(pa.int64())).to_pylist()]
 
@@ -62,3 +72,12 @@ def test_range_yields_exactly_the_records_within_its_bounds(
     start, end = sorted(data.draw(st.tuples(*[st.sampled_from(sorted(borders))] * 2)))
     expected = [row for row in rows if start <= row["offset"] < max(end, start + 1)]
     assert rows_of_range(log, start, max(end, start + 1)) == expected
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(range_input, "decoded_columns", refuse)
+        found = rows_of_range(log, start, max(end, start + 1))
+    assert typeless(found) == typeless(expected)
+
+
+def typeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows without the types of timestamps of -1, which portions of records lack."""
+    return [row | {"timestampType": None} if row["timestamp"] == -1_000 else row for row in rows]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.kafka.read import offset_committer
-from fencepost.kafka.read.plan_reader import ClientReader
+from fencepost.kafka.read.client_reader import ClientReader
 from fencepost.kafka.setting.client_settings import plan_conf
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition
