@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fencepost.embedded import KAFKA_VERSION, checksum
-from fencepost.embedded.home import ensure_home
-from fencepost.embedded.jar_set import ensure_jars
+from fencepost.embedded.home import ensure_home, ensure_jars
 from fencepost.embedded.java import Java, find_java
 
 MODULES = (

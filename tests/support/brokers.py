@@ -11,13 +11,19 @@ from typing import Self
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, TopicPartition
 
-from fencepost.embedded.archive import archive_options
 from fencepost.embedded.error import PortInUseError
 from fencepost.embedded.home import KafkaHome, ensure_home
 from fencepost.embedded.java import find_java
-from fencepost.embedded.layout import BOOTSTRAP_SNAPSHOT, LOOPBACK, NodeDirectory, Ports, render, server_settings
-from fencepost.embedded.node import Node
-from fencepost.embedded.port import choose_ports
+from fencepost.embedded.layout import (
+    BOOTSTRAP_SNAPSHOT,
+    LOOPBACK,
+    NodeDirectory,
+    Ports,
+    choose_ports,
+    render,
+    server_settings,
+)
+from fencepost.embedded.node import Node, archive_options
 from fencepost.testing import eventually
 from support.quick import QUICK
 

@@ -8,7 +8,6 @@ from typing import Any
 from fencepost.api import ExactlyOnceSupport, RecordMetadata
 from fencepost.builtin.java.error import HostEndedError, HostKilledError
 from fencepost.builtin.java.port import (
-    Act,
     Callbacks,
     CommittedOffsets,
     Description,
@@ -132,7 +131,12 @@ class ScriptedSink:
         return Effects()
 
     def put(
-        self, batch: SinkBatch, most_rows: int | None = None, *, is_again: bool = False, meanwhile: Act | None = None
+        self,
+        batch: SinkBatch,
+        most_rows: int | None = None,
+        *,
+        is_again: bool = False,
+        meanwhile: Callable[[], None] | None = None,
     ) -> PutEffects:
         self.host.ensure_alive()
         if not len(batch):

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fencepost.builtin.java.host_jar import ensure_runtime
 from fencepost.builtin.java.port import JavaClass, Location
-from fencepost.builtin.java.runtime import ensure_runtime
 from fencepost.embedded.home import KAFKA_VERSION, locked
 from fencepost.embedded.java import Java, find_java
 from support.java_program import ensure_compiler, kafka_jar

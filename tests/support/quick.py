@@ -12,7 +12,7 @@ from typing import Any
 from fencepost.embedded import EmbeddedKafka
 from fencepost.spark.session import conf
 from fencepost.spark.session.archive_making import ensure_archive
-from fencepost.spark.session.class_archive import archive_options
+from fencepost.spark.session.jvm import archive_options
 
 QUICK = "-XX:TieredStopAtLevel=1"
 LENT = "FENCEPOST_TESTS_KAFKA"

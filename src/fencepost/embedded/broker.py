@@ -9,13 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fencepost.embedded.archive import archive_options
 from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
 from fencepost.embedded.home import ensure_home
 from fencepost.embedded.java import find_java
-from fencepost.embedded.layout import LOOPBACK, NodeDirectory, Ports, controller_settings, server_settings
-from fencepost.embedded.node import Node
-from fencepost.embedded.port import choose_ports
+from fencepost.embedded.layout import LOOPBACK, NodeDirectory, Ports, choose_ports, controller_settings, server_settings
+from fencepost.embedded.node import Node, archive_options
 
 _STOP_TIMEOUT_S = 15.0
 _PORT_ATTEMPTS = 3

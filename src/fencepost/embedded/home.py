@@ -1,11 +1,11 @@
 """Kafka's jars on this machine: fetched once for each user, verified, and ready to run.
 
-The first use has these steps:
+There is a set with all that a broker needs, and other sets of its modules. The first use of a set has these steps:
 
 1. Lock, so that two processes do not both fetch.
 2. Download into a temporary directory next to the final one.
 3. Verify the jars against the committed list.
-4. Create the snapshot with which every data directory starts.
+4. Create the snapshot with which every data directory of a broker starts.
 5. Rename the directory.
 
 A process that dies in between leaves nothing that looks complete.
@@ -15,7 +15,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +90,38 @@ def ensure_home(java: Java, cache: Path | None = None) -> KafkaHome:
     return home
 
 
+def ensure_jars(java: Java, name: str, modules: Sequence[str], expected: Mapping[str, str]) -> list[Path]:
+    """Return the jars of Kafka's `modules` with all they need, and fetch them first if this user has none yet.
+
+    They are in the directory `name` of the cache. `expected` is the SHA-256 of each.
+
+    Raises:
+        JarError: They could not be fetched or kept, or differ from `expected`. Nothing of a download is kept.
+    """
+    directory = default_cache() / name
+    jars, manifest = [directory / jar for jar in sorted(expected)], checksum.Manifest(directory / "manifest.json")
+    if manifest.matches(jars):
+        return jars
+    try:
+        if not directory.exists():  # it is complete when it gets this name
+            with locked(directory.with_name(f"{name}.lock")):
+                if not directory.exists():
+                    _fetch(java, directory, modules, expected)
+    except OSError as error:
+        raise JarError(
+            f"{name} cannot be kept in {directory.parent}: {error}; let this user write there, or name another "
+            "directory by XDG_CACHE_HOME"
+        ) from error
+    try:
+        checksum.verify(directory, expected)
+    except OSError as error:
+        raise JarError(f"{directory} cannot be read: {error}") from error
+    except JarError as error:
+        raise JarError(f"{error}. Delete {directory} to have them fetched again") from None
+    manifest.write(jars)
+    return jars
+
+
 @contextmanager
 def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
     """Hold an exclusive lock between processes. It is released if the process dies.
@@ -106,6 +138,16 @@ def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
             yield True
 
 
+def _fetch(java: Java, directory: Path, modules: Sequence[str], expected: Mapping[str, str]) -> None:
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory.parent) as temporary:
+        fresh = Path(temporary, "jars")
+        for module in modules:
+            coordinates = ("org.apache.kafka", module, KAFKA_VERSION)
+            ivy.retrieve(java, coordinates, fresh, expected_jars=len(expected))
+        checksum.verify(fresh, expected)
+        shutil.move(fresh, directory)
+
+
 def _install(java: Java, home: KafkaHome) -> None:
     expected = checksum.committed()
     for leftover in home.directory.parent.glob(".fetch-*"):
@@ -113,18 +155,17 @@ def _install(java: Java, home: KafkaHome) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home.directory.parent) as temporary:
         fresh = KafkaHome(Path(temporary, "home"))
         ivy.retrieve(java, _COORDINATES, fresh.directory / "lib", expected_jars=len(expected))  # 2
-        _verify_download(fresh.directory / "lib", expected)  # 3
-        _copy_logging_jars(fresh.directory / "logging")
+        try:
+            checksum.verify(fresh.directory / "lib", expected)  # 3
+        except JarError as error:
+            raise JarError(f"{error}. If Ivy's cache is damaged, delete ~/.ivy2/cache and try again") from None
+        (fresh.directory / "logging").mkdir()
+        for pattern in ("slf4j-api-2*.jar", "log4j-slf4j2-impl-*.jar"):  # Kafka's coordinates include no backend
+            for jar in ivy.pyspark_jars().glob(pattern):  # PySpark's is for the same log4j version
+                shutil.copy2(jar, fresh.directory / "logging")
         layout.write_bootstrap_snapshot(java, fresh.classpath, fresh.bootstrap_snapshot)  # 4
         fresh.manifest.write([*fresh.logging_jars, *fresh.jars])
         fresh.directory.rename(home.directory)  # 5
-
-
-def _verify_download(lib: Path, expected: Mapping[str, str]) -> None:
-    try:
-        checksum.verify(lib, expected)
-    except JarError as error:
-        raise JarError(f"{error}. If Ivy's cache is damaged, delete ~/.ivy2/cache and try again") from None
 
 
 def _reverify(home: KafkaHome) -> None:
@@ -136,11 +177,3 @@ def _reverify(home: KafkaHome) -> None:
     except JarError as error:
         raise JarError(f"{error}. Delete {home.directory} to have it fetched again") from None
     home.manifest.write([*home.logging_jars, *home.jars])
-
-
-def _copy_logging_jars(directory: Path) -> None:
-    """Copy PySpark's SLF4J backend, which is for the same log4j version. Kafka's coordinates do not include one."""
-    directory.mkdir()
-    for pattern in ("slf4j-api-2*.jar", "log4j-slf4j2-impl-*.jar"):
-        for jar in ivy.pyspark_jars().glob(pattern):
-            shutil.copy2(jar, directory)

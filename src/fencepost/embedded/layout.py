@@ -1,11 +1,13 @@
-"""The directory of a node: settings, logging configuration, and a formatted data directory.
+"""The directory and the ports of a node: settings, logging configuration, and a formatted data directory.
 
 Formatting is done without a second JVM: `meta.properties` is four lines, and the snapshot of feature levels
 is the same for every new cluster, so Kafka's storage tool writes it once per installation.
 """
 
 import base64
+import random
 import shutil
+import socket
 import subprocess
 import tempfile
 import uuid
@@ -13,12 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fencepost.embedded.error import JarError
+from fencepost.embedded.error import JarError, PortInUseError
 from fencepost.embedded.java import Java
 
 LOOPBACK = "127.0.0.1"
 BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
 NODE_ID = 1
+# Below the ranges for outgoing connections: within them, a client (even one of this broker, that connects to itself)
+# could take the port while the broker is down.
+_CANDIDATES = range(20_000, 32_000)
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,13 @@ class NodeDirectory:
         metadata = self.data / "meta.properties"
         if not metadata.exists():
             shutil.copyfile(snapshot, self.data / BOOTSTRAP_SNAPSHOT)
-            metadata.write_text(render(_identity()))
+            identity = {
+                "version": "1",
+                "cluster.id": _kafka_uuid(),
+                "node.id": str(NODE_ID),
+                "directory.id": _kafka_uuid(),
+            }
+            metadata.write_text(render(identity))
 
 
 def server_settings(data: Path, ports: Ports, overrides: Mapping[str, str]) -> dict[str, str]:
@@ -174,22 +185,12 @@ def _escape(text: str, *, key: bool = False) -> str:
         text = "".join("\\" + char if char in " =:#!" else char for char in text)
     elif text.startswith(" "):
         text = "\\" + text
-    units = (text[i] for i in range(len(text)))
-    return "".join(char if char.isascii() else _unicode_escape(char) for char in units)
+    return "".join(char if char.isascii() else _unicode_escape(char) for char in text)
 
 
 def _unicode_escape(char: str) -> str:
     raw = char.encode("utf-16-be")
     return "".join(f"\\u{raw[i] << 8 | raw[i + 1]:04x}" for i in range(0, len(raw), 2))
-
-
-def _identity() -> dict[str, str]:
-    return {
-        "version": "1",
-        "cluster.id": _kafka_uuid(),
-        "node.id": str(NODE_ID),
-        "directory.id": _kafka_uuid(),
-    }
 
 
 def _kafka_uuid() -> str:
@@ -215,3 +216,30 @@ def write_bootstrap_snapshot(java: Java, classpath: str, target: Path) -> None:
         if done.returncode != 0:
             raise JarError(f"Kafka's storage tool failed: {done.stderr.strip() or done.stdout.strip()}")
         shutil.copyfile(node.data / BOOTSTRAP_SNAPSHOT, target)
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True
+
+
+def choose_ports(client: int = 0) -> Ports:
+    """Return free ports; `client` is kept if it is not 0.
+
+    Raises:
+        PortInUseError: `client` is in use.
+    """
+    if client and not is_free(client):
+        raise PortInUseError(f"port {client} is in use: stop what listens there, or give another port (0: any)")
+    chosen: list[int] = []
+    for candidate in random.SystemRandom().sample(_CANDIDATES, 500):
+        if candidate != client and is_free(candidate):
+            chosen.append(candidate)
+        if len(chosen) == 3:
+            return Ports(client or chosen[0], chosen[1], chosen[2])
+    raise PortInUseError(f"no free port between {_CANDIDATES.start} and {_CANDIDATES.stop}")

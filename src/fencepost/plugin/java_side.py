@@ -11,7 +11,7 @@ from fencepost.builtin.java.error import HostEndedError, HostKilledError, JavaEr
 from fencepost.builtin.java.index import Found, JavaIndex, JavaKind
 from fencepost.builtin.java.install.known import plugin_of
 from fencepost.builtin.java.plugins import Divided, JavaHosts, JavaPlugins
-from fencepost.builtin.java.port import Classes, HostOptions, JavaClass, JavaHost, Location
+from fencepost.builtin.java.port import Classes, HostOptions, JavaClass, Location
 from fencepost.config import ConfigError
 from fencepost.config.class_name import answers_to
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
@@ -69,7 +69,7 @@ class JavaSide:
         registry: PluginRegistry,
         index: JavaIndex,
         options: Sequence[str] = (),
-        start: Callable[[HostOptions], JavaHost] | None = None,
+        start: Callable[[HostOptions], Any] | None = None,
         facts_directory: Path | None = None,
     ) -> None:
         """`start` starts a host, by default a real one; `facts_directory` keeps what classes say of themselves."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from fencepost.builtin.java.install.manifest import InstallManifest
+from fencepost.builtin.java.install.directory import InstallManifest
 from fencepost.config import ConfigError
 from fencepost.config.version import UNDEFINED
 from fencepost.plugin.builtin import BUILT_IN

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.builtin.java.port import HostOptions, JavaHost, Location
+from fencepost.builtin.java.client.host import JavaHost
+from fencepost.builtin.java.port import HostOptions, Location
 from fencepost.builtin.java.start import start_host
 from support.java_plugins import compile_plugins
 from support.java_program import ensure_compiler

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.builtin.java.client.host import JavaHost
 from fencepost.builtin.java.connector import class_for
 from fencepost.builtin.java.index import JavaIndex
 from fencepost.builtin.java.plugins import JavaHosts, JavaPlugins
-from fencepost.builtin.java.port import HostOptions, JavaClass, JavaHost, Location
+from fencepost.builtin.java.port import HostOptions, JavaClass, Location
 from fencepost.builtin.java.questions import Questions
 from fencepost.builtin.java.start import start_host
 from fencepost.config import ConfigError

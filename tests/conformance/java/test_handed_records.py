@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.builtin.java.client.host import JavaHost
+from fencepost.builtin.java.client.session import HostedSourceTask
 from fencepost.builtin.java.error import JavaError
-from fencepost.builtin.java.port import HostedSourceTask, JavaClass, JavaHost, Location, Polled, SourceTaskStart
+from fencepost.builtin.java.port import JavaClass, Location, Polled, SourceTaskStart
 from support.java_plugins import CONVERTERS, with_transforms
 
 Scripted = Callable[..., HostedSourceTask]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from fencepost.builtin.java.host_jar import ensure_jar
-from fencepost.builtin.java.jvm_options import jvm_options
+from fencepost.builtin.java.start import jvm_options
 from fencepost.embedded.java import find_java
 from support.java_program import PROGRAMS, QUICK_JVM, ensure_compiler
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.builtin.java import archive, start
+from fencepost.builtin.java import start
 from fencepost.builtin.java.error import JavaUnavailableError
-from fencepost.builtin.java.jvm_options import plain_options
 from fencepost.builtin.java.port import HostOptions
-from fencepost.builtin.java.start import start_host
+from fencepost.builtin.java.start import plain_options, start_host
 
 
 def archive_of_a_host() -> str | None:
@@ -24,8 +23,8 @@ def archive_of_a_host() -> str | None:
 
 def given_up_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Start a host that has no time to make an archive, and return the empty file that says so."""
-    monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
-    monkeypatch.setattr(archive, "_LIMIT_S", 0.01)
+    monkeypatch.setattr(start, "default_cache", lambda: tmp_path)
+    monkeypatch.setattr(start, "_LIMIT_S", 0.01)
     assert archive_of_a_host() is None
     (found,) = tmp_path.glob("*.jsa")
     return found
@@ -36,8 +35,8 @@ def own_archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The archive of a first host, which takes its time. That of the user may have been given up by another test."""
     directory = tmp_path_factory.mktemp("archive")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(archive, "default_cache", lambda: directory)
-        patched.setattr(archive, "_LIMIT_S", 300.0)
+        patched.setattr(start, "default_cache", lambda: directory)
+        patched.setattr(start, "_LIMIT_S", 300.0)
         with pytest.raises(JavaUnavailableError):
             start_host(HostOptions(["-Xno"], "host of tests"))
         yield Path(archive_of_a_host() or "")
@@ -57,7 +56,7 @@ def test_host_starts_without_a_truncated_archive(
     whole = own_archive
     cut_off = tmp_path / whole.name
     cut_off.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
-    monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
+    monkeypatch.setattr(start, "default_cache", lambda: tmp_path)
     monkeypatch.chdir(tmp_path)
     assert archive_of_a_host() is None
     assert os.stat(cut_off).st_size == 0
@@ -79,6 +78,6 @@ def test_failed_archive_is_tried_again_after_a_day(tmp_path: Path, monkeypatch: 
 
 
 def test_a_host_starts_with_a_java_that_cannot_trim_its_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "default_cache", lambda: tmp_path)
+    monkeypatch.setattr(start, "default_cache", lambda: tmp_path)
     monkeypatch.setattr(start, "jvm_options", lambda *_: [*plain_options(), "-XX:NoSuchOption=1"])
     assert archive_of_a_host() is None

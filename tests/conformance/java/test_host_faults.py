@@ -15,6 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
+from fencepost.builtin.java.client.host import JavaHost
+from fencepost.builtin.java.client.session import HostedSourceTask
 from fencepost.builtin.java.error import (
     ConnectionLostError,
     HostEndedError,
@@ -23,7 +25,7 @@ from fencepost.builtin.java.error import (
     JavaPluginError,
     JavaUnavailableError,
 )
-from fencepost.builtin.java.port import HostedSourceTask, HostOptions, JavaClass, JavaHost, Location, SourceTaskStart
+from fencepost.builtin.java.port import HostOptions, JavaClass, Location, SourceTaskStart
 from fencepost.builtin.java.start import start_host
 from fencepost.testing.waiting import eventually
 from support.java_plugins import CONVERTERS

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from fencepost.api import ExactlyOnceSupport
+from fencepost.builtin.java.client.host import JavaHost
+from fencepost.builtin.java.client.session import HostedConnector
 from fencepost.builtin.java.error import JavaError
-from fencepost.builtin.java.port import Description, HostedConnector, JavaClass, JavaHost, Location
+from fencepost.builtin.java.port import Description, JavaClass, Location
 from fencepost.record import TopicPartition
 from support.java_plugins import STRING, file_class, tool_class
 

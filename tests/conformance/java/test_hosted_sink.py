@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 
 from fencepost.api import BinaryColumn, Header, HeaderColumn, Repeated, RetriableError, Schema, SinkBatch, SinkRecord
-from fencepost.builtin.java.client import hosted_sink
+from fencepost.builtin.java.client import session
+from fencepost.builtin.java.client.host import JavaHost
+from fencepost.builtin.java.client.session import HostedSinkTask
 from fencepost.builtin.java.error import JavaError
 from fencepost.builtin.java.port import (
     Effects,
     Errant,
     GroupMember,
-    HostedSinkTask,
     HostOptions,
     JavaClass,
-    JavaHost,
     Location,
     PutEffects,
     SinkTaskStart,
@@ -71,7 +71,7 @@ class Letters:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the host put all rows of a request, however slow the machine is just now."""
-    monkeypatch.setattr(hosted_sink, "_WITHIN_MS", 600_000)
+    monkeypatch.setattr(session, "_WITHIN_MS", 600_000)
 
 
 @pytest.fixture

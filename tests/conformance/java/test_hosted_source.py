@@ -8,18 +8,10 @@ from typing import Any
 import pytest
 
 from fencepost.api import Batch, RecordMetadata
+from fencepost.builtin.java.client.host import JavaHost
+from fencepost.builtin.java.client.session import HostedSourceTask
 from fencepost.builtin.java.error import JavaError, JavaRetriableError
-from fencepost.builtin.java.port import (
-    CommittedOffsets,
-    Failure,
-    HostedSourceTask,
-    JavaClass,
-    JavaHost,
-    Location,
-    Mark,
-    Polled,
-    SourceTaskStart,
-)
+from fencepost.builtin.java.port import CommittedOffsets, Failure, JavaClass, Location, Mark, Polled, SourceTaskStart
 from fencepost.record import HeaderColumn, Repeated, Runs
 from fencepost.testing import eventually
 from support.java_plugins import CONVERTERS, file_class, tool_class, with_transforms

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.builtin.java.client.host import JavaHost
 from fencepost.builtin.java.error import JavaError, JavaRetriableError
-from fencepost.builtin.java.port import JavaClass, JavaHost, Location
+from fencepost.builtin.java.port import JavaClass, Location
 
 
 def test_config_provider_is_configured_and_returns_the_requested_keys(host: JavaHost, plugins: Location) -> None:

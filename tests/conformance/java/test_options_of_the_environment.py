@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fencepost.builtin.java.jvm_options import jvm_options
 from fencepost.builtin.java.port import HostOptions
-from fencepost.builtin.java.start import start_host
+from fencepost.builtin.java.start import jvm_options, start_host
 from fencepost.embedded.java import find_java
 from fencepost.embedded.node import node_options
 from fencepost.spark.session.command import gateway_command, spark_home

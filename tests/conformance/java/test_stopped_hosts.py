@@ -14,11 +14,12 @@ import pytest
 from fencepost.builtin.java import connector as connectors
 from fencepost.builtin.java import shared_host
 from fencepost.builtin.java.client import host as host_client
+from fencepost.builtin.java.client.host import JavaHost
 from fencepost.builtin.java.connector import class_for
 from fencepost.builtin.java.error import ConnectionLostError, HostEndedError
 from fencepost.builtin.java.index import JavaIndex, JavaKind
 from fencepost.builtin.java.plugins import JavaHosts, JavaPlugins
-from fencepost.builtin.java.port import HostOptions, JavaClass, JavaHost, Location
+from fencepost.builtin.java.port import HostOptions, JavaClass, Location
 from fencepost.builtin.java.start import start_host
 from fencepost.config import ConfigError
 from fencepost.telemetry.loggers import loggers

@@ -10,8 +10,8 @@ import pytest
 
 from fencepost.api import ConnectRecord, Schema, SinkRecord, SourceRecord, TopicPartition
 from fencepost.api.hosted_chain import RAW, Passed, Refused
-from fencepost.builtin.java.chain_port import ChainStart, ChainStep
-from fencepost.builtin.java.port import HostOptions, JavaClass, JavaHost, SourceTaskStart
+from fencepost.builtin.java.client.host import JavaHost
+from fencepost.builtin.java.port import ChainStart, ChainStep, HostOptions, JavaClass, SourceTaskStart
 from fencepost.builtin.java.start import start_host
 from fencepost.record.schema import INT64, STRING, decimal
 from support.apicurio_converter import apicurio_converter

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from fencepost.spark.session.archive_making import ensure_archive
-from fencepost.spark.session.class_archive import archive_path
 from fencepost.spark.session.command import MODULE_OPTIONS, gateway_environment, spark_home
 from fencepost.spark.session.error import SparkError
-from fencepost.spark.session.jvm import DriverJvm
+from fencepost.spark.session.jvm import DriverJvm, class_archive
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import eventually
 from support.quick import spark_properties
@@ -62,7 +61,7 @@ def test_a_directly_launched_jvm_has_the_classes_of_the_archive() -> None:
     jvm = DriverJvm({})
     try:
         jvm.gateway()
-        assert str(archive_path()) in Path(f"/proc/{jvm.process.pid}/maps").read_text()
+        assert str(class_archive().path) in Path(f"/proc/{jvm.process.pid}/maps").read_text()
     finally:
         jvm.end()
 
@@ -72,9 +71,9 @@ def test_a_jvm_that_crashes_on_its_archive_is_relaunched_without_the_archive(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where Java writes its report of the crash
     ensure_archive()
-    whole = archive_path()
+    whole = class_archive().path
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    cut_off = archive_path()
+    cut_off = class_archive().path
     cut_off.parent.mkdir()
     with whole.open("rb") as source:
         cut_off.write_bytes(source.read(1_000_000))

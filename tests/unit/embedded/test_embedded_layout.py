@@ -7,8 +7,7 @@ import pytest
 
 from fencepost.embedded.broker import EmbeddedKafka
 from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
-from fencepost.embedded.layout import NodeDirectory, Ports, controller_settings, render, server_settings
-from fencepost.embedded.port import choose_ports
+from fencepost.embedded.layout import NodeDirectory, Ports, choose_ports, controller_settings, render, server_settings
 from support.worker import reserved_port
 
 

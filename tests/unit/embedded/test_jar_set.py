@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.embedded import JarError, ivy
-from fencepost.embedded.home import default_cache
-from fencepost.embedded.jar_set import ensure_jars
+from fencepost.embedded.home import default_cache, ensure_jars
 from fencepost.embedded.java import Java
 
 _JAVA = Java(Path("java"), "17")

@@ -5,9 +5,8 @@ from typing import Any
 
 from fencepost.api.hosted_chain import ChainUse, HostedStep, Passed, Refused
 from fencepost.api.hosted_task import ForeignRecordError, ForeignRetriableError
-from fencepost.builtin.java.chain_port import ChainStart, ChainStep
 from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError
-from fencepost.builtin.java.port import JavaClass
+from fencepost.builtin.java.port import ChainStart, ChainStep, JavaClass
 from fencepost.builtin.java.shared_host import Lease, SharedHost
 from fencepost.record import ConnectRecord
 

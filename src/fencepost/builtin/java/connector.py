@@ -4,11 +4,13 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from fencepost.api import (
+    ConfigData,
+    ConfigProvider,
     Connector,
     ConnectorContext,
     Converter,
@@ -25,11 +27,17 @@ from fencepost.api.hosted_chain import ChainUse, HostedChain, HostedPart, Hosted
 from fencepost.api.hosted_task import TASK_CLASS
 from fencepost.api.source import SourceOffset
 from fencepost.builtin.java.chain import JavaChain
-from fencepost.builtin.java.config_provider import JavaConfigProvider
-from fencepost.builtin.java.error import ConnectionLostError, HostEndedError
+from fencepost.builtin.java.error import (
+    ConnectionLostError,
+    HostEndedError,
+    JavaError,
+    JavaPluginError,
+    JavaRetriableError,
+    JavaUnavailableError,
+)
 from fencepost.builtin.java.index import JavaKind
 from fencepost.builtin.java.plugins import JavaPlugins
-from fencepost.builtin.java.port import Figures, HostedConnector, JavaClass, JavaHost
+from fencepost.builtin.java.port import Figures, JavaClass
 from fencepost.builtin.java.questions import as_config_errors
 from fencepost.builtin.java.shared_host import Lease
 from fencepost.builtin.java.sink_task import JavaSinkTask
@@ -37,6 +45,10 @@ from fencepost.builtin.java.source_task import JavaSourceTask, task_class_for
 from fencepost.config import Config, ConfigError, Setting, SettingValue
 from fencepost.config.setting import as_text
 from fencepost.record import TopicPartition
+
+if TYPE_CHECKING:
+    from fencepost.builtin.java.client.host import JavaHost
+    from fencepost.builtin.java.client.session import HostedConnector
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +58,35 @@ _WATCH_S = 0.5
 _POLITE_S, _STOP_S, _KILL_S = 5.0, 30.0, 5.0
 _MOST_LOST, _LOST_WITHIN_S = 3, 60.0
 _TOPICS = ("topics", "topics.regex")
+
+
+class JavaConfigProvider(ConfigProvider):
+    """A class of `plugin.path`. Java creates, configures and closes an instance for each look-up."""
+
+    java: ClassVar[JavaClass]
+    plugins: ClassVar[JavaPlugins]
+
+    @classmethod
+    def settings(cls) -> dict[str, Setting]:
+        """Return nothing: Java's providers do not declare their settings, and no JVM is asked."""
+        return {}
+
+    def get(self, path: str, keys: Set[str]) -> ConfigData:
+        settings = {key: str(value) for key, value in self.originals.items()}
+        try:
+            return self.plugins.hosts.inspection.answer(
+                f"look-up by {self.java.name}",
+                lambda host: ConfigData(*host.ask.look_up(self.java, settings, path, sorted(keys))),
+            )
+        except (HostEndedError, JavaRetriableError) as error:
+            raise RetriableError(_text(error)) from None
+        except (JavaError, JavaPluginError, JavaUnavailableError) as error:
+            raise ConfigError(_text(error)) from None
+
+
+def _text(error: Any) -> str:
+    """Return what Java has thrown, without the stack."""
+    return str(error).partition("\n")[0]
 
 
 class _Version:
@@ -101,7 +142,7 @@ class _Call:
 
     what: str
     lease: Lease | None
-    hosted: HostedConnector | None = None
+    hosted: "HostedConnector | None" = None
     has_ended: threading.Event = field(default_factory=threading.Event)
 
     def end(self, connector: str, polite_s: float, kill_s: float) -> None:
@@ -220,7 +261,7 @@ class JavaConnector(_Java, Connector):
             name = f"end-of-{self._name}"
             threading.Thread(target=call.end, args=(self._name, polite_s, kill_s), name=name, daemon=True).start()
 
-    def _running(self) -> HostedConnector:
+    def _running(self) -> "HostedConnector":
         hosted = self._hosted
         if hosted is None:
             raise RetriableError(f"connector {self._name} is between two hosts")
@@ -285,14 +326,14 @@ class JavaConnector(_Java, Connector):
                 return
         self.context.request_task_reconfiguration()
 
-    def _answer(self, ask: Callable[[HostedConnector], T]) -> T:
+    def _answer(self, ask: Callable[["HostedConnector"], T]) -> T:
         """Ask a connector that is not started, in the host for validation; maybe twice, as `SharedHost.answer` says."""
         return self.plugins.hosts.inspection.answer(f"a question to {self.java.name}", self._created_for(ask))
 
-    def _alter(self, alter: Callable[[HostedConnector], bool]) -> bool:
+    def _alter(self, alter: Callable[["HostedConnector"], bool]) -> bool:
         """Let a connector change offsets, in a host that nobody else can end: never twice, as that may have effects."""
 
-        def alter_once(hosted: HostedConnector) -> bool:
+        def alter_once(hosted: "HostedConnector") -> bool:
             try:
                 return alter(hosted)
             except HostEndedError as error:
@@ -304,10 +345,10 @@ class JavaConnector(_Java, Connector):
         what = f"alterOffsets of {self.java.name}"
         return self.plugins.hosts.inspection.answer_alone(what, self._created_for(alter_once))
 
-    def _created_for(self, ask: Callable[[HostedConnector], T]) -> Callable[[JavaHost], T]:
+    def _created_for(self, ask: Callable[["HostedConnector"], T]) -> Callable[["JavaHost"], T]:
         """Return a question to a host that creates a connector and asks it."""
 
-        def create_and_ask(host: JavaHost) -> T:
+        def create_and_ask(host: "JavaHost") -> T:
             hosted = host.connector(self.java, self._name, _NoContext())
             try:
                 return ask(hosted)

@@ -1,6 +1,7 @@
-"""The jar with the host's own classes: compiled from `jvm` in the source tree, part of the wheel.
+"""The jars that a host runs with: Kafka Connect's, and the one with the host's own classes.
 
-In a source tree it is compiled again whenever a source has changed: `make setup` runs this module.
+The latter is compiled from `jvm` in the source tree, and part of the wheel. In a source tree it is compiled again
+whenever a source has changed: `make setup` runs this module.
 """
 
 import hashlib
@@ -10,16 +11,17 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 
 from fencepost.builtin.java.error import JavaUnavailableError
-from fencepost.builtin.java.runtime import ensure_runtime
-from fencepost.embedded import EmbeddedKafkaError
-from fencepost.embedded.home import locked
+from fencepost.embedded import KAFKA_VERSION, EmbeddedKafkaError, checksum
+from fencepost.embedded.home import ensure_jars, locked
 from fencepost.embedded.java import Java, find_java
 
 JAR = Path(__file__).with_name("host.jar")
 MAIN = "fencepost.host.Host"
+_MODULES = ("connect-runtime", "kafka-server-common")  # Kafka's own verifiable connectors expect the latter
 _SOURCES = Path(__file__).with_name("jvm")
 _STAMP = "sources.sha256"
 _WITHOUT_TIME = (1980, 1, 1, 0, 0, 0)
@@ -42,6 +44,16 @@ def ensure_jar(java: Java) -> Path:
             if _stamp() != stamp:
                 _compile(java, sources, stamp)
     return JAR
+
+
+def ensure_runtime(java: Java) -> list[Path]:
+    """Return Kafka Connect's jars, and fetch them first if this user has none yet. Raises JarError."""
+    return ensure_jars(java, f"connect-runtime-{KAFKA_VERSION}", _MODULES, listed_jars())
+
+
+def listed_jars() -> dict[str, str]:
+    """Return the SHA-256 of each of Kafka Connect's jars by its file name."""
+    return checksum.listed(files("fencepost.builtin.java").joinpath("runtime.sha256").read_text(encoding="ascii"))
 
 
 def main() -> int:

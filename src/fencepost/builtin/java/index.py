@@ -11,18 +11,25 @@ has a name that begins with a dot: there a plug-in is put together before it get
 
 import os
 import re
+import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from fencepost.builtin.java.class_file import class_head
 from fencepost.builtin.java.port import JavaClass, Location
 
 _SERVICES = "META-INF/services/"
 _ARCHIVES = (".jar", ".zip")
+_UNREADABLE = (OSError, zipfile.BadZipFile, NotImplementedError, ValueError, RuntimeError)
 _NAME = re.compile(r"[\w$]+(\.[\w$]+)*")
+_MAGIC = 0xCAFEBABE
+_UTF8, _CLASS, _LONG, _DOUBLE = 1, 7, 5, 6
+_PUBLIC, _INTERFACE, _ABSTRACT = 0x0001, 0x0200, 0x0400
+# The size of each kind of constant after its tag; text has a size of its own.
+_SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 
 
 class JavaKind(StrEnum):
@@ -81,8 +88,8 @@ class JavaIndex:
             return []
         found = []
         for location in self.locations:
-            with _Classes(location) as classes:
-                kinds = kinds_by_parents(name, classes.parents)
+            with _parents_in(location) as parents:
+                kinds = kinds_by_parents(name, parents)
                 found += [Found(kind, JavaClass(name, location)) for kind in sorted(kinds)]
         return [one for one in found if one.java_class not in self._named[one.kind].get(name, ())]
 
@@ -111,7 +118,8 @@ def _archives_of(path: Path, failures: list[str]) -> tuple[str, ...]:
     """Return what a location's classes are loaded from: its archives, or else the location itself if it has classes."""
     if is_archive(path):
         return (str(path),) if path.is_file() else ()
-    if not path.is_dir() or _is_of_python(path):
+    is_of_python = path.name == "__pycache__" or (path / "__init__.py").is_file()
+    if is_of_python or not path.is_dir():
         return ()
     archives, has_classes, seen = [], False, set()
     waiting = [path]
@@ -133,10 +141,6 @@ def _archives_of(path: Path, failures: list[str]) -> tuple[str, ...]:
     return (str(path),) if has_classes else ()
 
 
-def _is_of_python(path: Path) -> bool:
-    return path.name == "__pycache__" or (path / "__init__.py").is_file()
-
-
 def _sorted_listing(directory: Path, failures: list[str]) -> list[Path]:
     try:
         return sorted(directory.iterdir())
@@ -148,12 +152,12 @@ def _sorted_listing(directory: Path, failures: list[str]) -> list[Path]:
 def _services(location: Location, failures: list[str]) -> Iterator[tuple[JavaKind, str]]:
     for archive in location.archives:
         try:
-            with _Archive(archive) as opened:
+            with closing(_Archive(archive)) as opened:
                 for interface, kind in KINDS.items():
                     text = opened.read(_SERVICES + interface)
                     for name in () if text is None else _names(text.decode("utf-8", "replace")):
                         yield kind, name
-        except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError, RuntimeError) as error:
+        except _UNREADABLE as error:
             failures.append(f"plugin.path: {archive} is not a jar that can be read: {error}; replace it")
 
 
@@ -186,10 +190,7 @@ class _Archive:
         self._directory = Path(path)
         self._zip = None if self._directory.is_dir() else zipfile.ZipFile(path)
 
-    def __enter__(self) -> "_Archive":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self._zip is not None:
             self._zip.close()
 
@@ -204,32 +205,112 @@ class _Archive:
             return None
 
 
-class _Classes:
-    """The classes of one location. What cannot be read has no classes: it is among the failures of the index."""
+@contextmanager
+def _parents_in(location: Location) -> Iterator[Callable[[str], Sequence[str]]]:
+    """Yield what returns the names of what a class of a location extends and implements; none if it is not there.
 
-    def __init__(self, location: Location) -> None:
-        self._archives: list[_Archive] = []
+    An archive that cannot be read has no classes: it is among the failures of the index.
+    """
+    with ExitStack() as opened:
+        archives = []
         for path in location.archives:
-            try:
-                self._archives.append(_Archive(path))
-            except (OSError, zipfile.BadZipFile):
-                continue
+            with suppress(OSError, zipfile.BadZipFile):
+                archives.append(opened.enter_context(closing(_Archive(path))))
 
-    def __enter__(self) -> "_Classes":
-        return self
+        def parents(name: str) -> Sequence[str]:
+            for archive in archives:
+                with suppress(*_UNREADABLE):
+                    data = archive.read(name.replace(".", "/") + ".class")
+                    if data is not None:
+                        return class_head(data).parents
+            return ()
 
-    def __exit__(self, *error: object) -> None:
-        for each in self._archives:
-            each.__exit__(*error)
+        yield parents
 
-    def parents(self, name: str) -> tuple[str, ...]:
-        """Return the names of what a class extends and implements; none if it is not here."""
-        path = name.replace(".", "/") + ".class"
-        for archive in self._archives:
-            try:
-                data = archive.read(path)
-                if data is not None:
-                    return class_head(data).parents
-            except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError, RuntimeError):
-                continue
-        return ()
+
+class ClassHead(NamedTuple):
+    """The head of a `.class` file (JVM specification, 4.1).
+
+    Names are as Java code has them, `java.lang.Object`. `parents`: the superclass, then the interfaces.
+    """
+
+    name: str
+    parents: tuple[str, ...]
+    is_creatable: bool = True
+    """Whether it is public, and neither abstract nor an interface."""
+
+
+def class_head(data: bytes) -> ClassHead:
+    """Return the head of a class. Raises ValueError if the bytes are no class."""
+    try:
+        return _read_head(data)
+    except (struct.error, KeyError, UnicodeDecodeError) as error:
+        raise ValueError(f"damaged class file: {error}") from error
+
+
+def _read_head(data: bytes) -> ClassHead:
+    magic, _, _, count = struct.unpack_from(">IHHH", data)
+    if magic != _MAGIC:
+        raise ValueError("not a class file")
+    texts: dict[int, str] = {}
+    classes: dict[int, int] = {}
+    at, index = 10, 1
+    while index < count:
+        tag = data[at] if at < len(data) else 0
+        if tag == _UTF8:
+            (size,) = struct.unpack_from(">H", data, at + 1)
+            texts[index] = data[at + 3 : at + 3 + size].decode("utf-8", "replace")
+            at += 3 + size
+        else:
+            if tag == _CLASS:
+                (classes[index],) = struct.unpack_from(">H", data, at + 1)
+            at += 1 + _SIZES[tag]
+        index += 2 if tag in (_LONG, _DOUBLE) else 1  # these take two places
+    flags, own, parent, interfaces = struct.unpack_from(">HHHH", data, at)
+    parents = struct.unpack_from(f">{interfaces}H", data, at + 8)
+
+    def named(place: int) -> str:
+        return texts[classes[place]].replace("/", ".")
+
+    is_creatable = flags & (_PUBLIC | _INTERFACE | _ABSTRACT) == _PUBLIC
+    return ClassHead(named(own), tuple(named(each) for each in (parent, *parents) if each), is_creatable)
+
+
+def offered(directory: Path) -> list[Found]:
+    """Return the plug-ins in a directory of jars.
+
+    They are named by services files. If there is none, as in plug-ins of before Kafka 3.6, all classes are looked at.
+    """
+    index = JavaIndex([str(directory.parent)])
+    location = next((one for one in index.locations if one.path == str(directory.absolute())), None)
+    if location is None:
+        return []
+    named = [
+        Found(kind, one)
+        for kind in JavaKind
+        for classes in index.named(kind).values()
+        for one in classes
+        if one.location == location
+    ]
+    return named or _looked_for(location)
+
+
+def _looked_for(location: Location) -> list[Found]:
+    heads: dict[str, ClassHead] = {}
+    for archive in filter(zipfile.is_zipfile, location.archives):
+        with zipfile.ZipFile(archive) as jar:
+            for name in jar.namelist():
+                if name.endswith(".class") and not name.startswith("META-INF/"):
+                    with suppress(ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
+                        head = class_head(jar.read(name))
+                        heads[head.name] = head
+
+    def parents(name: str) -> Sequence[str]:
+        return heads[name].parents if name in heads else ()
+
+    return [
+        Found(kind, JavaClass(name, location))
+        for name, head in sorted(heads.items())
+        if head.is_creatable
+        for kind in sorted(kinds_by_parents(name, parents))
+    ]

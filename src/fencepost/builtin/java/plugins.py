@@ -9,15 +9,17 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fencepost.builtin.java.error import ConnectionLostError, HostEndedError, JavaPluginError
-from fencepost.builtin.java.facts import ClassFacts
 from fencepost.builtin.java.index import Found, JavaIndex, JavaKind
-from fencepost.builtin.java.port import Callbacks, Classes, HostOptions, JavaClass, JavaHost
-from fencepost.builtin.java.questions import Questions
+from fencepost.builtin.java.port import Callbacks, Classes, HostOptions, JavaClass
+from fencepost.builtin.java.questions import ClassFacts, Questions
 from fencepost.builtin.java.shared_host import SharedHost
 from fencepost.telemetry.loggers import ROOT, loggers
+
+if TYPE_CHECKING:
+    from fencepost.builtin.java.client.host import JavaHost
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +65,7 @@ class JavaHosts:
     Validation has one of its own: a connector's `validate` may hang or end the JVM, which must cost nothing that runs.
     """
 
-    def __init__(self, options: Sequence[str], start: Callable[[HostOptions], JavaHost] | None = None) -> None:
+    def __init__(self, options: Sequence[str], start: Callable[[HostOptions], "JavaHost"] | None = None) -> None:
         self._start_one = start or _start_host
         start = self._start
         self.inspection = SharedHost(start, HostOptions(options, "host for validation"), _LINGER_S)
@@ -85,7 +87,7 @@ class JavaHosts:
             self._callbacks[task] = found
         return self._callbacks[task]
 
-    def _start(self, options: HostOptions) -> JavaHost:
+    def _start(self, options: HostOptions) -> "JavaHost":
         host = self._start_one(options)
         self._set_levels(host)
         return host
@@ -94,7 +96,7 @@ class JavaHosts:
         for host in (*self.inspection.running, *self.connectors.running, *self.tasks.running):
             threading.Thread(target=self._set_levels, args=(host,), name="java-levels", daemon=True).start()
 
-    def _set_levels(self, host: JavaHost) -> None:
+    def _set_levels(self, host: "JavaHost") -> None:
         """Let Java's loggers have the levels that were set here. A host that ends meanwhile needs none.
 
         Threads do not wait for each other here, as a host may be stopped. Whichever is the last to say something looks
@@ -143,7 +145,7 @@ def _levels_for_java() -> dict[str, str]:
     return {"" if name == ROOT else name: _JAVAS.get(level, level) for name, level in loggers.chosen().items()}
 
 
-def _start_host(options: HostOptions) -> JavaHost:
-    from fencepost.builtin.java.start import start_host
+def _start_host(options: HostOptions) -> "JavaHost":
+    from fencepost.builtin.java.start import start_host  # its imports are for processes that run a host
 
     return start_host(options)

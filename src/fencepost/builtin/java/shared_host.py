@@ -5,17 +5,20 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from fencepost.api import RetriableError
 from fencepost.api.hosted_task import HostLostError
 from fencepost.builtin.java.error import ConnectionLostError, HostEndedError, HostTimeoutError
-from fencepost.builtin.java.port import HostOptions, JavaHost
+from fencepost.builtin.java.port import HostOptions
+
+if TYPE_CHECKING:
+    from fencepost.builtin.java.client.host import JavaHost
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-StartHost = Callable[[HostOptions], JavaHost]
+StartHost = Callable[[HostOptions], "JavaHost"]
 
 _ANSWER_S = 75.0  # a request to Kafka Connect's REST may take 90 s, and the host may have to start first
 _ALL_S = 85.0  # for an answer with all that precedes it, if it is asked alone
@@ -30,7 +33,7 @@ _starting_apart = threading.Semaphore(_MOST_ALONE)
 class _Running:
     """A host and its users."""
 
-    def __init__(self, host: JavaHost) -> None:
+    def __init__(self, host: "JavaHost") -> None:
         self.host = host
         self.users: list[str] = []
         self.count = 0  # of all users so far
@@ -47,7 +50,7 @@ class Lease:
         self._is_over = False
 
     @property
-    def host(self) -> JavaHost:
+    def host(self) -> "JavaHost":
         return self._running.host
 
     @property
@@ -115,7 +118,7 @@ class SharedHost:
         self._apart: list[JavaHost] = []  # each has one user
 
     @property
-    def running(self) -> list[JavaHost]:
+    def running(self) -> "list[JavaHost]":
         """Return the host, if one runs, and those that have one user each."""
         shared = self._running
         found = [*([] if shared is None else [shared.host]), *self._apart]
@@ -156,7 +159,7 @@ class SharedHost:
         running.users.append(user)
         return Lease(running, user, give_back)
 
-    def answer(self, what: str, ask: Callable[[JavaHost], T]) -> T:
+    def answer(self, what: str, ask: Callable[["JavaHost"], T]) -> T:
         """Return what `ask`, a few questions, returns. The host is killed if they take longer than somebody would wait.
 
         Nothing may run in the host but such questions. If it ends, and may have ended because of somebody else's, `ask`
@@ -181,7 +184,7 @@ class SharedHost:
                 log.info("%s is asked again, alone, as others have used its host, too: %s", what, error)
         return self.answer_alone(what, ask, until_s)
 
-    def answer_alone(self, what: str, ask: Callable[[JavaHost], T], until_s: float | None = None) -> T:
+    def answer_alone(self, what: str, ask: Callable[["JavaHost"], T], until_s: float | None = None) -> T:
         """Return what `ask` returns in a new host that nobody else uses. Raises as `answer` does.
 
         A turn, the start of the host and the answer share the time until `until_s` by the monotonic clock. `ask` is
@@ -227,7 +230,7 @@ def _no_time(what: str) -> RetriableError:
     return RetriableError(f"{text}. Send the request again")
 
 
-def _answered(what: str, ask: Callable[[JavaHost], T], lease: Lease, within_s: float) -> T:
+def _answered(what: str, ask: Callable[["JavaHost"], T], lease: Lease, within_s: float) -> T:
     """Return what `ask` returns. The host is killed after a time; who is to blame for another end is not looked at."""
     is_late = threading.Event()
     silence = f"{what} was not answered within {within_s:.3g} s"

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.api.hosted_task import (
@@ -31,9 +31,11 @@ from fencepost.api.hosted_task import (
 from fencepost.builtin.java.client.crossing import Crossing
 from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError
 from fencepost.builtin.java.java_task import STOP_S, JavaTask, error_of
-from fencepost.builtin.java.port import Effects, Errant, HostedSinkTask, PutEffects, SinkTaskStart
-from fencepost.builtin.java.slices import Slices
-from fencepost.record import SinkBatch, SinkRecord, TopicPartition
+from fencepost.builtin.java.port import Effects, Errant, PutEffects, SinkTaskStart
+from fencepost.record import BinaryColumn, Repeated, SinkBatch, SinkRecord, TopicPartition
+
+if TYPE_CHECKING:
+    from fencepost.builtin.java.client.session import HostedSinkTask
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,10 @@ _LOOK_S = 0.2
 _INTERRUPTED_S = 1.0  # how long a call may go on after its interrupt
 
 _Report = Callable[[], object]
+_MOST_BATCHES = 16
+_MOST_BYTES = 1 << 20  # the host has their records in memory beside what it makes of them
+_QUICK_S = 0.05
+_OF_A_VALUE = 500
 
 
 class _Owed(NamedTuple):
@@ -199,7 +205,7 @@ class JavaSinkTask(JavaTask, HostedSink):
             self._lease.end()
 
     @property
-    def _task(self) -> HostedSinkTask:
+    def _task(self) -> "HostedSinkTask":
         assert self._hosted is not None
         return self._hosted
 
@@ -333,3 +339,49 @@ def _fail(error: FatalError) -> None:
 def _part(batch: SinkBatch, start: int, stop: int) -> SinkBatch:
     """Return some rows of a batch; the same object if that are all."""
     return batch if stop - start == len(batch) else batch.part(start, stop)
+
+
+class Slices:
+    """Grows by one batch for each crossing that was quick and uneventful, and halves after a slow one.
+
+    `is_single`: one batch at a time, as its records were transformed in this process, which happens to each only once.
+    """
+
+    def __init__(self, most_rows: int, *, is_single: bool = False) -> None:
+        self._most_rows = most_rows
+        self._most_batches = 1 if is_single else _MOST_BATCHES
+        self.batches = 1
+
+    def cut(self, batch: SinkBatch) -> SinkBatch:
+        """Return what is to be sent of a batch: its first records if they are large, but at least `most_rows`."""
+        count = len(batch)
+        if count > self._most_rows and (size := size_of(batch)) > _MOST_BYTES:
+            return batch.part(0, max(self._most_rows, count * _MOST_BYTES // size))
+        return batch
+
+    def adapt(self, sent: SinkBatch, took_s: float, *, is_uneventful: bool) -> None:
+        """Heed how long it took to put a batch. `is_uneventful`: all of it was put, and nothing was asked for."""
+        if not is_uneventful:
+            self.batches = 1
+        elif took_s > _QUICK_S or size_of(sent) > _MOST_BYTES:
+            self.batches = max(1, self.batches // 2)
+        elif len(sent) > (self.batches - 1) * self._most_rows:
+            self.batches = min(self._fitting(sent), self.batches + 1)
+
+    def _fitting(self, sent: SinkBatch) -> int:
+        """Return how many batches of such records are small enough."""
+        return max(1, min(self._most_batches, _MOST_BYTES * len(sent) // (size_of(sent) + 1) // self._most_rows))
+
+
+def size_of(batch: SinkBatch) -> int:
+    """Return about how many bytes the keys and values of a batch take."""
+    return _size(batch.keys) + _size(batch.values)
+
+
+def _size(column: Sequence[bytes | None]) -> int:
+    """Return about how many bytes a column takes; values of a mixed chain are not measured one by one."""
+    if isinstance(column, BinaryColumn):
+        return column.size_bytes
+    if isinstance(column, Repeated) and column.value is None:
+        return 0
+    return sum(len(each) if isinstance(each, bytes) else _OF_A_VALUE for each in column if each is not None)

@@ -12,31 +12,26 @@ before has returned, while that one's records are sent and committed.
 """
 
 import logging
+import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, ClassVar, NoReturn
+from functools import lru_cache, partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from fencepost.api import Batch, RecordMetadata
-from fencepost.api.hosted_task import HostedBatch, HostedTask, HostedTaskContext, HostLostError, LeftOut
+from fencepost.api import RecordMetadata
+from fencepost.api.hosted_task import HostedBatch, HostedTask, HostedTaskContext, HostLostError, LeftOut, RecordBatch
 from fencepost.api.source import SourceOffset, SourcePartition
-from fencepost.builtin.java.call_thread import CallThread
 from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError
 from fencepost.builtin.java.java_task import STOP_S, JavaTask, error_of
-from fencepost.builtin.java.port import (
-    Callbacks,
-    CommittedOffsets,
-    Failure,
-    HostedSourceTask,
-    Mark,
-    Polled,
-    SourceTaskStart,
-)
-from fencepost.builtin.java.whole_poll import joined, whole_poll
-from fencepost.record import PartitionKey, partition_key
+from fencepost.builtin.java.port import Callbacks, CommittedOffsets, Failure, Mark, Polled, SourceTaskStart
+from fencepost.record import Batch, PartitionKey, joined_member, partition_key
+
+if TYPE_CHECKING:
+    from fencepost.builtin.java.client.session import HostedSourceTask
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +39,7 @@ _TURN_S = 0.2  # how long `poll` waits for Java before it returns nothing
 _POLITE_S = 1.0  # how long a stop waits for Java's `poll` before its thread is interrupted
 
 _Ends = dict[PartitionKey, tuple[SourcePartition, SourceOffset | None]]
+_Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 
 
 @dataclass
@@ -174,7 +170,7 @@ class JavaSourceTask(JavaTask, HostedTask):
             self._lease.end()
 
     @property
-    def _task(self) -> HostedSourceTask:
+    def _task(self) -> "HostedSourceTask":
         assert self._hosted is not None
         return self._hosted
 
@@ -235,7 +231,7 @@ class JavaSourceTask(JavaTask, HostedTask):
         """
         self._tell(with_commit=self._is_owed and self._asked is None and self._is_whole)
 
-    def _end_poll(self, hosted: HostedSourceTask) -> None:
+    def _end_poll(self, hosted: "HostedSourceTask") -> None:
         """Wait until Java's `poll` has returned; its records are polled again by the next start."""
         if self._asked is None:
             return
@@ -247,7 +243,7 @@ class JavaSourceTask(JavaTask, HostedTask):
         except Exception as error:
             log.info("task %s: its last poll ended with an error, and nothing of it is sent: %s", self._id, error)
 
-    def _returned(self, asked: "Future[list[Polled]]", hosted: HostedSourceTask) -> list[Polled]:
+    def _returned(self, asked: "Future[list[Polled]]", hosted: "HostedSourceTask") -> list[Polled]:
         while True:
             try:
                 return asked.result(_POLITE_S)
@@ -319,3 +315,66 @@ def task_class_for(callbacks: Callbacks) -> type[JavaSourceTask]:
 def _left_out(failure: Failure, first: int) -> LeftOut:
     """Return a dropped record; `first` is the row at which its part of the batch begins."""
     return LeftOut(first + failure.row, failure.stage, error_of(failure), failure.offset)
+
+
+def whole_poll(poll: Callable[[], Polled | None]) -> list[Polled]:
+    """Return the parts up to the end of what Java's `poll` returned, or up to a mark; none if it returned nothing.
+
+    An error of a later part ends the task, which begins again with the first.
+    """
+    parts: list[Polled] = []
+    while (polled := poll()) is not None:
+        parts.append(polled)
+        if polled.is_whole or polled.mark is not None:
+            break
+    return parts
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """Return the records of a host's batches as one, with the last offset of each source partition."""
+    if len(batches) == 1:
+        return batches[0]
+    ends = {partition_key(partition): (partition, offset) for batch in batches for partition, offset in batch.ends}
+    if isinstance(batches[0], RecordBatch):
+        return RecordBatch.holding([record for batch in batches for record in batch.records()], list(ends.values()))
+    column = partial(joined_member, batches)
+    return Batch(
+        topics=column("topics"),
+        values=column("values"),
+        source_partitions=column("source_partitions"),
+        source_offsets=column("source_offsets"),
+        keys=column("keys"),
+        kafka_partitions=column("kafka_partitions"),
+        timestamps=column("timestamps"),
+        headers=column("headers", ()),
+        ends=list(ends.values()),
+    )
+
+
+class CallThread:
+    """Starts with its creation, and ends after `close` and the calls before it."""
+
+    def __init__(self, name: str) -> None:
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+        """Make a call after those before it; returns its result, or error, to come."""
+        future: Future[Any] = Future()
+        self._calls.put((future, function, arguments))
+        return future
+
+    def close(self) -> None:
+        """End the thread once all calls are made."""
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            future, function, arguments = call
+            try:
+                result = function(*arguments)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+            del call, future, function, arguments

@@ -22,7 +22,7 @@ from fencepost.config.listener import Listener
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded.error import EmbeddedKafkaError
 from fencepost.embedded.java import find_java
-from fencepost.embedded.port import choose_ports
+from fencepost.embedded.layout import choose_ports
 from fencepost.telemetry.logs import configure_logs
 from fencepost.telemetry.plain_line import with_source
 from fencepost.worker.declaration import Declared

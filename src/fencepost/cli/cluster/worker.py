@@ -23,7 +23,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
 from fencepost.embedded.java import find_java
-from fencepost.embedded.port import is_free
+from fencepost.embedded.layout import is_free
 from fencepost.plugin import PluginKind
 from fencepost.spark.session.archive_making import LateArchive
 from fencepost.spark.session.error import SparkError

@@ -9,11 +9,10 @@ import typer
 
 from fencepost.api import ConnectError
 from fencepost.builtin.java.error import JavaPluginError
-from fencepost.builtin.java.index import Found, is_archive
-from fencepost.builtin.java.install.contents import offered
+from fencepost.builtin.java.index import Found, is_archive, offered
 from fencepost.builtin.java.install.directory import PluginDirectory
-from fencepost.builtin.java.install.error import InstallError
 from fencepost.builtin.java.install.install import install
+from fencepost.builtin.java.install.known import InstallError
 from fencepost.builtin.java.install.maven import ensure_repository
 from fencepost.builtin.java.install.origin import origin_of
 from fencepost.cli.client import plugin_directory, plugin_path_of

@@ -9,24 +9,18 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fencepost.embedded import EmbeddedKafkaError, class_archive
-from fencepost.embedded.class_archive import is_settled
+from fencepost.embedded import EmbeddedKafkaError
 from fencepost.embedded.process import GuardedProcess
-from fencepost.spark.session.class_archive import JAVA_OPTIONS, PATTERN, archive_path, can_use_archive
 from fencepost.spark.session.conf import spark_properties
 from fencepost.spark.session.error import SparkError
-from fencepost.spark.session.jvm import DriverJvm
+from fencepost.spark.session.jvm import JAVA_OPTIONS, DriverJvm, can_use_archive, class_archive
 
 _COMMAND = [sys.executable, "-m", "fencepost.spark.session.archive_making"]
 _LOWEST_PRIORITY = 19
-_UNFINISHED = ".spark-classes-"
-_LOCK = "spark-classes.lock"  # one for all archives, as what is unfinished is deleted first
-_UNUSED_S = 30 * 24 * 3600.0
 _DUMP_S = 300.0
 _MEMORY = "512m"
 _ROOM_BYTES = 2 << 30
@@ -67,7 +61,7 @@ class LateArchive:
     def begin(self) -> None:
         """Start to make the archive, if one is needed and can be made. Called once, by the timer."""
         with contextlib.suppress(EmbeddedKafkaError, OSError), self._lock:
-            is_wanted = can_use_archive(self._properties) and not is_settled(archive_path()) and has_room()
+            is_wanted = can_use_archive(self._properties) and not class_archive().is_settled() and has_room()
             if is_wanted and not self._is_cancelled:
                 self._process = GuardedProcess([*_COMMAND, str(_LOWEST_PRIORITY)], Path(os.devnull))
 
@@ -75,7 +69,7 @@ class LateArchive:
 def ensure_archive() -> None:
     """Make the archive now if there is none. Takes half a minute, and longer on a busy machine."""
     with contextlib.suppress(EmbeddedKafkaError, OSError):
-        if not is_settled(archive_path()):
+        if not class_archive().is_settled():
             subprocess.run(_COMMAND, capture_output=True, check=False)
 
 
@@ -95,24 +89,7 @@ def has_room() -> bool:
 def main(niceness: int = 0) -> None:
     """Make the archive unless there is one."""
     os.nice(niceness)
-    archive = archive_path()
-    try:
-        class_archive.make(archive, archive.with_name(_LOCK), _UNFINISHED, _make)
-    finally:
-        if not is_settled(archive):
-            archive.touch()
-
-
-def _make(fresh: Path) -> None:
-    _delete_unused(fresh.parents[1])
-    _train(fresh)
-
-
-def _delete_unused(directory: Path) -> None:
-    """Delete archives of a Java or a Spark that nobody has started for a month."""
-    for archive in directory.glob(PATTERN):
-        if time.time() - archive.stat().st_mtime > _UNUSED_S:
-            archive.unlink(missing_ok=True)
+    class_archive().make(_train)
 
 
 def _train(fresh: Path) -> None:

@@ -16,8 +16,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from fencepost.spark.session.class_archive import archive_options, discard_archive
-from fencepost.spark.session.command import gateway_command, gateway_environment, needs_home, spark_home
+from fencepost.embedded import EmbeddedKafkaError
+from fencepost.embedded.class_archive import ClassArchive, is_chosen
+from fencepost.embedded.home import default_cache
+from fencepost.embedded.java import find_java
+from fencepost.spark.session.command import gateway_command, gateway_environment, is_plain, needs_home, spark_home
 from fencepost.spark.session.conf import (
     is_local,
     is_on_this_machine,
@@ -30,6 +33,7 @@ from fencepost.spark.session.output import OnLine, Output
 
 _LOOK_EVERY_S = 0.01
 _START_S = 120.0
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _CRASHES = (-signal.SIGABRT, -signal.SIGBUS, -signal.SIGSEGV)
 
 
@@ -63,7 +67,8 @@ class DriverJvm:
                 code = self.process.poll()
                 if code is not None:
                     if code in _CRASHES and self._has_archive:
-                        discard_archive()
+                        with contextlib.suppress(EmbeddedKafkaError, OSError):
+                            class_archive().discard()
                     raise SparkError(f"the JVM ended with exit code {code}")
                 if time.monotonic() > deadline:
                     raise SparkError(f"the JVM did not answer within {_START_S:g} s")
@@ -112,6 +117,28 @@ class DriverJvm:
                 env=environment,
                 preexec_fn=_ignore_ctrl_c,
             )
+
+
+def archive_options(properties: Mapping[str, str]) -> list[str]:
+    """Return the JVM's options that use the archive of Spark's classes; none if there is none, or it cannot be used."""
+    try:
+        return class_archive().options() if can_use_archive(properties) else []
+    except (EmbeddedKafkaError, OSError):
+        return []
+
+
+def can_use_archive(properties: Mapping[str, str]) -> bool:
+    """Return whether the JVM is launched straight, with the class path that is archived, and no archive of the user."""
+    is_own = is_chosen(properties.get(JAVA_OPTIONS, "").split())
+    return not is_own and is_plain(properties, os.environ, spark_home())
+
+
+def class_archive() -> ClassArchive:
+    """Return the archive of Spark's classes, one for each user, Java and installation of Spark (docs/decisions/0086).
+
+    Raises EmbeddedKafkaError without Java, OSError without Spark.
+    """
+    return ClassArchive.of(default_cache(), "spark-classes", find_java(), sorted((spark_home() / "jars").iterdir()))
 
 
 def _ignore_ctrl_c() -> None:

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencepost.builtin.java import facts as module
+from fencepost.builtin.java import questions as module
 from fencepost.builtin.java import shared_host
 from fencepost.builtin.java.error import HostEndedError, HostKilledError, HostTimeoutError, JavaPluginError
-from fencepost.builtin.java.facts import ClassFacts
 from fencepost.builtin.java.port import HostOptions, JavaClass, Location
+from fencepost.builtin.java.questions import ClassFacts
 from fencepost.builtin.java.shared_host import SharedHost
 from fencepost.testing import eventually
 from support.jars import write_jar

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.builtin.java.class_file import class_head
+from fencepost.builtin.java.index import class_head
 from support.jars import class_bytes
 
 

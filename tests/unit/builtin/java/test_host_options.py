@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.builtin.java.jvm_options import jvm_options
+from fencepost.builtin.java.start import jvm_options
 from fencepost.embedded.java import Java
 
 

@@ -9,9 +9,8 @@ from fencepost.api import FatalError, RetriableError, SourceRecord
 from fencepost.api.hosted_chain import ChainUse, HostedPart, HostedStep, Passed, Refused, Role
 from fencepost.api.hosted_task import ForeignRecordError, HostLostError
 from fencepost.builtin.java.chain import JavaChain
-from fencepost.builtin.java.chain_port import ChainStart, ChainStep
 from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError, Thrown
-from fencepost.builtin.java.port import HostOptions, JavaClass
+from fencepost.builtin.java.port import ChainStart, ChainStep, HostOptions, JavaClass
 from fencepost.builtin.java.shared_host import SharedHost
 
 UPPER = JavaClass("org.example.Upper")

@@ -14,7 +14,7 @@ import pytest
 
 from fencepost.api import ExactlyOnceSupport, FatalError, RetriableError
 from fencepost.builtin.java import connector as module
-from fencepost.builtin.java import facts, questions
+from fencepost.builtin.java import questions
 from fencepost.builtin.java.error import HostEndedError, JavaError, JavaUnavailableError, Thrown
 from fencepost.config import ConfigError
 from fencepost.plugin import PluginKind
@@ -558,8 +558,8 @@ def test_settings_of_a_java_class_are_asked_for_again_after_a_failure(
     assert cls.known_settings() is None
     is_asked = cls.plugins.questions._asks_at[cls.java] == math.inf
     assert not is_asked  # a class that crashes would otherwise cost a JVM for each config that is shown
-    for each in (facts, questions):
-        monkeypatch.setattr(each, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + facts.AGAIN_S))
+    for each in (questions, questions):
+        monkeypatch.setattr(each, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + questions.AGAIN_S))
     eventually(lambda: cls.known_settings() is not None, within_s=60)
 
 

@@ -1,6 +1,6 @@
 """Kafka Connect's JSON of settings and validations, as ours."""
 
-from fencepost.builtin.java.definition import setting_of, settings_of, values_of
+from fencepost.builtin.java.questions import setting_of, settings_of, values_of
 from fencepost.config.setting import Importance, Type
 from support.java_host import definition
 

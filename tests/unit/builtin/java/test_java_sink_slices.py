@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, RetriableError
-from fencepost.builtin.java import slices
+from fencepost.builtin.java import sink_task
 from fencepost.builtin.java.error import JavaError
 from fencepost.builtin.java.port import Failure, Processing, Put, PutEffects
 from fencepost.kafka.value.fetched import Fetched
@@ -19,7 +19,7 @@ from support.java_sink_stage import AWAY, THROWN, Stage, records
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(puts, "pause_after", lambda *_: 0.0)
-    monkeypatch.setattr(slices, "_QUICK_S", 60.0)
+    monkeypatch.setattr(sink_task, "_QUICK_S", 60.0)
 
 
 def quick(*offsets: int) -> Moment:
@@ -101,7 +101,7 @@ def test_rewind_of_the_task_overrides_the_seek_to_remaining_records(tmp_path: Pa
 
 
 def test_large_records_cross_one_batch_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "_MOST_BYTES", 10)
+    monkeypatch.setattr(sink_task, "_MOST_BYTES", 10)
     stage = Stage(tmp_path, most_records=2)
     large = replace(fetched(*[(A, n) for n in range(6)]), values=[b"1234567"] * 6)
     stage.run(stage.assigned(a=0), lambda: large, Fetched)
@@ -111,7 +111,7 @@ def test_large_records_cross_one_batch_at_a_time(tmp_path: Path, monkeypatch: py
 
 
 def test_a_task_with_slow_puts_gets_one_batch_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "_QUICK_S", -1.0)
+    monkeypatch.setattr(sink_task, "_QUICK_S", -1.0)
     stage = Stage(tmp_path, most_records=1)
     stage.run(stage.assigned(a=0), quick(0), quick(1), quick(2))
     assert stage.task.batches == 1

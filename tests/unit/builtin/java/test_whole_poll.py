@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from fencepost.builtin.java.port import Mark, Polled
-from fencepost.builtin.java.whole_poll import joined, whole_poll
+from fencepost.builtin.java.source_task import joined, whole_poll
 from fencepost.record import Batch, BinaryColumn, HeaderColumn, Repeated, Runs
 from support.java_host import polled
 

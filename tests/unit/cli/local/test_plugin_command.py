@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fencepost import __version__
-from fencepost.builtin.java.install.error import InstallError
-from fencepost.builtin.java.install.manifest import InstallManifest
+from fencepost.builtin.java.install.directory import InstallManifest
+from fencepost.builtin.java.install.known import InstallError
 from fencepost.cli.local.command import in_short
 from fencepost.cli.main import app
 from fencepost.config import ConfigError

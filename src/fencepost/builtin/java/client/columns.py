@@ -1,19 +1,33 @@
-"""Columns of a host as those of a `Batch`, without a loop over values."""
+"""Columns of a host as those of a `Batch`, without a loop over values, and raw records of topics as those of a host."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, repeat
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby, repeat
+from types import NoneType
 from typing import Any, Literal
 
 from fencepost.api.hosted_task import RecordBatch
 from fencepost.builtin.java.client.crossing import Crossing
 from fencepost.builtin.java.client.wire import Message
 from fencepost.builtin.java.port import Failure, Mark, Polled, Processing
-from fencepost.record import Batch, BinaryColumn, HeaderBytes, HeaderColumn, Repeated, Runs, SourceRecord
+from fencepost.record import (
+    AppendTime,
+    Batch,
+    BinaryColumn,
+    HeaderBytes,
+    HeaderColumn,
+    Repeated,
+    Runs,
+    SinkBatch,
+    SourceRecord,
+    TopicPartition,
+)
 
 _NO_TIMESTAMP = -(2**63)
 _NO_PARTITION = -1
 _LEAST_RUN = 4  # rows on average: shorter runs cost more than a list does
 _Buffers = Mapping[str, memoryview]
+Buffers = list[tuple[str, Any]]
 
 
 def polled_of(message: Message, crossing: Crossing) -> Polled | None:
@@ -103,3 +117,58 @@ def _headers(found: Mapping[str, Any], buffers: _Buffers) -> HeaderColumn | None
     runs = _runs([own, *found["headers"]])
     many = isinstance(runs, Runs) and _LEAST_RUN * len(runs.values) > len(runs)
     return HeaderColumn([*runs] if many else runs)
+
+
+def columns_of(batch: SinkBatch) -> tuple[dict[str, Any], Buffers]:
+    """Return the JSON and the buffers of the request for a batch whose keys and values are bytes."""
+    places = [(*place, topic, count) for place, topic, count in _places(batch)]
+    head: dict[str, Any] = {"rows": len(batch), "places": places}
+    stamps = batch.timestamps
+    kinds = {int} if isinstance(stamps, array) else set(map(type, stamps))
+    if NoneType in kinds:
+        stamps = [_NO_TIMESTAMP if stamp is None else stamp for stamp in stamps]
+    buffers: Buffers = [("offsets", array("q", batch.offsets)), ("timestamps", array("q", stamps))]
+    if AppendTime in kinds:
+        buffers.append(("appended", bytes(isinstance(stamp, AppendTime) for stamp in stamps)))
+    buffers += _parts("keys", batch.keys)
+    buffers += _parts("values", batch.values)
+    if batch.headers is not None:
+        headers = batch.headers
+        raw: Sequence[Sequence[HeaderBytes]] = (
+            headers.raw
+            if isinstance(headers, HeaderColumn)
+            else [[(header.key, header.value) for header in each] for each in headers]
+        )
+        head["header_names"] = [name for each in raw for name, _ in each]
+        buffers.append(("header_counts", array("i", map(len, raw))))
+        buffers += _parts("headers", [value for each in raw for _, value in each])
+    return head, buffers
+
+
+def _places(batch: SinkBatch) -> Iterator[tuple[TopicPartition, str, int]]:
+    """Yield partitions, topics of their records, and how many follow each other: a resent record has another topic."""
+    places, topics = batch.places, batch.topics
+    if isinstance(places, Repeated) and isinstance(topics, Repeated):
+        yield from [(places.value, topics.value, len(places))] if len(places) else []
+        return
+    for (place, topic), same in groupby(zip(places, topics, strict=True)):
+        yield place, topic, sum(1 for _ in same)
+
+
+def _parts(name: str, column: Sequence[bytes | None]) -> Buffers:
+    """Return the buffers of a column of bytes; none if all values are null."""
+    if isinstance(column, Repeated) and column.value is None:
+        return []
+    import pyarrow as pa
+
+    values = column.array if isinstance(column, BinaryColumn) else pa.array(column, pa.binary())
+    if values.null_count == len(values):
+        return []
+    if values.offset:  # a slice: its bits and offsets do not begin at a byte, and at 0
+        values = pa.concat_arrays([values, pa.nulls(0, pa.binary())])
+    present, ends, data = values.buffers()
+    count = len(values)
+    found: Buffers = [(f"{name}.ends", memoryview(ends)[: 4 * (count + 1)]), (f"{name}.data", data or b"")]
+    if values.null_count and present is not None:
+        found.append((f"{name}.present", memoryview(present)[: (count + 7) // 8]))
+    return found

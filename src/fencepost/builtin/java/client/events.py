@@ -10,7 +10,7 @@ import orjson
 
 from fencepost.api import ConnectError, ConnectorContext
 from fencepost.builtin.java.client import wire
-from fencepost.builtin.java.client.thrown import exception_of
+from fencepost.builtin.java.client.line import exception_of
 
 log = logging.getLogger(__name__)
 

@@ -2,17 +2,36 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fencepost.api import ConnectError
 from fencepost.builtin.java.client import wire
 from fencepost.builtin.java.client.process import HostProcess
-from fencepost.builtin.java.client.thrown import exception_of
-from fencepost.builtin.java.error import ConnectionLostError, HostEndedError, HostTimeoutError
+from fencepost.builtin.java.error import (
+    ConnectionLostError,
+    HostEndedError,
+    HostTimeoutError,
+    JavaError,
+    JavaPluginError,
+    JavaRetriableError,
+    Thrown,
+)
+from fencepost.builtin.java.protocol import SERVICES, encoded
 
 Reply = Callable[[str, wire.Message], Any]
 """Answers what the host asks in the middle of a call: gets the name of the question, and what it is about."""
+
+
+def exception_of(described: Mapping[str, Any]) -> JavaError | JavaRetriableError | JavaPluginError:
+    """Return the exception for what the host has described."""
+    message = described["root_message"]
+    if described["kind"] == "plugin":
+        return JavaPluginError(described["message"])
+    thrown = Thrown(described["class"], described["message"], described["trace"])
+    cause = described["root_class"] if message is None else f"{described['root_class']}: {message}"
+    error = JavaRetriableError if described["kind"] == "retriable" else JavaError
+    return error(f"{cause}\n{thrown.trace.rstrip()}", thrown)
 
 
 class Line:
@@ -21,7 +40,8 @@ class Line:
     def __init__(
         self,
         process: HostProcess,
-        opening: dict[str, Any],
+        service: str,
+        opening: Mapping[str, Any],
         reply: Reply | None = None,
         *,
         spares_s: float | None = None,
@@ -30,7 +50,8 @@ class Line:
 
         Args:
             process: The host's.
-            opening: What the connection is for.
+            service: What the connection is for, as `protocol` names it.
+            opening: The fields of the first request.
             reply: Called in the thread that waits for an answer.
             spares_s: How long to wait for each answer; after that the connection ends, and the host is not killed.
 
@@ -38,6 +59,7 @@ class Line:
             HostEndedError: and what the plug-in has thrown.
         """
         self._process = process
+        self._service = SERVICES[service]
         self._reply = reply
         self._spares_s = spares_s
         self._lock = threading.Lock()
@@ -49,17 +71,20 @@ class Line:
         except OSError:
             raise process.ended(process.await_end()) from None
         try:
-            self.opened: dict[str, Any] = self.ask(opening).head["result"]
+            request = encoded(service, self._service.opening.fields, opening)
+            self.opened: dict[str, Any] = self._asked(request).head["result"]
         except BaseException:
             self._socket.close()
             raise
 
     def ask(
         self,
-        request: dict[str, Any],
+        operation: str,
         buffers: Iterable[tuple[str, Any]] = (),
+        *,
         timeout_s: float | None = None,
         meanwhile: Callable[[], None] | None = None,
+        **fields: Any,
     ) -> wire.Message:
         """Return the answer; its `result` is in the head. `meanwhile` is called once after the request was sent.
 
@@ -67,6 +92,26 @@ class Line:
             HostTimeoutError: There was none in time; the host has been killed.
             HostEndedError, JavaError, JavaRetriableError, JavaPluginError.
         """
+        request = encoded(operation, self._service.operations[operation].fields, fields)
+        return self._asked(request, buffers, timeout_s, meanwhile)
+
+    def result(self, operation: str, *, timeout_s: float | None = None, **fields: Any) -> Any:
+        """Return the result of an operation without buffers."""
+        return self.ask(operation, timeout_s=timeout_s, **fields).head["result"]
+
+    def finish(self, operation: str, timeout_s: float) -> None:
+        """Carry out the last operation, and close the connection. Does nothing if it is closed."""
+        if self._socket.fileno() >= 0:
+            self.result(operation, timeout_s=timeout_s)
+            self.close()
+
+    def _asked(
+        self,
+        request: dict[str, Any],
+        buffers: Iterable[tuple[str, Any]] = (),
+        timeout_s: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> wire.Message:
         with self._lock:
             if self._socket.fileno() < 0:
                 raise self._end or HostEndedError(f"{request['op']} came after the end of its task or connector")
@@ -78,16 +123,6 @@ class Line:
         if "error" in answer.head:
             raise exception_of(answer.head["error"])
         return answer
-
-    def result(self, operation: str, *, timeout_s: float | None = None, **arguments: Any) -> Any:
-        """Return the result of an operation without buffers."""
-        return self.ask({"op": operation, **arguments}, timeout_s=timeout_s).head["result"]
-
-    def finish(self, operation: str, timeout_s: float) -> None:
-        """Carry out the last operation, and close the connection. Does nothing if it is closed."""
-        if self._socket.fileno() >= 0:
-            self.result(operation, timeout_s=timeout_s)
-            self.close()
 
     def _exchanged(
         self,

@@ -1,18 +1,22 @@
-"""The JVM of a host."""
+"""The JVM of a host, and the private directory for its sockets."""
 
+import contextlib
+import fcntl
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
 from itertools import takewhile
+from pathlib import Path
 from typing import IO
 
-from fencepost.builtin.java.client.socket_directory import SocketDirectory
 from fencepost.builtin.java.error import HostEndedError, HostKilledError, JavaUnavailableError
 from fencepost.embedded.jvm_options import environment_options, giving_way
 from fencepost.secret_name import CHANNEL_SECRET
@@ -31,6 +35,9 @@ _CRASH = "crash"
 _MOST_OF_CRASH = 200_000
 _CRASH_LINES = 60
 _AFTER_STACKS = ("siginfo:", "Registers:", "Register to memory", "---------------")
+_PREFIX = "fencepost-host-"
+_OWNER = "owner"
+_LONGEST = 60  # paths of sockets have at most 107 bytes
 _OUT_OF_MEMORY = 3  # the exit code of ExitOnOutOfMemoryError
 
 
@@ -222,3 +229,39 @@ def _environment() -> dict[str, str]:
     found = {"MALLOC_ARENA_MAX": "1", **os.environ}
     found.pop(CHANNEL_SECRET, None)
     return found if has_locale else {**found, "LC_ALL": "C.UTF-8"}
+
+
+class SocketDirectory:
+    """A new directory, in which this process has locked a file as long as it lives and has not removed it.
+
+    A process that is killed leaves its directory behind. The next one of the same user removes it.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        self._parent = parent or Path("/tmp" if len(tempfile.gettempdir()) > _LONGEST else tempfile.gettempdir())
+        for each in self._parent.glob(f"{_PREFIX}*"):
+            _remove_if_abandoned(each)
+        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._parent))
+        self._owner = os.open(self.path / "new", os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self._owner, fcntl.LOCK_EX)
+        os.rename(self.path / "new", self.path / _OWNER)  # nobody else ever sees it without a lock
+
+    def remove(self) -> None:
+        """Remove the directory. Does nothing the second time."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        owner, self._owner = self._owner, -1
+        if owner >= 0:
+            os.close(owner)
+
+
+def _remove_if_abandoned(path: Path) -> None:
+    """Remove a directory of this user whose owner is no more; one without the file of an owner is just being made."""
+    with contextlib.suppress(OSError):
+        if path.is_symlink() or path.lstat().st_uid != os.geteuid():
+            return
+        owner = os.open(path / _OWNER, os.O_RDWR | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError: the owner lives
+            shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(owner)

@@ -6,6 +6,12 @@ Nothing here asks a network. Versions are not listed: the newest is looked up wh
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from fencepost.api import ConnectError
+
+
+class InstallError(ConnectError):
+    """Nothing was installed or removed. The text says why, and what to do."""
+
 
 class KnownPlugin(NamedTuple):
     """A plug-in: GROUP:ARTIFACT, OWNER/NAME of the Hub, or the URL of a page with archives; and its classes."""

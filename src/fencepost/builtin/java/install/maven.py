@@ -7,10 +7,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
-from fencepost.builtin.java.install.error import InstallError
-from fencepost.builtin.java.install.known import plugin_named
+from fencepost.builtin.java.host_jar import listed_jars
+from fencepost.builtin.java.install.known import InstallError, plugin_named
 from fencepost.builtin.java.install.origin import Coordinates, is_safe
-from fencepost.builtin.java.runtime import listed_jars
 from fencepost.config.version import compared
 from fencepost.embedded import EmbeddedKafkaError, checksum, ivy
 from fencepost.embedded.error import IvyError

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fencepost.builtin.java.client.socket_directory import SocketDirectory
+from fencepost.builtin.java.client.process import SocketDirectory
 
 
 def directories(parent: Path) -> list[Path]:
@@ -15,7 +15,7 @@ def directories(parent: Path) -> list[Path]:
 def test_a_directory_of_a_process_that_was_killed_is_removed_by_the_next_one(tmp_path: Path) -> None:
     program = (
         "import os, pathlib, signal, sys\n"
-        "from fencepost.builtin.java.client.socket_directory import SocketDirectory\n"
+        "from fencepost.builtin.java.client.process import SocketDirectory\n"
         "made = SocketDirectory(pathlib.Path(sys.argv[1]))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )

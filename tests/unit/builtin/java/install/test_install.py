@@ -12,11 +12,9 @@ import pytest
 
 from fencepost.builtin.java.index import JavaIndex, JavaKind
 from fencepost.builtin.java.install import maven, origin
-from fencepost.builtin.java.install.archive import _ensure_safe
-from fencepost.builtin.java.install.directory import PluginDirectory
-from fencepost.builtin.java.install.error import InstallError
-from fencepost.builtin.java.install.install import install
-from fencepost.builtin.java.install.manifest import FILE_NAME, InstallManifest
+from fencepost.builtin.java.install.directory import FILE_NAME, InstallManifest, PluginDirectory
+from fencepost.builtin.java.install.install import _ensure_safe, install
+from fencepost.builtin.java.install.known import InstallError
 from fencepost.builtin.java.install.origin import Archive, Coordinates, Origin, origin_of
 from support.jars import SINK, SOURCE, class_bytes, write_jar
 
@@ -291,7 +289,7 @@ def test_a_url_that_does_not_answer_is_an_error(place: PluginDirectory, server: 
 def test_error_for_a_failed_hub_download_names_the_archive_and_the_page(
     place: PluginDirectory, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(origin, "_HUB", f"{server}/api")
+    monkeypatch.setattr(origin, "_HUB_DOWNLOADS", f"{server}/api")
     with pytest.raises(InstallError) as caught:
         install(origin_of("acme/prices:9"), place)
     url = server.replace("me:hunter2@", "")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.builtin.java.install import maven
-from fencepost.builtin.java.install.error import InstallError
+from fencepost.builtin.java.install.known import InstallError
 from fencepost.builtin.java.install.origin import Coordinates
 from fencepost.embedded import JavaMissingError, ivy
 from fencepost.embedded.error import IvyError

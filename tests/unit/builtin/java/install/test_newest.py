@@ -1,4 +1,4 @@
-"""The newest version, from a Maven repository and from Confluent's Hub."""
+"""The origin version, from a Maven repository and from Confluent's Hub."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,10 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fencepost.builtin.java.install import newest
-from fencepost.builtin.java.install.error import InstallError
-from fencepost.builtin.java.install.newest import with_version
-from fencepost.builtin.java.install.origin import Archive, Coordinates, HubPlugin
+from fencepost.builtin.java.install import origin
+from fencepost.builtin.java.install.known import InstallError
+from fencepost.builtin.java.install.origin import Archive, Coordinates, HubPlugin, with_version
 from support.http_answers import Answer, Asked, HttpAnswers
 
 VERSIONS = ("3.6.0.Final", "3.7.0.Alpha1", "3.10.1.Final", "3.10.2.CR1", "3.9.9.Final", "4.0.0.Beta2", "4.0-SNAPSHOT")
@@ -34,7 +33,7 @@ def answer(asked: Asked) -> Answer:
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with HttpAnswers(answer) as served:
-        monkeypatch.setattr(newest, "_HUB", f"{served.url}/hub")
+        monkeypatch.setattr(origin, "_HUB", f"{served.url}/hub")
         yield served.url
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.builtin.java.install.error import InstallError
+from fencepost.builtin.java.install.known import InstallError
 from fencepost.builtin.java.install.origin import Archive, Coordinates, HubPlugin, Origin, origin_of
 
 

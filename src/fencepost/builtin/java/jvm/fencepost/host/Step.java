@@ -15,9 +15,9 @@ import org.apache.kafka.connect.transforms.predicates.Predicate;
 /** What a chain does with each record: one transform, predicate or converter. */
 @SuppressWarnings({"unchecked", "rawtypes"})
 record Step(JavaClass described, Plugins plugins, Action action) {
-    /** "described" has the "role", the "class", and the "prefix" of its keys in the config. */
+    /** "described" has the "role", the "java_class", and the "prefix" of its keys in the config. */
     static Step of(Map<?, ?> described, Plugins plugins, boolean isSource) throws Exception {
-        JavaClass found = JavaClass.of(described.get("class"));
+        JavaClass found = JavaClass.of(described.get("java_class"));
         String role = (String) described.get("role");
         Map<String, Object> own = plugins.under((String) described.get("prefix"));
         boolean isKey = role.equals("key");

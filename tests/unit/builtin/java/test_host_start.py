@@ -7,8 +7,10 @@ from typing import Any, Self
 
 import pytest
 
-from fencepost.builtin.java import archive
+from fencepost.builtin.java import start
 from fencepost.builtin.java.error import HostEndedError, JavaUnavailableError
+from fencepost.embedded import class_archive
+from fencepost.embedded.class_archive import ClassArchive
 from fencepost.embedded.java import Java
 
 
@@ -46,9 +48,13 @@ class Hosts:
         self.error: Exception | None = None
 
     def options(self, *own: str) -> list[str]:
-        return archive.archive_options(self.java, self.jars, own, self._start)
+        """Return what `start_host` adds to a host's options."""
+        if class_archive.is_chosen(own):
+            return []
+        archive = start.class_archive(self.java, self.jars)
+        return [] if archive is None else start.archive_options(archive, self._start)
 
-    def _start(self, option: str, *more: str, within_s: float) -> Any:
+    def _start(self, option: str) -> Any:
         self.starts += 1
         if self.error is not None:
             raise self.error
@@ -58,7 +64,7 @@ class Hosts:
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hosts:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(archive, "_train", writes)
+    monkeypatch.setattr(start, "_train", writes)
     return Hosts(tmp_path)
 
 
@@ -95,7 +101,7 @@ def test_class_archive_in_an_image_layer_is_used(hosts: Hosts, tmp_path: Path, m
     def refused(*_: object) -> None:
         raise PermissionError("it is another user's")
 
-    monkeypatch.setattr(archive.os, "utime", refused)
+    monkeypatch.setattr(class_archive.os, "utime", refused)
     assert hosts.options() == options != []
     assert hosts.starts == 1
 
@@ -128,14 +134,14 @@ def test_jvm_that_hangs_while_creating_the_class_archive_is_killed(
         assert host.is_killed.wait(60)
         raise HostEndedError("it was killed")
 
-    monkeypatch.setattr(archive, "_LIMIT_S", 0.01)
-    monkeypatch.setattr(archive, "_train", hangs)
+    monkeypatch.setattr(start, "_LIMIT_S", 0.01)
+    monkeypatch.setattr(start, "_train", hangs)
     assert [hosts.options(), hosts.options()] == [[], []]
     assert hosts.starts == 1
 
 
 def test_unexpected_error_in_the_archive_code_stops_no_host(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "_make", lambda *_: {}["missing"])
+    monkeypatch.setattr(ClassArchive, "make", lambda *_, waits: {}["missing"])
     assert hosts.options() == []
 
 
@@ -149,7 +155,7 @@ def test_host_does_not_wait_while_another_creates_the_class_archive(
         meanwhile.append(hosts.options())
         writes(host)
 
-    monkeypatch.setattr(archive, "_train", train)
+    monkeypatch.setattr(start, "_train", train)
     assert hosts.options()
     assert meanwhile == [[]]
     assert hosts.starts == 1
@@ -161,7 +167,12 @@ def test_class_archive_is_not_used_when_the_user_sets_its_options(hosts: Hosts, 
     assert hosts.starts == 0
 
 
-def test_java_without_a_modules_file_uses_no_class_archive(hosts: Hosts, tmp_path: Path) -> None:
+def test_class_archive_is_used_where_a_script_starts_java(hosts: Hosts, tmp_path: Path) -> None:
     (tmp_path / "java" / "lib" / "modules").unlink()
+    assert hosts.options()
+
+
+def test_missing_jar_means_no_class_archive(hosts: Hosts) -> None:
+    hosts.jars[0].unlink()
     assert hosts.options() == []
     assert hosts.starts == 0

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.embedded.class_archive import is_settled
-from fencepost.spark.session import archive_making, class_archive
+from fencepost.embedded.class_archive import ClassArchive
+from fencepost.spark.session import archive_making, jvm
 from fencepost.spark.session.archive_making import LateArchive
-from fencepost.spark.session.class_archive import archive_options, archive_path
 from fencepost.spark.session.conf import spark_properties
+from fencepost.spark.session.jvm import archive_options, class_archive
 from fencepost.testing import eventually
 
 _DAY_S = 24 * 3600
@@ -22,7 +22,7 @@ _DAY_S = 24 * 3600
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file where the archive of this Java and this Spark is looked for."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    path = archive_path()
+    path = class_archive().path
     path.parent.mkdir()
     path.write_text("classes")
     return path
@@ -62,11 +62,11 @@ def test_replaced_jars_get_another_class_archive(
     jar = tmp_path / "spark" / "jars" / "spark-core.jar"
     jar.parent.mkdir(parents=True)
     jar.touch()
-    monkeypatch.setattr(class_archive, "spark_home", lambda: tmp_path / "spark")
-    first = archive_path()
-    assert archive_path() == first
+    monkeypatch.setattr(jvm, "spark_home", lambda: tmp_path / "spark")
+    first = class_archive()
+    assert class_archive() == first
     os.utime(jar, (0, 0))
-    assert archive_path() != first
+    assert class_archive() != first
 
 
 def test_use_of_a_class_archive_renews_its_age(archive: Path) -> None:
@@ -77,9 +77,9 @@ def test_use_of_a_class_archive_renews_its_age(archive: Path) -> None:
 
 def test_failed_class_archive_is_retried_after_a_day(archive: Path) -> None:
     archive.write_text("")
-    assert is_settled(archive)
+    assert class_archive().is_settled()
     os.utime(archive, (0, time.time() - _DAY_S - 1))
-    assert not is_settled(archive)
+    assert not class_archive().is_settled()
 
 
 @pytest.fixture
@@ -134,18 +134,19 @@ def test_unfinished_class_archive_is_not_deleted_by_another_maker(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive.unlink()
-    other = archive.with_name("spark-classes-000000000000.jsa")
+    own = class_archive()
+    other = ClassArchive(own.directory, own.name, "000000000000", own.state)
     other_maker = threading.Thread(target=archive_making.main, daemon=True)
-    paths = iter([archive, other])
-    monkeypatch.setattr(archive_making, "archive_path", lambda: next(paths))
+    archives = iter([own, other])
+    monkeypatch.setattr(archive_making, "class_archive", lambda: next(archives))
 
     def train(fresh: Path) -> None:
         if other_maker.ident is None:
             other_maker.start()
-            other_maker.join(0.5)  # it waits, or deletes what is unfinished
+            other_maker.join(0.5)  # it makes another archive meanwhile
         fresh.write_text("classes")
 
     monkeypatch.setattr(archive_making, "_train", train)
     archive_making.main()
     other_maker.join(60)
-    assert [archive.read_text(), other.read_text()] == ["classes", "classes"]
+    assert [own.path.read_text(), other.path.read_text()] == ["classes", "classes"]
