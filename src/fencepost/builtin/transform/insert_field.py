@@ -1,6 +1,7 @@
 """InsertField: facts about a record, or a fixed text, as fields of its key or value."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from fencepost.api import ConnectRecord, RecordError, Schema, SinkRecord, setting
@@ -13,17 +14,18 @@ OPTIONALITY = "Suffix with '!' to make this a required field, or '?' to keep it 
 
 
 class _Insertion(NamedTuple):
-    """A field to insert."""
+    """A field to insert, and where records and batches have what it says."""
 
     name: str
     schema: Schema
+    of_record: Callable[[ConnectRecord], Any]
+    of_batch: Callable[[RecordColumns], Sequence[Any] | None]
 
 
-def _insertion(spec: str | None, schema: Schema) -> _Insertion | None:
-    if not spec:
-        return None
-    name = spec[:-1] if spec[-1] in "!?" else spec
-    return _Insertion(name, schema if spec.endswith("!") else schema.optional())
+def _offset(record: ConnectRecord) -> int:
+    if not isinstance(record, SinkRecord):
+        raise RecordError("Offset insertion is only supported for sink connectors: leave offset.field out")
+    return record.kafka_offset
 
 
 class InsertField(NullReplacing, FieldTransform):
@@ -52,11 +54,19 @@ class InsertField(NullReplacing, FieldTransform):
 
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
-        self._topic = _insertion(self.topic_field, STRING)
-        self._partition = _insertion(self.partition_field, INT32)
-        self._offset = _insertion(self.offset_field, INT64)
-        self._timestamp = _insertion(self.timestamp_field, TIMESTAMP)
-        self._static = _insertion(self.static_field, STRING)
+        facts = (
+            (self.topic_field, STRING, attrgetter("topic"), attrgetter("topics")),
+            (self.partition_field, INT32, attrgetter("kafka_partition"), attrgetter("kafka_partitions")),
+            (self.offset_field, INT64, _offset, attrgetter("kafka_offsets")),
+            (self.timestamp_field, TIMESTAMP, attrgetter("timestamp"), attrgetter("timestamps")),
+            (self.static_field, STRING, lambda _: self.static_value, lambda b: Repeated(self.static_value, len(b))),
+        )
+        self._insertions = []
+        for spec, schema, of_record, of_batch in facts:
+            if spec:
+                name = spec[:-1] if spec[-1] in "!?" else spec
+                kind = schema if spec[-1] == "!" else schema.optional()
+                self._insertions.append(_Insertion(name, kind, of_record, of_batch))
 
     def check_together(self) -> list[str]:
         names = (self.topic_field, self.partition_field, self.offset_field, self.timestamp_field, self.static_field)
@@ -72,41 +82,27 @@ class InsertField(NullReplacing, FieldTransform):
         return []
 
     def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
-        if self._topic is not None:
-            fields[self._topic.name] = record.topic
-        if self._partition is not None and record.kafka_partition is not None:
-            fields[self._partition.name] = record.kafka_partition
-        if self._offset is not None:
-            if not isinstance(record, SinkRecord):
-                raise RecordError("Offset insertion is only supported for sink connectors: leave offset.field out")
-            fields[self._offset.name] = record.kafka_offset
-        if self._timestamp is not None and record.timestamp is not None:
-            fields[self._timestamp.name] = moment(record.timestamp) if schema is not None else record.timestamp
-        if self._static is not None:
-            fields[self._static.name] = self.static_value
+        for one in self._insertions:
+            value = one.of_record(record)
+            if value is not None:
+                fields[one.name] = moment(value) if schema is not None and one.schema.name == TIMESTAMP.name else value
         return fields
 
     def changed_columns(self, batch: RecordColumns, schema: Schema | None, fields: Columns) -> Columns | None:
-        if self._offset is not None and batch.kafka_offsets is None:
-            return None
-        facts = (
-            (self._topic, batch.topics),
-            (self._partition, batch.kafka_partitions),
-            (self._offset, batch.kafka_offsets),
-            (self._timestamp, batch.timestamps),
-            (self._static, Repeated(self.static_value, len(batch))),
-        )
-        for one, column in facts:
-            if one is None or column is None or is_null(column):
+        for one in self._insertions:
+            column = one.of_batch(batch)
+            if column is None and one.of_record is _offset:
+                return None
+            if column is None or is_null(column):
                 continue
             if not isinstance(column, Repeated) and None in column:  # only some rows would have the field
                 return None
-            fields[one.name] = mapped(moment, column) if one is self._timestamp and schema is not None else column
+            is_time = schema is not None and one.schema.name == TIMESTAMP.name
+            fields[one.name] = mapped(moment, column) if is_time else column
         return fields
 
     def changed_members(self, schema: Schema) -> tuple[Field, ...]:
-        wanted = (self._topic, self._partition, self._offset, self._timestamp, self._static)
-        return schema.fields + tuple(Field(one.name, one.schema) for one in wanted if one is not None)
+        return schema.fields + tuple(Field(one.name, one.schema) for one in self._insertions)
 
 
 InsertFieldKey, InsertFieldValue = both_sides(InsertField, "Inserts fields into record {side}s.")

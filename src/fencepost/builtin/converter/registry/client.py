@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 from fencepost.api import FatalError, RecordError, Secret, UnavailableError
 from fencepost.api.errors import LaggingError
 from fencepost.builtin.converter.registry.cache import Cache
-from fencepost.builtin.converter.registry.settings import RegistrySettings
+from fencepost.builtin.converter.registry.settings import RegistrySettings, RegistryToken
 from fencepost.builtin.converter.registry.wire import SchemaKey
 
 T = TypeVar("T")
@@ -119,6 +119,7 @@ _FORGOTTEN_AFTER_S = 600.0  # since the last use; then it may be behind with som
 _MOST_IN_VAIN, _WITHIN_S = 2, 60.0  # waits of a task: more would take it out of its group, or stop it for good
 _OVER = float("-inf")
 _DEEPEST = 100  # references within references
+_OF_OAUTH = {f"bearer.auth.{name}" for name in ("issuer.endpoint.url", "client.id", "client.secret", "scope")}
 
 
 class Reference(NamedTuple):
@@ -346,21 +347,12 @@ def _bearer(settings: RegistrySettings) -> dict[str, str | None]:
     source = settings.bearer_auth_credentials_source
     if source is None:
         return {}
-    common = {
-        "bearer.auth.credentials.source": source,
-        "bearer.auth.logical.cluster": settings.bearer_auth_logical_cluster,
-        "bearer.auth.identity.pool.id": settings.bearer_auth_identity_pool_id,
+    # The client refuses what belongs to the other source.
+    unused = {"bearer.auth.token"} if source != "STATIC_TOKEN" else _OF_OAUTH
+    given = {
+        key: getattr(settings, one.attribute) for key, one in RegistryToken.settings().items() if key not in unused
     }
-    token, secret = settings.bearer_auth_token, settings.bearer_auth_client_secret
-    if source == "STATIC_TOKEN":
-        return {**common, "bearer.auth.token": token.reveal() if token else None}
-    return {
-        **common,
-        "bearer.auth.issuer.endpoint.url": settings.bearer_auth_issuer_endpoint_url,
-        "bearer.auth.client.id": settings.bearer_auth_client_id,
-        "bearer.auth.client.secret": secret.reveal() if secret else None,
-        "bearer.auth.scope": settings.bearer_auth_scope,
-    }
+    return {key: value.reveal() if isinstance(value, Secret) else value for key, value in given.items()}
 
 
 def _without_credentials(url: str) -> tuple[str, Secret | None]:

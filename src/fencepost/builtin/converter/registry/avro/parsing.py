@@ -144,7 +144,9 @@ class _Parser:
             made.fields = self._fields(schema, name.rpartition(".")[0])
             self._open.pop()
         elif kind == "enum":
-            _check_symbols(schema)
+            symbols = schema.get("symbols")
+            if not isinstance(symbols, list) or not all(map(_is_name, symbols)) or len({*symbols}) != len(symbols):
+                raise _invalid("an enum needs a list of names, each once", schema)
         elif not isinstance(schema.get("size"), int) or isinstance(schema["size"], bool) or schema["size"] < 0:
             raise _invalid("a fixed needs a size", schema)
         self._named[name] = made
@@ -181,12 +183,6 @@ def _defined_name(schema: dict[str, Any], namespace: str) -> str:
 
 def _is_name(name: Any) -> bool:
     return isinstance(name, str) and is_valid(name)
-
-
-def _check_symbols(schema: dict[str, Any]) -> None:
-    symbols = schema.get("symbols")
-    if not isinstance(symbols, list) or not all(map(_is_name, symbols)) or len(set(symbols)) != len(symbols):
-        raise _invalid("an enum needs a list of names, each once", schema)
 
 
 def _invalid(rule: str, found: Any) -> RecordError:
