@@ -119,7 +119,7 @@ class Audit:
     def _readable(self, topics: Collection[str], *operations: str) -> set[str]:
         """Return the topics that this principal may read, or that do not exist. The others are noted, and left out.
 
-        Whoever writes to the ledger's topic could otherwise end each audit with the name of a topic.
+        A principal that may write to the ledger's topic could otherwise end each audit with the name of a topic.
         """
         views, refused = self._admin.topics.look_at({*topics})
         for topic, error in refused.items():

@@ -151,7 +151,7 @@ def _same(one: list[int], other: list[int]) -> int:
 
 
 def _nearest(log: list[int], copy: list[int]) -> tuple[int, int] | None:
-    """Return how many of both to leave out for the nearest place where so many are the same; None if there is none.
+    """Return how many of both to leave out for the nearest place where so many are the same; None without such a place.
 
     Either none of one, or equally many of both, which are altered then.
     """
@@ -166,7 +166,7 @@ def _are_unknown(log: list[int], copy: list[int]) -> bool:
 
 
 def _altered(log: list[int], copy: list[int]) -> tuple[int, int] | None:
-    """Return the same for records that are certainly altered, if one after them is the same; None if there is none."""
+    """Return the same for records that are certainly altered, if one after them is the same; else None."""
     at = next(compress(count(), map(eq, log, copy)), None) if _are_unknown(log, copy) else None
     return None if at is None else (at, at)
 

@@ -47,7 +47,7 @@ class ConnectorEntries:
 
     @property
     def offsets_topics(self) -> list[str]:
-        """Return the topics that may carry entries, as those of the ledger say."""
+        """Return the topics that may carry entries, as the entries of the ledger say."""
         return [*dict.fromkeys(each.offsets for each in self.written)]
 
     @property

@@ -101,7 +101,7 @@ class Findings:
 
     @property
     def differences(self) -> list[Difference]:
-        """Return all differences, those of each partition in the order in which they come."""
+        """Return all differences, in order within each partition."""
         return [each for found in self.partitions for each in found.differences]
 
     @property

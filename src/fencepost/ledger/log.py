@@ -42,7 +42,7 @@ def await_committed(admin: Admin, ends: Mapping[Place, int], wait_s: float) -> d
 
 
 def existing(admin: Admin, places: Collection[TopicPartition]) -> dict[TopicPartition, str]:
-    """Return those of the partitions that exist, in their order, with the ids of their topics."""
+    """Return the partitions that exist, in their order, with the ids of their topics."""
     topics = admin.topics.get_all({place.topic for place in places})
     there = (place for place in places if place.topic in topics)
     return {place: topics[place.topic].id for place in there if place.partition < topics[place.topic].partitions}

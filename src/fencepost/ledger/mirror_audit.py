@@ -132,7 +132,7 @@ class MirrorAudit:
         may_begin_later: bool,
         may_lack: bool,
     ) -> tuple[RecordStream, RecordStream] | None:
-        """Return both ends from the first record on that both have; None if there is none.
+        """Return both ends from the first record that both have; None if they share none.
 
         `may_begin_later`: the copy may lack the oldest records; `may_lack`: the source may.
         """

@@ -287,7 +287,7 @@ class PartitionAudit:
         """Return whether a producer's epoch is the next one of the incarnation of the two entries `before`, by epoch.
 
         With version 2 of the transaction protocol (KIP-890) the end of a transaction gives its producer the next epoch,
-        and whoever takes over the id at least one more. With version 1 only whoever takes it over gets the next one. An
+        and a successor that takes over the id at least one more. With version 1 only a successor gets the next one. An
         incarnation whose entries have two epochs has version 2.
         """
         producer_id, epoch = producer

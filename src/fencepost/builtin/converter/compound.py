@@ -38,7 +38,7 @@ def struct_encoder(members: Sequence[tuple[str, str, Encode]], *, omits_unknown:
 
 
 def member_of_union(value: Any, members: Mapping[str, Any], *, is_optional: bool) -> tuple[str, Any] | None:
-    """Return the one field of a struct that stands for a union, and its value; None for none if that is allowed.
+    """Return the one field that a union, a struct, has, and its value; None if it may have none.
 
     Raises RecordError if there are more, or others than `members`, which are by name.
     """

@@ -114,7 +114,7 @@ class SecretStore(AllowedNames, ConfigProvider):
 
 
 def until_ms(moment: datetime) -> int | None:
-    """Return the milliseconds until a moment; None if it is over, as nobody knows then when the value changes."""
+    """Return the milliseconds until a moment; None if it is over: when the value changes next is then unknown."""
     left_ms = int((moment - datetime.now(UTC)).total_seconds() * 1000)
     return left_ms if left_ms > 0 else None
 

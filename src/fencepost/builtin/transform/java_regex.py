@@ -38,7 +38,7 @@ def replacer(pattern: JavaPattern, replacement: str) -> Callable[[re.Match[str]]
 
 
 def replacement_faults(key: str, pattern: str, replacement: str) -> list[str]:
-    """Return what is wrong with the replacement in a setting; the pattern must be right."""
+    """Return the faults of the replacement in a setting; the pattern must be right."""
     try:
         replacer(compiled(pattern), replacement)
     except ValueError as error:

@@ -21,7 +21,7 @@ Read = Callable[[int, int], bytes]
 
 
 class FileStart:
-    """What is known of a file's first bytes: those that were read or, at first, the committed fingerprint."""
+    """A file's first bytes, as far as they were read, or at first the committed fingerprint."""
 
     def __init__(self, committed: object = None) -> None:
         """`committed` is the fingerprint of an offset; anything else is ignored."""
@@ -163,7 +163,7 @@ class GrowingFile:
             self._identity = None
 
     def _before(self, position: int) -> bytes:
-        """Return what is before a position in the open file, if there is one and it can still be read."""
+        """Return the bytes before a position in the open file, if it can still be read."""
         if self._descriptor is None:
             return b""
         begin = max(0, position - _COMPARED_BYTES)

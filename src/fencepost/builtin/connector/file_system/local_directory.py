@@ -1,6 +1,6 @@
 """A directory of this machine, examined without Java.
 
-To Java every failed check is a missing file: without the right to search the directory, behind a link without a target,
+To Java every failed check is a missing file: without the right to search the directory, at a link without a target,
 on a disk with errors.
 """
 

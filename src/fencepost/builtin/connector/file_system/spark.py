@@ -251,7 +251,7 @@ def reason(error: Exception) -> str:
 
 
 def option_faults(keys: Iterable[object], prefix: str) -> list[str]:
-    """Return a fault for each key that names other files than those of the connector, or is Spark's own (`__…`)."""
+    """Return a fault for each key that names files of its own, or an option that is Spark's own (`__…`)."""
     options = ((key, str(key)[len(prefix) :].lower()) for key in keys if str(key).startswith(prefix))
     return [
         f"{key}: not an option that a connector may set; remove it"

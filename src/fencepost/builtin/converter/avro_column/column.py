@@ -255,7 +255,7 @@ class AvroValueError(ValueError):
 
 
 def reason(error: Exception) -> str:
-    """Return what is wrong with a value, from one of FAULTS."""
+    """Return the fault of a value as text, from one of FAULTS."""
     return "the value ends too early" if isinstance(error, IndexError) else str(error)
 
 

@@ -59,11 +59,11 @@ class Entries(Column):
 
 
 def walked(at: Cursor, step: Step) -> tuple[pa.Array, Cursor | None]:
-    """Return how many items there are up to each value's last, and a cursor over all of them; None if there is none."""
+    """Return how many items there are up to each value's last, and a cursor over all items, if any."""
     data = memoryview(at.data).cast("B")
     begins: list[int] = []
     limits: list[int] = []
-    behind: list[int] = []
+    passed: list[int] = []
     counts = [0]
     for start, limit in zip(at.at.to_pylist(), at.limits.to_pylist(), strict=True):
         place = start
@@ -80,9 +80,9 @@ def walked(at: Cursor, step: Step) -> tuple[pa.Array, Cursor | None]:
                 if place > limit:
                     raise ValueError("the value ends too early")
                 limits.append(place)
-        behind.append(place)
+        passed.append(place)
         counts.append(len(begins))
-    at.at = pa.array(behind, _LONG)
+    at.at = pa.array(passed, _LONG)
     items = Cursor(at.data, pa.array(begins, _LONG), pa.array(limits, _LONG)) if begins else None
     return pa.array(counts, pa.int32()), items
 

@@ -26,10 +26,10 @@ class AvroColumn:
         return self._column.type
 
     def decoded(self, values: pa.Array, after: int = 0) -> tuple[pa.Array, Mapping[int, str]]:
-        """Return the column of values, and what is wrong with those that have become null, by their numbers.
+        """Return the column of values, and by number the faults of the values that have become null.
 
-        `values` are bytes without nulls; Avro begins after the first `after` bytes, which each value has. Bytes behind
-        a value are ignored, as by Kafka Connect.
+        `values` are bytes without nulls; Avro begins after the first `after` bytes, which each value has. Bytes after
+        the end of a value are ignored, as by Kafka Connect.
         """
         if not len(values):
             return pa.nulls(0, self.type), {}
@@ -48,7 +48,7 @@ class _Reading:
         self.faults: dict[int, str] = {}
 
     def read(self, first: int, end: int) -> pa.Array:
-        """Return the column of some values. If one of them is wrong, halve them until it stands alone."""
+        """Return the column of some values. If one is wrong, halve them until it is found."""
         at = self._alone(first) if end - first == 1 else self._together(first, end)
         try:
             found = self._column.read(at)

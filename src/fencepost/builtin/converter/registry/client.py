@@ -28,7 +28,7 @@ _LONGEST = 600  # characters of an answer in a message
 
 
 class NotFoundError(RecordError):
-    """The registry knows of no such subject, version or schema, or not yet: one of several nodes may be behind."""
+    """The registry knows of no such subject, version or schema, or not yet: one of several nodes may lag."""
 
 
 class Request:
@@ -115,7 +115,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 _REFUSED_FOR_S = 10.0  # a refusal is remembered, so that each record of a batch is not asked for again
 _BEHIND_FOR_S = 4.0  # a node of the registry may not know for so long what another one has registered
 _ASKED_AGAIN_S = 2.0  # what was waited for in vain is asked for no oftener: not for each record of a batch
-_FORGOTTEN_AFTER_S = 600.0  # since the last use; then it may be behind with something else of this name
+_FORGOTTEN_AFTER_S = 600.0  # since the last use; then it may lag with something else of this name
 _MOST_IN_VAIN, _WITHIN_S = 2, 60.0  # waits of a task: more would take it out of its group, or stop it for good
 _OVER = float("-inf")
 _DEEPEST = 100  # references within references
@@ -304,7 +304,7 @@ class _Missing(local):
         self._in_vain_s: deque[float] = deque(maxlen=_MOST_IN_VAIN)
 
     def may_come(self, key: tuple[Any, ...]) -> bool:
-        """Say whether the registry may only be behind, and is to be waited for."""
+        """Say whether the registry may only lag, so that waiting helps."""
         now_s, until_s = self._clock(), self._until_s.get(key)
         if until_s is None:
             if len(self._in_vain_s) == _MOST_IN_VAIN and now_s < self._in_vain_s[0] + _WITHIN_S:

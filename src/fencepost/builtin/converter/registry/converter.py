@@ -268,7 +268,7 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace, Format)
         except RecordError:  # a schema without a name
             subject = None
         version = None if subject is None else self._registry.version(subject, schema)
-        is_final = subject is None or version is not None  # the registry may only be behind
+        is_final = subject is None or version is not None  # the registry may only lag
         reader = self.reader(schema, referenced, version)
         self._readers.put((topic, key), (reader, is_final))
         if not is_final:

@@ -36,7 +36,7 @@ class Framed(NamedTuple):
 
 
 def prefix(schema_id: int) -> bytes:
-    """Return what is written before a payload."""
+    """Return the bytes before a payload."""
     return _PREFIX.pack(ID_MAGIC, schema_id)
 
 

@@ -1,4 +1,4 @@
-"""Change events of Debezium: an envelope with the row before and after the change, and what is known of the change."""
+"""Change events of Debezium: an envelope with the row before and after the change, and facts about the change."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -103,7 +103,7 @@ def metadata_fields(texts: Iterable[str], prefix: str) -> tuple[MetadataField, .
 
 
 def schemas_in(envelope: Schema, fields: Iterable[MetadataField]) -> tuple[tuple[MetadataField, Schema], ...]:
-    """Return those of the facts that an envelope has, with their schemas. Raises RecordError for a struct."""
+    """Return the facts that an envelope has, with their schemas. Raises RecordError for a struct."""
     found = (field.found_in(envelope) for field in fields)
     return tuple(one for one in found if one is not None)
 

@@ -32,7 +32,7 @@ _PADDING = bytes(16)
 
 
 class Node(NamedTuple):
-    """A type: its reduced schema, and what is done to a value before it is written and after it was read.
+    """A type: its reduced schema, and the conversions of a value before it is written and after it was read.
 
     `encode` raises RecordError for a value that does not fit. No `decode` means that a value is as it was read.
     """

@@ -33,7 +33,7 @@ def from_connect(schema: Schema, mapping: AvroMapping) -> Any:
 
 
 def is_union(schema: Schema) -> bool:
-    """Return whether a struct stands for a union: a value has one of its fields."""
+    """Return whether a struct is a union in Avro: a value has one of its fields."""
     return schema.name in (names.AVRO_UNION, names.UNION) or names.UNION in dict(schema.parameters)
 
 

@@ -45,7 +45,7 @@ def encoder(schema: Schema, mapping: JsonSchemaMapping, *, omits_unknown: bool =
 
 
 def is_union(schema: Schema) -> bool:
-    """Return whether a struct stands for a union: a value has one of its fields."""
+    """Return whether a struct is a union in JSON Schema: a value has one of its fields."""
     return schema.name in (ONE_OF, GENERAL_UNION) or GENERAL_UNION in dict(schema.parameters)
 
 

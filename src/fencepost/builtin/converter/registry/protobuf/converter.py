@@ -83,7 +83,7 @@ class _MessageReader:
 
 
 def place_of(indexes: Sequence[int]) -> bytes:
-    """Return what is written for a message; the first one of a file is a single zero."""
+    """Return the bytes that name a message; the first message of a file is a single zero."""
     if list(indexes) == [0]:
         return FIRST_MESSAGE
     return b"".join(map(_varint, (len(indexes), *indexes)))

@@ -37,7 +37,7 @@ _NUMBERS = (19000, 19999)  # which Protobuf keeps for itself
 
 
 def is_union(schema: Schema) -> bool:
-    """Return whether a struct stands for a oneof."""
+    """Return whether a struct is a oneof in Protobuf."""
     return schema.type is SchemaType.STRUCT and (schema.name or "").startswith(settings.UNION)
 
 
@@ -54,7 +54,7 @@ def entry_schema(schema: Schema) -> Schema:
 
 
 def oneof_name(field: Field) -> str:
-    """Return the name of the oneof that a struct's field stands for."""
+    """Return the name of the oneof for a struct's field."""
     return (field.schema.name or "").removeprefix(settings.UNION).removeprefix(".") or field.name
 
 

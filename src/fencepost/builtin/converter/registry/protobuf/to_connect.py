@@ -50,7 +50,7 @@ def is_map(field: Any) -> bool:
 
 
 def is_entries(field: Any) -> bool:
-    """Return whether a field is a list of entries that stands for a map whose keys Protobuf does not allow."""
+    """Return whether a field is a list of entries: a map whose keys Protobuf does not allow."""
     if field.type != _MESSAGE_TYPE or not is_repeated(field) or is_map(field):
         return False
     entry = field.message_type
