@@ -12,9 +12,8 @@ from once_store import OnceStore
 
 from fencepost.api import ConfigError, Epoch, OffsetRange
 from fencepost.builtin.connector.file_system.spark import DirectoryError
-from fencepost.builtin.connector.files.copy import FilesCopy
 from fencepost.builtin.connector.files.sink import FilesSink
-from fencepost.builtin.connector.files.store import HadoopFiles, LocalFiles, mark_of
+from fencepost.builtin.connector.files.store import FilesCopy, HadoopFiles, LocalFiles, mark_of
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import eventually
 from support.hadoop import hadoop_files

@@ -41,7 +41,6 @@ from fencepost.builtin.connector.files.columns import (
     too_long,
     writer_options,
 )
-from fencepost.builtin.connector.files.copy import FilesCopy, check_whole
 from fencepost.builtin.connector.files.executors import PartsWithRows, ensure_shared, is_certain
 from fencepost.builtin.connector.files.moves import (
     NAME_MAX_BYTES,
@@ -52,7 +51,7 @@ from fencepost.builtin.connector.files.moves import (
     shortened,
     written_files,
 )
-from fencepost.builtin.connector.files.store import FilesStore, files_store
+from fencepost.builtin.connector.files.store import FilesCopy, FilesStore, check_whole, files_store
 from fencepost.config.file_limit import a_directory
 
 _ROOM = 0.9  # rows differ

@@ -6,20 +6,65 @@ itself. `Request` says what a refusal means: whether to wait, to give up the rec
 
 import ssl
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from threading import Lock, local
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 from uuid import UUID
 from weakref import WeakValueDictionary
 
 from fencepost.api import FatalError, RecordError, Secret, UnavailableError
 from fencepost.api.errors import LaggingError
-from fencepost.builtin.converter.registry.cache import Cache
 from fencepost.builtin.converter.registry.settings import RegistrySettings, RegistryToken
 from fencepost.builtin.converter.registry.wire import SchemaKey
+
+V = TypeVar("V")
+
+
+class Cache(Generic[V]):
+    """Keeps the `size` values that were used last, each for at most `ttl_s` seconds (None: for good). Thread-safe."""
+
+    def __init__(self, size: int, ttl_s: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._size = size
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._lock = Lock()
+        self._entries: OrderedDict[Hashable, tuple[float | None, V]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Hashable) -> V | None:
+        """Return a value that is still valid, or None."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            if entry[0] is not None and self._clock() >= entry[0]:
+                del self._entries[key]
+                return None
+            self._entries.move_to_end(key)
+            return entry[1]
+
+    def put(self, key: Hashable, value: V, ttl_s: float | None = None) -> None:
+        """Keep a value, for another time than others if `ttl_s` is given."""
+        ttl_s = self._ttl_s if ttl_s is None else ttl_s
+        with self._lock:
+            self._entries[key] = (None if ttl_s is None else self._clock() + ttl_s, value)
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._size:
+                self._entries.popitem(last=False)
+
+    def get_or(self, key: Hashable, make: Callable[[], V]) -> V:
+        """Return the value, made by `make` if it is not there. What `make` raises is not kept."""
+        found = self.get(key)
+        if found is None:
+            found = make()
+            self.put(key, found)
+        return found
+
 
 T = TypeVar("T")
 

@@ -17,8 +17,7 @@ from fencepost.api import (
     Schema,
     SettingValue,
 )
-from fencepost.builtin.converter.registry.cache import Cache
-from fencepost.builtin.converter.registry.client import Registry, WrittenSchema
+from fencepost.builtin.converter.registry.client import Cache, Registry, WrittenSchema
 from fencepost.builtin.converter.registry.format import Format, Reader, Writer
 from fencepost.builtin.converter.registry.settings import (
     HEADER_ID,

@@ -1,6 +1,6 @@
 """A cache that forgets: what was not used for long, and what is old."""
 
-from fencepost.builtin.converter.registry.cache import Cache
+from fencepost.builtin.converter.registry.client import Cache
 
 
 def test_registry_cache_evicts_the_least_recently_used_entry() -> None:

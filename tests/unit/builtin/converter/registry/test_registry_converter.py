@@ -9,8 +9,7 @@ import pytest
 from fencepost.api import ConfigError, Converter, FatalError, RecordError, Repeated, Schema, UnavailableError
 from fencepost.builtin.converter.byte_array import ByteArrayConverter
 from fencepost.builtin.converter.registry.avro.converter import AvroConverter
-from fencepost.builtin.converter.registry.cache import Cache
-from fencepost.builtin.converter.registry.client import Reference, WrittenSchema
+from fencepost.builtin.converter.registry.client import Cache, Reference, WrittenSchema
 from fencepost.builtin.converter.registry.settings import HEADER_ID, PREFIX_ID
 from fencepost.builtin.converter.string import StringConverter
 from fencepost.builtin.transform.chain import Chain
