@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fencepost.cluster import leader_log
+from fencepost.cluster import leader as leader_module
 from fencepost.cluster.assignment import Member
 from fencepost.cluster.balance import LostTasks, Roster
 from fencepost.cluster.command import PutConnector, PutTaskConfigs, Reassign, RemoveConnector
@@ -87,7 +87,7 @@ class Scene:
         for number in range(tasks // 2):
             written += _connector(f"connector-with-a-usual-name-{number:06}")
         self.topic.put(written)
-        leader_log.TransactionalWriter = lambda *_: self.topic  # type: ignore[attr-defined, assignment]
+        leader_module.TransactionalWriter = lambda *_: self.topic  # type: ignore[attr-defined, assignment]
         self.queue = CommandQueue()
         departures = Departures(5.0)
         lost = LostTasks(Ended(), departures.abandoned_tasks)

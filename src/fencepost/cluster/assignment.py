@@ -129,7 +129,6 @@ def _held(
     of: Callable[[WorkerAssignment], Iterable[T]],
     is_wanted: Callable[[T], bool],
 ) -> dict[Member, list[T]]:
-    """Return what each member has, or had in an earlier incarnation, of what is still wanted."""
     by_incarnation = {m.incarnation: m for m in members}
     by_url = {m.url: m for m in members}
     held: dict[Member, list[T]] = {m: [] for m in by_incarnation.values()}

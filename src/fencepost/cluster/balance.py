@@ -3,11 +3,11 @@
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from fencepost.cluster.assignment import Member, lost_tasks
 from fencepost.cluster.command import Reassign
-from fencepost.cluster.left_open import PendingFences
+from fencepost.cluster.left_open import LeftOpen, PendingFences
 from fencepost.kafka.group.member import Term
 from fencepost.storage.ids import TaskId
 from fencepost.storage.records import Encoded
@@ -56,19 +56,12 @@ def _members(snapshot: ClusterSnapshot, roster: frozenset[str]) -> tuple[Member,
     return tuple(Member(url, incarnation, can.is_ready, can.reads_placements) for url, incarnation, can in known)
 
 
-class TransactionEnder(Protocol):
-    """Ends open transactions of lost tasks."""
-
-    def end(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> PendingFences:
-        """Begin to end them, and return at once."""
-
-
 class LostTasks:
     """Used by the leader's thread."""
 
     def __init__(
         self,
-        left_open: TransactionEnder,
+        left_open: LeftOpen,
         abandoned_tasks: Callable[[ClusterSnapshot, Collection[str]], set[TaskId]],
         delay_ms: int = 0,
     ) -> None:

@@ -25,21 +25,6 @@ _OF_CONNECTORS = "connect-"
 _MOST_IN_ONE = 900_000  # bytes of an assignment in one record; the smallest usual limit is 1,000,000
 
 
-class Leadership(Protocol):
-    """Tells whether this worker leads the cluster (`Leader`)."""
-
-    @property
-    def is_leading(self) -> bool: ...
-
-
-class LeaderState(Leadership, Protocol):
-    """Also tells what the leader fails to do."""
-
-    @property
-    def refusal(self) -> str | None:
-        """Return why this leader cannot write an assignment, or anything of its own; None if it can."""
-
-
 def ensure_own_group(snapshot: ClusterSnapshot, name: str, config: RawConfig) -> None:
     """Raise BadRequestError if a config would make a connector join a group of another one.
 

@@ -52,7 +52,6 @@ def _one_of(*texts: str) -> WithJsonSchema:
 
 
 def _omittable(description: str) -> Any:
-    """Return a field that the body omits if it is empty."""
     return Field(description=description, exclude_if=lambda value: not value)
 
 

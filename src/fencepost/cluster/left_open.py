@@ -245,7 +245,6 @@ def _taken(due: deque[HeldId]) -> HeldId | None:
 
 
 def _thread(run: Callable[[], None]) -> threading.Thread:
-    """Start a daemon thread."""
     thread = threading.Thread(target=run, name="left-open", daemon=True)
     thread.start()
     return thread

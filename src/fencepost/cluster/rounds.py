@@ -137,7 +137,6 @@ def _as_outcome(connector: str, cause: Exception) -> Exception:
 
 
 def _settle(outcome: "Future[None]", error: Exception | None) -> None:
-    """Set the future's result, unless it has one."""
     with contextlib.suppress(InvalidStateError):
         if error is None:
             outcome.set_result(None)

@@ -130,14 +130,11 @@ class RequestVerifier:
 
     def _ensure_new(self, nonce: str, now: int) -> None:
         with self._lock:
-            self._forget_before(now)
+            while self._seen and self._seen[oldest := next(iter(self._seen))] < now:
+                del self._seen[oldest]
             if nonce in self._seen:
                 raise ForbiddenError("Internal request was received before.")
             self._seen[nonce] = now + 2 * WINDOW_MS  # until its time is certainly too old
-
-    def _forget_before(self, now: int) -> None:
-        while self._seen and self._seen[oldest := next(iter(self._seen))] < now:
-            del self._seen[oldest]
 
 
 def ensure_body(headers: Mapping[str, str], body: bytes) -> None:

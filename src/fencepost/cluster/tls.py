@@ -110,7 +110,6 @@ def _limit(context: ssl.SSLContext, config: ListenerTlsConfig) -> None:
 
 
 def _load_own(context: ssl.SSLContext, config: ListenerTlsConfig) -> bool:
-    """Load the certificate and its key, if the settings have them."""
     location, key_password = config.ssl_keystore_location, _text(config.ssl_key_password)
     store_password = _text(config.ssl_keystore_password)
     if location:
@@ -128,7 +127,6 @@ def _load_own(context: ssl.SSLContext, config: ListenerTlsConfig) -> bool:
 
 
 def _files(key_store: str) -> list[str]:
-    """Return the files of a key store."""
     path = Path(key_store)
     return [str(path / name) for name in _IN_DIRECTORY] if path.is_dir() else [key_store]
 
@@ -153,7 +151,6 @@ def _pem_of_store(data: bytes, password: str | None, name: str) -> bytes:
 
 
 def _load_trusted(context: ssl.SSLContext, config: ListenerTlsConfig) -> bool:
-    """Load the authorities, if the settings have them."""
     location, inline = config.ssl_truststore_location, _text(config.ssl_truststore_certificates)
     if location:
         data = _read(location, _TRUSTSTORE)

@@ -4,9 +4,10 @@ import base64
 import codecs
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import TypeVar
 
 from fencepost.cluster.dead_letters import (
     LetterContent,
@@ -45,6 +46,7 @@ _LONGEST_S = 10.0
 _SHOWING_S = 2.0  # at least, however long the reading has taken
 _LEAST_PART = 16  # of many partitions, some are read well rather than all for a record or two
 
+T = TypeVar("T")
 Row = tuple[int, int, int, DeadLetter]  # time, partition, offset
 
 
@@ -224,7 +226,7 @@ class _Reading:
                 break
         whole.spend(given.records - left.records, given.size_bytes - left.size_bytes)
         found.offsets = deque(one.record.offset for one in letters)
-        found.rows = list(_in_time(letters))
+        found.rows = list(in_time(letters, lambda one: one.record))
         return found
 
     def _letters(self, records: Sequence[TopicRecord], found: _Found) -> Iterator[DeadLetter]:
@@ -241,12 +243,13 @@ class _Reading:
         found.handled = found.handled or mark
 
 
-def _in_time(letters: Iterable[DeadLetter]) -> Iterator[Row]:
+def in_time(found: Iterable[T], record_of: Callable[[T], TopicRecord]) -> Iterator[tuple[int, int, int, T]]:
     """Yield rows with times that never go back: a page ends at one offset of a partition."""
     time_ms = 0
-    for one in letters:
-        time_ms = max(time_ms, one.record.timestamp_ms or 0)
-        yield time_ms, one.record.partition, one.record.offset, one
+    for one in found:
+        record = record_of(one)
+        time_ms = max(time_ms, record.timestamp_ms or 0)
+        yield time_ms, record.partition, record.offset, one
 
 
 def places(text: str | None) -> dict[int, int]:

@@ -85,7 +85,6 @@ def _stored(group: str, stored: GroupOffset) -> Handled:
 
 
 def _ranges(offsets: Iterable[int]) -> str:
-    """Return offsets as ranges, such as `4,7-9`."""
     ordered = sorted(offsets)
     firsts = [ordered[0], *(b for a, b in pairwise(ordered) if b != a + 1)]
     lasts = [*(a for a, b in pairwise(ordered) if b != a + 1), ordered[-1]]

@@ -274,7 +274,6 @@ class Resend:
         return {partition: (first, end) for partition, (first, end) in found.items() if first < end}
 
     def _waiting(self, handled: Mapping[int, Handled]) -> Iterator[DeadLetter]:
-        """Yield the dead letters to send or to pass over."""
         for record in self._read(self._ranges(handled)):
             dead_letter = self._mine(record, handled.get(record.partition, Handled(0)))
             if dead_letter is not None and self._is_chosen(dead_letter):
@@ -356,7 +355,6 @@ class Resend:
 
 
 def _chunks(records: Iterable[TopicRecord], most: int) -> Iterator[list[TopicRecord]]:
-    """Yield records together, as many as a transaction may have."""
     chunk: list[TopicRecord] = []
     size = 0
     for record in records:

@@ -117,7 +117,6 @@ def decide(facts: TopicFacts, rules: Rules) -> TopicDecision:
 
 
 def _is_known(facts: TopicFacts, readers: Sequence[Sink]) -> bool:
-    """Return whether the readers' offsets are known well enough to be stored."""
     if not readers or facts.blind or not facts.logs or any(reader.fault for reader in readers):
         return False
     places = [TopicPartition(facts.topic, partition) for partition in facts.logs]
@@ -126,7 +125,6 @@ def _is_known(facts: TopicFacts, readers: Sequence[Sink]) -> bool:
 
 
 def _is_another(facts: TopicFacts) -> bool:
-    """Return whether the stored facts are about an older topic with the same name."""
     return facts.known is not None and facts.known.topic_id != facts.topic_id
 
 
@@ -167,7 +165,6 @@ def _at(sink: Sink, topic: str, partition: int) -> int | None:
 
 
 def _refusal(facts: TopicFacts, others: Iterable[GroupSubscription], readers: Sequence[str]) -> str:
-    """Return why nothing of the topic may be deleted; empty if it may."""
     if facts.is_internal:
         return "it is an internal topic"
     if not facts.sinks:
@@ -186,7 +183,11 @@ def _refusal(facts: TopicFacts, others: Iterable[GroupSubscription], readers: Se
     unseen = next((group for group in others if group.doubt is not None), None)
     if unseen is not None:
         return f"group {unseen.group} may read it: {unseen.doubt}"
-    return next((_unasked(sink) for sink in facts.sinks if sink.fault), "")
+    unasked = next((sink for sink in facts.sinks if sink.fault), None)
+    if unasked is None:
+        return ""
+    named = f"sink connector {unasked.connector} (group {unasked.group})"
+    return f"the offsets of {named} cannot be read: {unasked.fault}"
 
 
 def _read_by(readers: Sequence[str]) -> str:
@@ -194,10 +195,6 @@ def _read_by(readers: Sequence[str]) -> str:
         f"it is read by {_listed(readers)}, outside of this cluster's sinks: add names to be waited for to "
         "delete.committed.respect.groups, or delete groups that are no longer in use"
     )
-
-
-def _unasked(sink: Sink) -> str:
-    return f"the offsets of sink connector {sink.connector} (group {sink.group}) cannot be read: {sink.fault}"
 
 
 def _listed(groups: Sequence[str]) -> str:

@@ -8,21 +8,21 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
 
-from fencepost.cluster.command import EVERY_CONNECTOR, ConnectorCommand, Leadership, now_ms
+from fencepost.cluster.command import EVERY_CONNECTOR, now_ms
 from fencepost.cluster.errors import ConflictError, OperationError
 from fencepost.cluster.info import RetentionInfo, TopicRetentionInfo
+from fencepost.cluster.leader import Leader
 from fencepost.config.retention import RetentionConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.retention.decision import TopicDecision
 from fencepost.retention.reading import Readings
-from fencepost.retention.survey import REFUSED, Decided, Newest, RetentionClients, RetentionSurvey
+from fencepost.retention.survey import REFUSED, Decided, RetentionClients, RetentionSurvey
 from fencepost.storage import records
 from fencepost.storage.change import TopicRetention
+from fencepost.storage.config_topic import ConfigTopic
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
 
@@ -78,8 +78,6 @@ def _record(topic: str, known: TopicRetention | None) -> Encoded:
 
 @dataclass
 class _Tally:
-    """What has happened to a topic since this worker leads."""
-
     deleted: int = 0
     deleted_ms: int | None = None
     error: str | None = None
@@ -175,15 +173,6 @@ _END_S = 3.0
 _ROUNDS_A_FLUSH = 2  # a topic then never holds more than what arrives during two flushes of its sinks
 
 
-class RetentionLeader(Leadership, Protocol):
-    """The part of `Leader` that is needed here."""
-
-    @property
-    def term(self) -> object: ...
-
-    def submit(self, command: ConnectorCommand) -> "Future[ClusterSnapshot]": ...
-
-
 class Retention:
     """Deletes committed records while this worker leads. `info` and `preview`: any thread; the rest: its own."""
 
@@ -193,8 +182,8 @@ class Retention:
         flush_ms: int,
         clients: RetentionClients,
         own_topics: Collection[str],
-        leader: RetentionLeader,
-        topics: Newest,
+        leader: Leader,
+        topics: ConfigTopic,
         look: Callable[[ClusterSnapshot], Readings],
         cluster_ids: ClusterIds,
     ) -> None:
@@ -291,8 +280,6 @@ class Retention:
 
 
 class _Rounds:
-    """The thread in which rounds are made."""
-
     def __init__(self, every_s: float, make: Callable[[], None]) -> None:
         self._every_s = every_s
         self._make = make

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from fencepost.cluster.command import now_ms
 from fencepost.config import ConfigError
@@ -18,6 +18,7 @@ from fencepost.kafka.group.subscription import GroupSubscription
 from fencepost.retention.decision import Log, Rules, Sink, TopicDecision, TopicFacts, decide
 from fencepost.retention.reading import Readings, SinkReading
 from fencepost.storage.change import TopicRetention
+from fencepost.storage.config_topic import ConfigTopic
 from fencepost.storage.snapshot import ClusterSnapshot
 
 REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, ConfigError)
@@ -95,15 +96,7 @@ class GoneTopics:
 
 
 def _has_offsets(groups: Iterable[GroupSubscription], topic: str) -> bool:
-    """Return whether a group has, or may have, offsets in a topic with this name."""
     return any(group.doubt is not None or any(place.topic == topic for place in group.offsets) for group in groups)
-
-
-class Newest(Protocol):
-    """The part of the config topic's reader that is needed here."""
-
-    @property
-    def snapshot(self) -> ClusterSnapshot: ...
 
 
 @dataclass(frozen=True)
@@ -139,7 +132,7 @@ class RetentionSurvey:
         self._respected = tuple(compiled(pattern) for pattern in config.delete_committed_respect_groups)
         self.gone = GoneTopics()
 
-    def decide(self, term: object, topics: Newest) -> Decided:
+    def decide(self, term: object, topics: ConfigTopic) -> Decided:
         """Ask Kafka, and decide. Logs are asked last, so that their ends are beyond the committed offsets."""
         looked_s = time.monotonic()
         snapshot = topics.snapshot
@@ -197,7 +190,6 @@ class RetentionSurvey:
         return survey.look(), ""
 
     def _sinks(self, found: Sequence[SinkReading], here: str) -> dict[SinkReading, Sink]:
-        """Return the offsets of sinks that read, or may read, this cluster."""
         stands: dict[SinkReading, Sink] = {}
         askers: dict[tuple[tuple[str, str], ...], list[SinkReading]] = {}
         for reading in found:

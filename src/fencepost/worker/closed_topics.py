@@ -114,7 +114,6 @@ def require_open_source(settings: WorkerSettings, config: RawConfig, task_config
 def _is_own(
     settings: WorkerSettings, properties: Mapping[str, object], conf: Callable[[], Mapping[str, object]]
 ) -> bool:
-    """Say whether a client with these properties is in the workers' cluster, which `conf` is to ask."""
     servers = str(properties[BOOTSTRAP])
     if set(names_in(servers)) == set(settings.config.bootstrap_servers):
         return True

@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from fencepost.cluster.command import now_ms
+from fencepost.cluster.leader import Leader
+from fencepost.cluster.operations import ConnectOperations
 from fencepost.cluster.running import Departures
 from fencepost.cluster.tls import peer_context
 from fencepost.config.errors import ConfigError, collected
@@ -18,26 +21,43 @@ from fencepost.reference import providers_of
 from fencepost.retention.keeper import Retention
 from fencepost.retention.reading import readings
 from fencepost.retention.survey import RetentionClients
+from fencepost.storage.change import (
+    Change,
+    ConnectorConfigRemoved,
+    LoggerLevelSet,
+    RestartRequested,
+    TaskConfigsUpdated,
+    TasksStopped,
+)
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.storage.status_topic import StatusTable
 from fencepost.telemetry import event_ring
-from fencepost.worker.config_changes import ConfigChanges, Restarts
-from fencepost.worker.connector_classes import ConnectorClasses, has_dataframes, type_of_config, version_of
+from fencepost.telemetry.loggers import LEVELS, loggers
+from fencepost.worker.connector_classes import ConnectorClasses, type_of_config, version_of
 from fencepost.worker.declaration import Declaration, Declared
 from fencepost.worker.file_limit import limit_files
 from fencepost.worker.host.driver import Driver
 from fencepost.worker.host.hosts import Hosts
-from fencepost.worker.membership.attendance import Attendance
-from fencepost.worker.membership.lifeline import Lifeline
-from fencepost.worker.membership.membership import Membership
+from fencepost.worker.host.spark_keeper import TaskForecast
+from fencepost.worker.membership.membership import Lifeline, Membership
 from fencepost.worker.membership.peers import LateClient, Questions
-from fencepost.worker.operation.cluster import HealthCheck, Probes
+from fencepost.worker.operation.cluster import HealthCheck, InternalRequests, Probes, WorkerGroup
+from fencepost.worker.operation.connector.connectors import Connectors, LocalAnswers, Tasks, plan_restart
+from fencepost.worker.operation.connector.dead_letters import DeadLetters, Resends
+from fencepost.worker.operation.connector.topic_records import TopicRecords
 from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
 from fencepost.worker.operation.metric.exporter_names import ExporterFigures
 from fencepost.worker.operation.observation.description import described
 from fencepost.worker.operation.observation.figures import Figures
 from fencepost.worker.operation.observation.logs import Logs
-from fencepost.worker.operation.operations import worker_operations
+from fencepost.worker.operation.offset.offsets import Offsets
+from fencepost.worker.operation.offset.sink import SinkOffsets
+from fencepost.worker.operation.offset.source import OffsetWriter, SourceOffsets
+from fencepost.worker.operation.plugin import Plugins
+from fencepost.worker.operation.request import Requests
 from fencepost.worker.settings import WorkerSettings, known
-from fencepost.worker.state import WorkerState
+from fencepost.worker.state import Progress, WorkerState
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.status import StatusCleaner
 from fencepost.worker.supervision.supervision import Supervision
@@ -47,6 +67,123 @@ from fencepost.worker.validation.chain import require_converters
 log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
+
+
+def worker_operations(
+    settings: WorkerSettings,
+    topics: WorkerTopics,
+    state: WorkerState,
+    membership: Membership,
+    supervision: Supervision,
+    departures: Departures,
+    retention: Retention,
+    probes: Probes,
+) -> ConnectOperations:
+    """Return the operations of a worker with these parts."""
+    config, find = settings.config, ConnectorClasses().find
+    requests = Requests(settings.url, topics.config, membership, state.progress)
+    writer = OffsetWriter(settings, topics.copies, now_ms)
+    offsets = Offsets(
+        requests,
+        SourceOffsets(
+            settings, supervision.admissions.topics, writer, find, membership.rounds.fence, departures.wait_for
+        ),
+        SinkOffsets(settings, find, departures.wait_for, retention.offsets_lock),
+    )
+
+    def may_resend(connector: str) -> bool:
+        is_leading = membership.leader.is_leading and not state.stopping.is_set()
+        return is_leading and connector in topics.snapshot.connectors
+
+    dead_letters = DeadLetters(requests, settings, Resends(may_resend))
+    records = TopicRecords(requests, settings, topics.status.table.topics)
+    restart, statuses = supervision.connectors.restart, topics.status.table
+    return ConnectOperations(
+        LocalAnswers(config, topics),
+        probes,
+        Connectors(requests, config, statuses, topics.writer, offsets, restart, dead_letters),
+        Tasks(requests, config, topics.status, supervision.supervisor.restart),
+        offsets,
+        Plugins(config),
+        WorkerGroup(requests, membership.peers, topics.writer, retention, records),
+        InternalRequests(settings, requests, membership, state.progress),
+    )
+
+
+class Restarts:
+    """Carries out restart requests, which every worker receives, for the parts that run here (KIP-745)."""
+
+    def __init__(self, incarnation: str, statuses: StatusTable, supervision: Supervision) -> None:
+        self._incarnation = incarnation
+        self._statuses = statuses
+        self._supervision = supervision
+
+    def carry_out(self, request: RestartRequested, snapshot: ClusterSnapshot) -> None:
+        """Queue the restarts; never waits."""
+        mine = snapshot.assigned_to(self._incarnation)
+        if mine is None:
+            return
+        connector = request.connector
+        plan = plan_restart(request, self._statuses.status(connector), self._statuses.tasks(connector))
+        if plan.is_connector_restarted and connector in mine.connectors:
+            self._supervision.connectors.restart(connector)
+        for number in plan.tasks:
+            if TaskId(connector, number) in mine.tasks:
+                self._supervision.supervisor.restart(TaskId(connector, number))
+
+
+class ConfigChanges:
+    """Called on the thread that reads the config topic: only queues work, and never waits."""
+
+    def __init__(
+        self,
+        progress: Progress,
+        departures: Departures,
+        supervision: Supervision,
+        leader: Leader,
+        status_cleaner: StatusCleaner,
+        restarts: Restarts,
+    ) -> None:
+        self._progress = progress
+        self._departures = departures
+        self._supervision = supervision
+        self._leader = leader
+        self._status_cleaner = status_cleaner
+        self._restarts = restarts
+
+    def changed(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
+        """Pass a change on, once the worker has started."""
+        if not self._progress.is_started:
+            return
+        self._record_departures(old, new, changes)
+        if any(isinstance(c, ConnectorConfigRemoved | TaskConfigsUpdated) for c in changes):
+            self._status_cleaner.forget(new)  # before a connector of the same name writes a status
+        self._see_to_waiting(old, new)
+        self.take_work(new)
+        for change in changes:
+            if isinstance(change, RestartRequested):
+                self._restarts.carry_out(change, new)
+            elif isinstance(change, LoggerLevelSet) and change.level in LEVELS:
+                loggers.set_level(change.namespace, change.level, now_ms())
+
+    def take_work(self, snapshot: ClusterSnapshot) -> None:
+        """Run what the snapshot assigns to this worker."""
+        self._supervision.changed(snapshot)
+        self._leader.wake()
+
+    def _record_departures(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
+        self._departures.changed(old, new)
+        for change in changes:
+            if isinstance(change, TasksStopped):
+                self._departures.ended(change.incarnation, change.tasks)
+
+    def _see_to_waiting(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
+        """Write statuses, if this worker leads, for the parts of lost workers that wait for the worker to return."""
+        if self._leader.is_leading and new.assignment is not None and new.assignment is not old.assignment:
+            before = old.assignment.waiting if old.assignment is not None else ()
+            lost = [each for each in new.assignment.waiting if each not in before]
+            self._supervision.board.waiting(lost)
+            self._supervision.lost(new, [each.worker for each in lost])
 
 
 class Housekeeping:
@@ -72,40 +209,6 @@ class Housekeeping:
                     chore()
                 except Exception as error:
                     log.warning("housekeeping: %s", error)
-
-
-@dataclass(frozen=True)
-class TaskForecast:
-    """The `Forecast` of a worker."""
-
-    url: str
-    topics: WorkerTopics
-    supervision: Supervision
-    attendance: Attendance
-
-    @property
-    def takes_over(self) -> bool:
-        """Say whether tasks may come that run elsewhere now."""
-        assignment = self.topics.snapshot.assignment
-        return any(w.tasks and w.url != self.url for w in (assignment.workers if assignment else ()))
-
-    @property
-    def awaits_frames(self) -> bool:
-        """Say whether there is a connector that reads or writes DataFrames, whose tasks may come here."""
-        return has_dataframes(self.topics.snapshot)
-
-    @property
-    def began_last_s(self) -> float:
-        """Return the monotonic time of the newest start of a task."""
-        return self.supervision.totals.began_last_s
-
-    def wait_for_offsets(self, timeout_s: float) -> bool:
-        """Wait until offsets were read ahead. Returns whether they were."""
-        return self.supervision.offsets.wait_until_read(timeout_s)
-
-    def be_ready(self) -> None:
-        """Announce soon that this worker can run tasks."""
-        self.attendance.be_ready()
 
 
 @dataclass(frozen=True)
@@ -187,10 +290,10 @@ class WorkerProcess:
         supervision = self._supervision = Supervision(
             settings, topics, state, departures, fence, classes, membership.line, membership
         )
-        forecast = TaskForecast(url, topics, supervision, membership.attendance)
+        forecast = TaskForecast(url, topics, supervision, membership.attendance.be_ready)
         hosts = self._hosts = Hosts(config, driver, classes, supervision, forecast, state.stopping)
         lifeline = Lifeline(membership.is_member, config.session_timeout_ms / 1000, supervision.supervisor)
-        cleaner = StatusCleaner(topics, supervision.totals, membership.leader, lifeline)
+        cleaner = StatusCleaner(topics, supervision.totals, membership.leader, lambda: lifeline.is_overdue)
         restarts = Restarts(settings.incarnation, topics.status.table, supervision)
         changes = ConfigChanges(state.progress, departures, supervision, membership.leader, cleaner, restarts)
         questions = Questions(membership.peers, config.signature_algorithm, http)

@@ -135,7 +135,7 @@ def lead(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lead]:
         queue: CommandQueue | None = None,
         conf: Mapping[str, Any] | None = None,
     ) -> Leader:
-        monkeypatch.setattr("fencepost.cluster.leader_log.TransactionalWriter", lambda *_: topic)
+        monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
         lost = LostTasks(ended or Ended(), abandoned)
         leader = Leader("g", topic, conf or {}, roster or Roster(lambda: list(urls)), lost, queue or CommandQueue())
         leader.start()

@@ -8,7 +8,7 @@ the channel.
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.config.raw import RawConfig
 from fencepost.spark.slot.cores import CoreLedger
@@ -16,11 +16,13 @@ from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.slot.running_jobs import RunningJobs
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
-from fencepost.worker.host.frame.jobs import FrameRuntime
 from fencepost.worker.host.frame.task import FrameTask
 from fencepost.worker.host.split.channel import SplitChannel
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.port import STARTING, HostEvents, NoRoomError
+
+if TYPE_CHECKING:
+    from fencepost.spark.session.session import SparkRuntime
 
 log = logging.getLogger(__name__)
 
@@ -34,12 +36,12 @@ class RunningFrames:
     """
 
     def __init__(self) -> None:
-        self.runtime: FrameRuntime | str = STARTING  # or why there is no Spark
+        self.runtime: SparkRuntime | str = STARTING  # or why there is no Spark
         self._lock = threading.Lock()
         self._tasks: dict[str, FrameTask] = {}
         self._watching: set[str] = set()
 
-    def attach(self, runtime: FrameRuntime | str) -> list[FrameTask]:
+    def attach(self, runtime: "SparkRuntime | str") -> list[FrameTask]:
         """Use this Spark from now on; returns the tasks that are lost if there is none."""
         with self._lock:
             self.runtime = runtime
@@ -48,7 +50,7 @@ class RunningFrames:
                 self._tasks.clear()
         return lost
 
-    def add(self, task: FrameTask, runtime: FrameRuntime) -> bool:
+    def add(self, task: FrameTask, runtime: "SparkRuntime") -> bool:
         """Add a task, unless its Spark has gone; returns whether it was added."""
         with self._lock:
             if self.runtime is not runtime:
@@ -68,7 +70,7 @@ class RunningFrames:
         with self._lock:
             return self._tasks.pop(incarnation, None)
 
-    def _watch(self, name: str, look: Callable[[Sequence[FrameTask], FrameRuntime | str], None]) -> None:
+    def _watch(self, name: str, look: Callable[[Sequence[FrameTask], "SparkRuntime | str"], None]) -> None:
         pause = threading.Event()
         while True:
             pause.wait(_EVERY_S)
@@ -83,18 +85,16 @@ class RunningFrames:
                 log.exception("looking at DataFrame tasks failed")
 
 
-def _look(tasks: Sequence[FrameTask], runtime: FrameRuntime | str) -> None:
+def _look(tasks: Sequence[FrameTask], runtime: "SparkRuntime | str") -> None:
     for task in tasks:
         task.look()
 
 
 class _Asking:
-    """Asks Spark about the tasks whose threads are inside longer calls."""
-
     def __init__(self) -> None:
         self._jobs = RunningJobs()
 
-    def look(self, tasks: Sequence[FrameTask], runtime: FrameRuntime | str) -> None:
+    def look(self, tasks: Sequence[FrameTask], runtime: "SparkRuntime | str") -> None:
         waiting = {task.work.tag: task for task in tasks if task.work.needs_figures(_EVERY_S)}
         if not waiting or isinstance(runtime, str):
             return
@@ -131,7 +131,7 @@ class DataFrameHost:
         self.channel = channel
         self._running = RunningFrames()
 
-    def attach(self, runtime: FrameRuntime | str) -> None:
+    def attach(self, runtime: "SparkRuntime | str") -> None:
         """Use a Spark that is ready. A text says why there is none; all that ran on it is gone, and starts again."""
         lost = self._running.attach(runtime)
         for task in lost:
@@ -178,7 +178,7 @@ class DataFrameHost:
         if task is not None:
             act(task.control)
 
-    def _task(self, spec: TaskSpec, runtime: FrameRuntime) -> FrameTask:
+    def _task(self, spec: TaskSpec, runtime: "SparkRuntime") -> FrameTask:
         """Return a task, not started. The first one imports PySpark, unless Spark's start has done so."""
         from fencepost.worker.host.epoch.sink_task import EpochSinkTask
         from fencepost.worker.host.epoch.stream_task import EpochStreamTask

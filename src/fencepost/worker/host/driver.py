@@ -19,8 +19,7 @@ from fencepost.telemetry.slot_log import log_again
 
 if TYPE_CHECKING:
     from fencepost.spark.session.session import SparkRuntime
-    from fencepost.worker.host.slot.pool import Jobs
-    from fencepost.worker.host.spark_keeper import KeptRuntime, OnSlotEnd
+    from fencepost.spark.slot.job import OnSlotEnd, SlotJobs
 
 log = logging.getLogger("fencepost.worker")
 
@@ -57,7 +56,7 @@ class Driver:
             logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it may be waiting for an answer of the JVM
             first.stop()
 
-    def runtime(self) -> "KeptRuntime":
+    def runtime(self) -> "SparkRuntime":
         """Return a Spark to start; the first one is that of `launch`."""
         first, self._first = self._first, None
         return first or self._spark(None)
@@ -67,7 +66,7 @@ class Driver:
 
         return SparkRuntime(self.config.spark, secrets=self.secrets, on_line=print_line, jvm=jvm)
 
-    def slot_jobs(self, runtime: "KeptRuntime", on_end: "OnSlotEnd") -> "Jobs":
+    def slot_jobs(self, runtime: "SparkRuntime", on_end: "OnSlotEnd") -> "SlotJobs":
         """Return the launcher of slots for a Spark that was started."""
         from fencepost.spark.slot.job import SlotJobs
         from fencepost.task.slot.slot import run_slot

@@ -14,8 +14,8 @@ from fencepost.worker.channel import ChannelServer, ChannelTls, Handler
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.driver import Driver
-from fencepost.worker.host.slot.pool import SlotPool
-from fencepost.worker.host.spark_keeper import Forecast, SparkKeeper
+from fencepost.worker.host.slot import SlotPool
+from fencepost.worker.host.spark_keeper import SparkKeeper, TaskForecast
 from fencepost.worker.host.split.channel import SplitChannel
 from fencepost.worker.supervision.supervision import Supervision
 
@@ -31,7 +31,7 @@ class Hosts:
         driver: Driver,
         classes: ConnectorClasses,
         supervision: Supervision,
-        forecast: Forecast,
+        forecast: TaskForecast,
         stopping: threading.Event,
     ) -> None:
         self.ends = ProcessEnds()

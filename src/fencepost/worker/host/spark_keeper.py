@@ -6,16 +6,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.session.jvm_figures import JvmFigures
 from fencepost.spark.slot.cores import CoreLedger
-from fencepost.worker.host.slot.pool import Jobs
+from fencepost.worker.connector_classes import has_dataframes
+from fencepost.worker.host.dataframe_host import DataFrameHost
+from fencepost.worker.host.driver import Driver
+from fencepost.worker.host.slot import SlotPool
+from fencepost.worker.supervision.supervision import Supervision
+from fencepost.worker.topics import WorkerTopics
+
+if TYPE_CHECKING:
+    from fencepost.spark.session.session import SparkRuntime
 
 log = logging.getLogger(__name__)
-
-OnSlotEnd = Callable[[str, Exception | None], None]
 
 
 @dataclass(frozen=True)
@@ -29,87 +35,41 @@ class Times:
     tick: float = 1.0
 
 
-class KeptRuntime(Protocol):
-    """The part of `SparkRuntime` that is needed here."""
+@dataclass(frozen=True)
+class TaskForecast:
+    """What the keeper needs to know about the worker's tasks. `be_ready` announces soon that it can run tasks."""
 
-    @property
-    def context(self) -> Any: ...
-
-    @property
-    def session(self) -> Any: ...
-
-    @property
-    def cores(self) -> int: ...
-
-    @property
-    def is_alive(self) -> bool: ...
-
-    @property
-    def jvm_pid(self) -> int | None: ...
-
-    @property
-    def jvm_figures(self) -> JvmFigures | None: ...
-
-    def on_exit(self, listener: Callable[[str], None]) -> None: ...
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-
-class Sparks(Protocol):
-    """Creates one Spark after the other, and the jobs of its slots."""
-
-    def runtime(self) -> KeptRuntime: ...
-
-    def slot_jobs(self, runtime: Any, on_end: OnSlotEnd) -> Jobs: ...
-
-
-class Slots(Protocol):
-    """The part of `SlotPool` that is needed here."""
-
-    def attach(self, jobs: Jobs | str) -> None: ...
-
-    def prepare(self, *, is_full: bool) -> None: ...
-
-    def wait_until_there(self, timeout_s: float) -> bool: ...
-
-    def job_ended(self, slot_id: str, error: Exception | None) -> None: ...
-
-
-class SessionUser(Protocol):
-    """The part of `DataFrameHost` that is needed here."""
-
-    def attach(self, runtime: Any) -> None: ...
-
-
-class Forecast(Protocol):
-    """What the keeper needs to know about the worker's tasks."""
+    url: str
+    topics: WorkerTopics
+    supervision: Supervision
+    be_ready: Callable[[], None]
 
     @property
     def takes_over(self) -> bool:
         """Say whether tasks may come that run elsewhere now; such a task pauses while it waits for a slot here."""
+        assignment = self.topics.snapshot.assignment
+        return any(w.tasks and w.url != self.url for w in (assignment.workers if assignment else ()))
 
     @property
     def awaits_frames(self) -> bool:
         """Say whether there is a DataFrame connector, for which a session should be ready."""
+        return has_dataframes(self.topics.snapshot)
 
     @property
     def began_last_s(self) -> float:
         """Return the monotonic time of the newest start of a task."""
+        return self.supervision.totals.began_last_s
 
     def wait_for_offsets(self, timeout_s: float) -> bool:
         """Wait until offsets were read ahead. Returns whether they were."""
-
-    def be_ready(self) -> None:
-        """Announce soon that this worker can run tasks."""
+        return self.supervision.offsets.wait_until_read(timeout_s)
 
 
 class _Kept:
     """The Spark that is in use, or was last; why there is none; and whether its slots have been there."""
 
     def __init__(self) -> None:
-        self.runtime: KeptRuntime | None = None
+        self.runtime: SparkRuntime | None = None
         self.absence: str | None = None
         self.is_ready = False
         self._lock = threading.Lock()
@@ -137,11 +97,11 @@ class SparkKeeper:
 
     def __init__(
         self,
-        sparks: Sparks,
+        sparks: Driver,
         ledger: CoreLedger,
-        slots: Slots,
-        frames: SessionUser,
-        forecast: Forecast,
+        slots: SlotPool,
+        frames: DataFrameHost,
+        forecast: TaskForecast,
         stopping: threading.Event,
         times: Times = Times(),
     ) -> None:
@@ -210,7 +170,7 @@ class SparkKeeper:
                 runtime.stop()
                 self._stopping.wait(self._times.restart)
 
-    def _use(self, runtime: KeptRuntime) -> None:
+    def _use(self, runtime: "SparkRuntime") -> None:
         """Attach the hosts, slots first: they need no session, and creating one would take processor time from them."""
         self._kept.runtime = runtime
         self._ledger.set_total(runtime.cores)
@@ -224,7 +184,7 @@ class SparkKeeper:
         self._slots.attach(why)
         self._frames.attach(why)
 
-    def _stay(self, runtime: KeptRuntime, gone: threading.Event) -> None:
+    def _stay(self, runtime: "SparkRuntime", gone: threading.Event) -> None:
         """Return when Spark dies, or the worker stops. In between, announce readiness, and create a session.
 
         Tasks that move here wait only for their own start: slots are ready before they are needed. The session takes
@@ -259,7 +219,7 @@ class SparkKeeper:
             log.debug("cannot determine whether there are DataFrame connectors: %s", error)
             return False
 
-    def _make_session(self, runtime: KeptRuntime) -> None:
+    def _make_session(self, runtime: "SparkRuntime") -> None:
         """Create the session for the first DataFrame, unless a running one has created it already."""
         try:
             _ = runtime.session

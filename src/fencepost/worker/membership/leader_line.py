@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import orjson
@@ -28,7 +28,9 @@ from fencepost.cluster.errors import (
     RequestTimeoutError,
     error_message,
 )
+from fencepost.cluster.leader import Leader
 from fencepost.cluster.operations import REQUEST_S
+from fencepost.cluster.rounds import FencingRounds
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -47,27 +49,12 @@ _FENCE = "/fence"
 _ERRORS = {400: BadRequestError, 403: ForbiddenError, 404: NotFoundError, 409: ConflictError}
 
 
-class Deciding(Protocol):
-    """The part of this process's `Leader` that is needed here."""
-
-    @property
-    def is_leading(self) -> bool: ...
-
-    def submit(self, command: PutTaskConfigs) -> "Future[Any]": ...
-
-
-class Fencing(Protocol):
-    """The part of this process's `FencingRounds` that is needed here."""
-
-    def fence(self, connector: str) -> "Future[None]": ...
-
-
 @dataclass(frozen=True)
 class LocalLeader:
     """The requests that the leader in this process carries out while it leads."""
 
-    leader: Deciding
-    rounds: Fencing
+    leader: Leader
+    rounds: FencingRounds
     is_exactly_once: bool
 
     @property

@@ -1,7 +1,10 @@
 """This worker's place in the group: its leader and members, requests to the leader, joining and leaving."""
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from fencepost.cluster.balance import LostTasks, Roster
@@ -18,23 +21,201 @@ from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember
 from fencepost.kafka.group.leave import remove_static_member
 from fencepost.kafka.group.member import GroupMembership
 from fencepost.kafka.group.member_figures import MemberFigures, MemberMeter
+from fencepost.storage import records
+from fencepost.storage.config_topic import TopicWriter
 from fencepost.storage.ids import TaskId
+from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.telemetry.rate import WindowedRates
 from fencepost.worker.connector_classes import ConnectorClasses, is_stream, type_of
-from fencepost.worker.membership.attendance import Attendance
 from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
 from fencepost.worker.membership.peers import LateClient, Peers
 from fencepost.worker.membership.watch import PeerWatch
 from fencepost.worker.settings import WorkerSettings, worker_id
 from fencepost.worker.state import WorkerState
 from fencepost.worker.supervision.fence import TaskFence
+from fencepost.worker.supervision.task.supervisor import TaskSupervisor
 from fencepost.worker.topics import WorkerTopics
 
 log = logging.getLogger(__name__)
 
+_WRITE_S = 60.0
 _LEAVE_S = 5.0
+_RETRY_S = 1.0
+_NO_ANSWER = "no answer came in that time"
 _LOOK_S = 2.0
+
+
+class Attendance:
+    """Writes these records, which any worker may write outside of transactions. Thread-safe."""
+
+    def __init__(self, writer: TopicWriter, url: str, incarnation: str, stopping: threading.Event) -> None:
+        self._writer = writer
+        self._url = url
+        self._incarnation = incarnation
+        self._stopping = stopping
+        self._lock = threading.Lock()
+        self._predecessor: str | None = None
+        self._is_announced = False
+        self._is_ready = False
+        self._again: Future[None] = Future()  # of the newest repeated announcement
+        self._again.set_result(None)
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="attendance")
+
+    def announce(self, newest: str | None) -> None:
+        """Announce this incarnation, which may then be assigned work. `newest` is the newest one so far at this
+        address.
+
+        Raises KafkaUnavailableError; announcing again is safe.
+        """
+        with self._lock:
+            if not self._is_announced:
+                self._predecessor, self._is_announced = newest, True
+            is_ready = self._is_ready
+        self._writer.write([self._announcement(is_ready)], _WRITE_S)
+
+    def is_followed_by(self, newest: str | None) -> bool:
+        """Say whether the newest process at this address has announced itself after this one.
+
+        A process that has not announced itself yet has no successor: it sees its predecessor there.
+        """
+        with self._lock:
+            return self._is_announced and newest not in (None, self._incarnation, self._predecessor)
+
+    def keep_announced(self, newest: str | None) -> None:
+        """Announce this incarnation again if `newest` at this address is None, or its predecessor.
+
+        The predecessor's last record, its announcement or (of an older version) its leave, was then delivered late, and
+        work would be assigned to a process that is gone, or to none.
+        """
+        with self._lock:
+            is_hidden = self._is_announced and newest != self._incarnation and newest in (None, self._predecessor)
+            if not is_hidden or not self._again.done():
+                return
+            log.warning(
+                "a record of this worker's predecessor was delivered late and took its place: announcing it again"
+            )
+            is_ready = self._is_ready
+            self._again = self._soon(lambda: self._announcement(is_ready))
+
+    def be_ready(self) -> None:
+        """Announce soon that this worker can run tasks."""
+        with self._lock:
+            is_new, self._is_ready = not self._is_ready, True
+            is_due = is_new and self._is_announced
+        if is_due:
+            self._soon(lambda: self._announcement(True))
+
+    def announce_ended(self, starts: Sequence[Start]) -> None:
+        """Announce soon that these starts of tasks have ended here."""
+        self._soon(lambda: records.tasks_stopped(self._url, self._incarnation, starts))
+
+    def leave(self) -> None:
+        """Announce that this worker has ended its tasks and leaves. Waits for records in progress; never raises."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._is_announced:
+            try:
+                self._writer.write([records.worker_left(self._url, self._incarnation)], _LEAVE_S)
+            except Exception as error:
+                log.warning(
+                    "the cluster will notice only after the session timeout that this worker has left: %s", error
+                )
+
+    def _announcement(self, is_ready: bool) -> Encoded:
+        return records.worker_incarnation(self._url, self._incarnation, is_ready=is_ready)
+
+    def _soon(self, record: Callable[[], Encoded]) -> "Future[None]":
+        def write() -> None:
+            while not self._stopping.is_set():
+                try:
+                    self._writer.write([record()], _WRITE_S)
+                    return
+                except KafkaUnavailableError as error:
+                    log.warning("%s; retrying", error)
+                    self._stopping.wait(_RETRY_S)
+
+        return self._pool.submit(write)
+
+
+class Lifeline:
+    """Checks in a thread of its own whether the group has this worker, and reports when it is lost and when it is back.
+
+    The worker is lost if it was not seen for `session_timeout_s`, counted from the beginning of the last successful
+    check: by then the coordinator has removed it, and others may have its tasks. A process that was paused finds this
+    time exceeded when it wakes up.
+    """
+
+    def __init__(
+        self,
+        is_member: Callable[[], bool],
+        session_timeout_s: float,
+        tasks: TaskSupervisor,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`is_member` may raise any error that prevents an answer, and must return in much less than the timeout."""
+        self._is_member = is_member
+        self._session_timeout_s = session_timeout_s
+        self._tasks = tasks
+        self._now = now
+        self._seen_at = now()
+        self._answer = _NO_ANSWER  # of the last check, unless it succeeded
+        self.is_lost = False
+        self._judging = threading.Lock()  # housekeeping calls `judge`, too
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(act,), name=f"lifeline-{n}", daemon=True)
+            for n, act in enumerate((self.look, self.judge))
+        ]
+
+    def start(self) -> None:
+        self._seen_at = self._now()
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    @property
+    def is_overdue(self) -> bool:
+        """Say whether this worker is lost, or the next check will find it so, for callers that cannot wait for it."""
+        return self.is_lost or self._is_unseen()
+
+    def look(self) -> None:
+        """Check once whether the group has this worker."""
+        began = self._now()
+        try:
+            if self._is_member():
+                self._seen_at, self._answer = began, _NO_ANSWER
+            else:
+                self._answer = "the group does not contain it"
+        except Exception as error:
+            self._answer = f"the group cannot be asked: {error}"
+
+    def judge(self) -> None:
+        """Report a change. Separate from `look`, which may block for as long as its requests."""
+        with self._judging:
+            is_lost = self._is_unseen()
+            if is_lost == self.is_lost:
+                return
+            self.is_lost = is_lost
+            if is_lost:
+                log.error(
+                    "this worker has not been seen in its group for %g s: its tasks are stopped, because other "
+                    "workers may run them (%s)",
+                    self._session_timeout_s,
+                    self._answer,
+                )
+            else:
+                log.info("this worker is in its group again")
+            self._tasks.cut_off(is_lost)
+
+    def _is_unseen(self) -> bool:
+        return self._now() - self._seen_at > self._session_timeout_s
+
+    def _repeat(self, act: Callable[[], None]) -> None:
+        every_s = min(1.0, self._session_timeout_s / 6)
+        while not self._stopping.wait(every_s):
+            act()
 
 
 class HeldIds:
@@ -93,7 +274,6 @@ class Membership:
         classes: ConnectorClasses,
         http: LateClient,
     ) -> None:
-        """`http` is for requests to the other workers."""
         config = settings.config
         self._settings = settings
         self._topics = topics

@@ -5,16 +5,17 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from fencepost.cluster.command import Leadership, now_ms
+from fencepost.cluster.command import now_ms
 from fencepost.cluster.info import LEADER, Place
+from fencepost.cluster.leader import Leader
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.session_key import signed_headers
 from fencepost.kafka.group.group_admin import Group
 from fencepost.storage.change import WorkerAssignment
+from fencepost.storage.config_topic import ConfigTopic
 from fencepost.storage.ids import TaskId
-from fencepost.storage.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
     import ssl
@@ -28,7 +29,6 @@ class LateClient:
     """Makes its client when it is first asked for: a lone worker needs neither it nor the library. Thread-safe."""
 
     def __init__(self, tls: "ssl.SSLContext | None" = None) -> None:
-        """`tls` is for workers whose addresses are https."""
         self._tls = tls
         self._lock = threading.Lock()
         self._made: httpx.Client | None = None
@@ -62,13 +62,6 @@ def begun(act: "Callable[[], httpx.Response]") -> "Future[httpx.Response]":
     return done
 
 
-class SnapshotSource(Protocol):
-    """The part of `ConfigTopic` that is needed here."""
-
-    @property
-    def snapshot(self) -> ClusterSnapshot: ...
-
-
 class Peers:
     """Answers from the current state of the group and the config topic. Any thread."""
 
@@ -76,8 +69,8 @@ class Peers:
         self,
         url: str,
         group: Callable[[], Group],
-        topic: SnapshotSource,
-        leader: Leadership,
+        topic: ConfigTopic,
+        leader: Leader,
     ) -> None:
         """`group` asks Kafka for the group, and raises any error that prevents an answer."""
         self.url = url

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
 from urllib.parse import urlsplit
 
-from fencepost.kafka.group.group_admin import Group, GroupMember
+from fencepost.kafka.group.group_admin import GroupMember
+from fencepost.worker.membership.peers import Peers
 
 log = logging.getLogger(__name__)
 
@@ -105,16 +105,6 @@ def ask_again_s(members: int) -> float:
     return max(_GROUP_S, members / _ASKED_TOGETHER)
 
 
-class Watched(Protocol):
-    """The part of `Peers` that is needed here."""
-
-    url: str
-
-    def group(self) -> Group: ...
-
-    def incarnation(self, url: str) -> str | None: ...
-
-
 class PeerWatch:
     """Checks other workers several times a second, in separate threads.
 
@@ -123,7 +113,7 @@ class PeerWatch:
 
     def __init__(
         self,
-        peers: Watched,
+        peers: Peers,
         is_leading: Callable[[], bool],
         evict: Callable[[GroupMember], None],
         stopping: threading.Event,

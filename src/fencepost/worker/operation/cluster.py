@@ -1,11 +1,11 @@
 """The cluster: who does what, log levels, retention, health, and requests of other workers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
 
-from fencepost.cluster.command import LeaderState, PutTaskConfigs, now_ms
+from fencepost.cluster.command import PutTaskConfigs, now_ms
 from fencepost.cluster.errors import NotLeadingError, NotReadyError, RequestTimeoutError
 from fencepost.cluster.info import Health, HealthStatus, Place, RetentionInfo
+from fencepost.cluster.leader import Leader
 from fencepost.cluster.session_key import RequestVerifier, for_caller
 from fencepost.cluster.topic_records import TopicOperations
 from fencepost.config.raw import RawConfig
@@ -14,6 +14,7 @@ from fencepost.retention.keeper import Retention
 from fencepost.storage import records
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.telemetry.secret import hide
+from fencepost.worker.host.spark_keeper import SparkKeeper
 from fencepost.worker.membership.membership import Membership
 from fencepost.worker.membership.peers import Peers
 from fencepost.worker.operation.observation.figures import Figures
@@ -86,18 +87,6 @@ class InternalRequests:
             raise NotLeadingError
 
 
-class KeptSpark(Protocol):
-    """The part of `SparkKeeper` that is needed here."""
-
-    @property
-    def absence(self) -> str | None:
-        """Say why Spark is gone or could not be started; None while it runs, or starts for the first time."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Say whether tasks can run."""
-
-
 class Probes:
     """The `ProbeOperations` of a worker."""
 
@@ -114,7 +103,7 @@ class Probes:
 class HealthCheck:
     """Whether this worker can work, and what it fails to do."""
 
-    def __init__(self, topic: ConfigTopic, progress: Progress, spark: KeptSpark, leader: LeaderState) -> None:
+    def __init__(self, topic: ConfigTopic, progress: Progress, spark: SparkKeeper, leader: Leader) -> None:
         self._topic = topic
         self._progress = progress
         self._spark = spark

@@ -42,7 +42,6 @@ class Requests:
     """Shared by all resources. Called on threads of the REST server."""
 
     def __init__(self, url: str, topic: ConfigTopic, membership: Membership, progress: Progress) -> None:
-        """`url` is this worker's."""
         self._url = url
         self._topic = topic
         self._leader, self._peers = membership.leader, membership.peers

@@ -80,9 +80,6 @@ class ConnectorServices:
         later.start()
         return Future()
 
-    def count_startup(self, outcome: str) -> None:
-        self.startups.add(outcome)
-
     def stop(self) -> None:
         """Take no more turns."""
         self._threads.stop()
@@ -123,7 +120,7 @@ class ConnectorRestarts:
         """Restart automatically, unless that failure was handled in the meantime."""
         if self._failure is failure:
             self._restarts.made(self._name)
-            self._services.count_startup("restarts")
+            self._services.startups.add("restarts")
             log.info("connector %s is restarted automatically", self._name)
             self._restart()
 
@@ -177,7 +174,6 @@ class TaskConfigSender:
             )
 
     def _sent(self, connector: Connector, written: "Future[Any]") -> None:
-        """Handle the leader's answer."""
         self._is_on_the_way = False
         if self._is_due:
             self.send()
@@ -328,7 +324,7 @@ class SupervisedConnector:
 
     def _begin(self, config: RawConfig) -> None:
         self._restarts.began_s = time.monotonic()
-        self._services.count_startup("attempts")
+        self._services.startups.add("attempts")
         hidden, hurries = ExitStack(), self._hurries
         try:
             refuse_fixed_references(config)
@@ -346,11 +342,11 @@ class SupervisedConnector:
                 self.hurry()
             instance.start()
         except BaseException as error:
-            self._services.count_startup("failures")
+            self._services.startups.add("failures")
             self.fail(trace_of(error))
             hidden.close()
             return
-        self._services.count_startup("successes")
+        self._services.startups.add("successes")
         self._services.board.connector(self.name, State.RUNNING)
         self._sender.send()
         if (in_s := reload_in_s(known.values, known.ttl_ms)) is not None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from fencepost.cluster.fencing import task_transactional_ids
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
@@ -21,12 +21,6 @@ _REMOVE_S = 5.0
 _OPEN = ("Ongoing",)
 
 
-class Removal(Protocol):
-    """The part of `MemberRemoval` that is needed here."""
-
-    def remove(self, conf: Mapping[str, Any], is_due: Callable[[], bool]) -> None: ...
-
-
 class TaskFence:
     """Fences transactional ids of tasks, and removes their members from groups.
 
@@ -37,7 +31,7 @@ class TaskFence:
         self,
         settings: WorkerSettings,
         fence_ids: Callable[[Iterable[str], ConfOf, float], None] = fence,
-        removal: Removal | None = None,
+        removal: MemberRemoval | None = None,
     ) -> None:
         self._settings = settings
         self._fence_ids = fence_ids

@@ -102,8 +102,7 @@ class OffsetCopying:
         """Return once all are acknowledged. Raises RefusedError for a start that was superseded (E7)."""
         if all(start.incarnation != incarnation for start in self._starts_of(task)):
             raise RefusedError(f"a newer start of task {task} has replaced this one")
-        self._copies.write([self._spelled(task.connector, one) for one in records], _WRITE_S)
-
-    def _spelled(self, connector: str, record: OffsetCopy) -> OffsetCopy:
-        _, partition = orjson.loads(record.key)
-        return record._replace(key=self._topics.shared_key(connector, partition))
+        spelled = [
+            one._replace(key=self._topics.shared_key(task.connector, orjson.loads(one.key)[1])) for one in records
+        ]
+        self._copies.write(spelled, _WRITE_S)

@@ -63,10 +63,3 @@ class Notices(Protocol):
 
     def ended_here(self, starts: Sequence[Start]) -> None:
         """Announce soon that these starts of tasks have ended here. Never waits."""
-
-
-class StartFence(Protocol):
-    """The part of `TaskFence` that is needed here."""
-
-    def lock_out(self, spec: TaskSpec) -> None:
-        """End what a start without a successor has left open; called in a thread of its own."""

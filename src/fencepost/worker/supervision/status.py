@@ -5,9 +5,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol
 
-from fencepost.cluster.command import Leadership
+from fencepost.cluster.leader import Leader
 from fencepost.config.cluster import GroupConfig
 from fencepost.storage.change import HeldBackWork
 from fencepost.storage.ids import TaskId
@@ -103,7 +102,6 @@ class StatusBoard:
                 self._topic.put(subject, status)
 
     def _heard(self, subject: Subject, status: Status) -> None:
-        """Write a status again if another worker has overwritten it."""
         with self._lock:
             said = self._said.get(subject)
             if said is None or status.worker_id == self._worker_id:
@@ -143,22 +141,17 @@ def _restart(plan: RestartSchedule) -> Restart:
     return Restart(plan.made, None if plan.in_s is None else int((time.time() + plan.in_s) * 1000))
 
 
-class Seen(Protocol):
-    """The part of `Lifeline` that is needed here."""
-
-    @property
-    def is_overdue(self) -> bool: ...
-
-
 class StatusCleaner:
     """Removes the statuses, topics and metrics of deleted connectors and tasks. Any thread; never waits."""
 
-    def __init__(self, topics: WorkerTopics, totals: TaskTotals, leader: Leadership, lifeline: Seen) -> None:
+    def __init__(
+        self, topics: WorkerTopics, totals: TaskTotals, leader: Leader, is_overdue: Callable[[], bool]
+    ) -> None:
         self._topics = topics
         self._statuses = topics.status
         self._totals = totals
         self._leader = leader
-        self._lifeline = lifeline
+        self._is_overdue = is_overdue
 
     def look(self) -> None:
         """Clean up according to the latest snapshot of the config topic."""
@@ -170,7 +163,7 @@ class StatusCleaner:
         A leader that was paused does nothing: it does not know the tasks that another leader has created since, and the
         statuses that it removed would not be written again.
         """
-        if not self._leader.is_leading or self._lifeline.is_overdue:
+        if not self._leader.is_leading or self._is_overdue():
             return
         table = self._statuses.table
         for subject in table.subjects():

@@ -163,7 +163,6 @@ class Supervision:
         return assignment.generation if assignment else 0
 
     def _is_mine(self, subject: Subject) -> bool:
-        """Say whether a connector or task is this worker's, according to the config topic as it was last read."""
         mine = self._topics.snapshot.assigned_to(self._settings.incarnation)
         return mine is not None and (subject in mine.tasks or subject in mine.connectors)
 
@@ -173,5 +172,4 @@ class Supervision:
 
 
 def _is_assigned(snapshot: ClusterSnapshot, task: TaskId) -> bool:
-    """Say whether a living worker has the task, which may then be a member again."""
     return snapshot.assignment is not None and any(task in each.tasks for each in snapshot.assignment.workers)

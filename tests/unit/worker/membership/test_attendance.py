@@ -8,7 +8,7 @@ import pytest
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.records import Encoded, worker_incarnation
 from fencepost.testing import eventually
-from fencepost.worker.membership.attendance import Attendance
+from fencepost.worker.membership.membership import Attendance
 
 
 class Writer:

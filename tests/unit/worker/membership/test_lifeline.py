@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.worker.membership.lifeline import Lifeline
+from fencepost.worker.membership.membership import Lifeline
 
 
 class Line:
@@ -98,7 +98,7 @@ def test_judgements_of_two_threads_are_passed_on_in_order(line: Line) -> None:
                 other.start()
                 other.join(0.2)  # it has to wait for us, or is through by then
 
-    logger, handler = logging.getLogger("fencepost.worker.membership.lifeline"), IsBackMeanwhile()
+    logger, handler = logging.getLogger("fencepost.worker.membership.membership"), IsBackMeanwhile()
     logger.addHandler(handler)
     try:
         line.after(11, looks=False)

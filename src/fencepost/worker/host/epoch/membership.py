@@ -295,7 +295,6 @@ class EpochWork:
                 log.warning("task %s waits for work on an epoch that does not heed its cancellation", self._jobs.task)
 
     def _attend(self, thread: threading.Thread) -> None:
-        """Take part in rebalances until the work is over."""
         while thread.is_alive():
             if self._control.is_stopping:
                 self.end()
@@ -305,7 +304,6 @@ class EpochWork:
                     self._membership.input.poll(0, 1)
 
     def _translate(self, error: BaseException) -> BaseException:
-        """Return the error that the work's thread raised; one of Spark's is translated to its cause."""
         if isinstance(error, RetriableError | ConfigError | FencedError | FatalError | OSError) or not isinstance(
             error, Exception
         ):

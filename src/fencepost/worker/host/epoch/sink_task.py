@@ -9,6 +9,7 @@ current step, and its successor continues from what is durable (E16).
 import contextlib
 import logging
 import time
+from typing import TYPE_CHECKING
 
 from fencepost.api import DataFrameSink, RetriableError
 from fencepost.config import ConfigError
@@ -37,8 +38,10 @@ from fencepost.task.sink.epoch_plan import (
 from fencepost.task.tracing.tracing import FrameBatch
 from fencepost.worker.host.epoch.membership import CutShortError
 from fencepost.worker.host.epoch.task import EpochTask
-from fencepost.worker.host.frame.jobs import FrameRuntime
 from fencepost.worker.host.frame.task import FrameHost
+
+if TYPE_CHECKING:
+    from fencepost.spark.session.session import SparkRuntime
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +51,7 @@ class EpochSinkTask(EpochTask):
 
     _connector: DataFrameSink
 
-    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
+    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: "SparkRuntime") -> None:
         super().__init__(host, spec, runtime, COMMIT_METADATA_MAX_BYTES)
         self._reader = EpochReader(self._connector, self._properties)
         self._too_large = ""  # the epoch whose metadata the broker refused with a token larger than reserved
@@ -100,7 +103,6 @@ class EpochSinkTask(EpochTask):
             raise CutShortError(f"the metadata of {count} offsets is too large for one commit: {error}") from error
 
     def _finish(self, epoch: OpenEpoch, batch: FrameBatch) -> None:
-        """Write, publish and commit what was begun."""
         if epoch.token is None and epoch.epoch.id == self._too_large:
             self._too_large = ""
             self.membership.commit(halved(epoch))
@@ -118,7 +120,6 @@ class EpochSinkTask(EpochTask):
             self._step("published", lambda: self._connector.published(session, epoch.epoch, token))
 
     def _written(self, epoch: OpenEpoch) -> OpenEpoch:
-        """Write the epoch, as one or several Spark jobs, and make its token durable."""
         with_schemas = self._with_schemas(epoch)
         if with_schemas is not epoch:  # it was planned before the connector's converter had any
             epoch = with_schemas

@@ -6,6 +6,7 @@ durable: the group's offsets say which ranges were committed, and the rest is pl
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fencepost.api import DataFrameStream
 from fencepost.kafka.read.start_positions import PositionReader
@@ -22,8 +23,10 @@ from fencepost.task.tracing.tracing import FrameBatch
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions
 from fencepost.worker.host.epoch.task import EpochTask
-from fencepost.worker.host.frame.jobs import FrameRuntime
 from fencepost.worker.host.frame.task import FrameHost
+
+if TYPE_CHECKING:
+    from fencepost.spark.session.session import SparkRuntime
 
 
 class EpochStreamTask(EpochTask):
@@ -31,7 +34,7 @@ class EpochStreamTask(EpochTask):
 
     _connector: DataFrameStream
 
-    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
+    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: "SparkRuntime") -> None:
         super().__init__(host, spec, runtime)
         self._records = EpochRecords(self._connector, self._properties)
         self._reader = self._records.reader

@@ -9,7 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fencepost.api import Epoch, EpochConnector
 from fencepost.kafka.read.start_positions import PositionReader
@@ -23,8 +23,10 @@ from fencepost.task.sink.ripeness import Ripeness
 from fencepost.task.tracing.tracing import FrameBatch, FrameWork
 from fencepost.worker.host.epoch.logs import EpochLogs
 from fencepost.worker.host.epoch.membership import CutShortError, EpochMembership, EpochWork
-from fencepost.worker.host.frame.jobs import FrameRuntime
 from fencepost.worker.host.frame.task import FrameHost, FrameTask
+
+if TYPE_CHECKING:
+    from fencepost.spark.session.session import SparkRuntime
 
 _LOOK_S = 0.5
 
@@ -83,7 +85,7 @@ class EpochTask(FrameTask):
     _reader: EpochReader
 
     def __init__(
-        self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime, metadata_max_bytes: int | None = None
+        self, host: FrameHost, spec: TaskSpec, runtime: "SparkRuntime", metadata_max_bytes: int | None = None
     ) -> None:
         super().__init__(host, spec, runtime)
         self.counters: SinkCounters = SinkCounters()
@@ -159,7 +161,6 @@ class EpochTask(FrameTask):
         """Do not wait: `poll` has waited."""
 
     def _stay_paused(self) -> None:
-        """Keep the membership without planning anything."""
         while self.control.is_paused and not self.control.is_stopping:
             try:
                 self.membership.poll(_POLL_S)
@@ -218,7 +219,6 @@ class EpochTask(FrameTask):
         return epoch if epoch is None or epoch.token is not None else self._logs.repeated(epoch)
 
     def _next(self) -> OpenEpoch | None:
-        """Plan the next epoch, if it is due."""
         now = time.monotonic()
         if not self._planner.begins_look(now):
             return None
@@ -249,7 +249,6 @@ class EpochTask(FrameTask):
         return plan.with_schemas(self._work.run("schemas", lambda: self._reader.planned_schemas(topics)))
 
     def _ended(self, epoch: Epoch, began_s: float) -> None:
-        """Count an epoch that is committed."""
         sizes = [each.end - each.start for each in epoch.ranges]
         self.counters.moved(*(sizes if self.spec.is_stream else [sum(sizes)]))  # a stream commits each range
         self.counters.poll_time_total_s += time.monotonic() - began_s
@@ -259,7 +258,6 @@ class EpochTask(FrameTask):
         self._report(RunState.RUNNING)
 
     def _count_lags(self) -> bool:
-        """Count what is still to be read; returns whether that has changed."""
         before, lags = self.counters.lag_max, self._logs.lags(self.membership.held)
         self.counters.partition_count, self.counters.lag_max = len(lags), max(lags, default=0)
         return before != self.counters.lag_max

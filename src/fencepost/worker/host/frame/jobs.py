@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from fencepost.config.connector import RuntimeChoice
 from fencepost.spark.slot.cores import CoreUse
@@ -17,21 +17,10 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.life.remark import progress_timeout_s, utc_of
 
+if TYPE_CHECKING:
+    from fencepost.spark.session.session import SparkRuntime
+
 log = logging.getLogger(__name__)
-
-
-class FrameRuntime(Protocol):
-    """The part of `SparkRuntime` that is needed here."""
-
-    @property
-    def session(self) -> Any: ...
-
-    @property
-    def is_alive(self) -> bool: ...
-
-    def adopt_thread(self, tag: str) -> None: ...
-
-    def driver_thread(self) -> int: ...
 
 
 class FrameJobs:
@@ -41,7 +30,7 @@ class FrameJobs:
     `driver_thread` is the number of the thread in Spark's driver that works for the thread adopted last.
     """
 
-    def __init__(self, runtime: FrameRuntime, task: str) -> None:
+    def __init__(self, runtime: "SparkRuntime", task: str) -> None:
         self.runtime = runtime
         self.task = task
         self.tag = f"frame-{uuid.uuid4().hex}"

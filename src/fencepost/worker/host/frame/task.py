@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.config import ConfigError
@@ -30,9 +30,12 @@ from fencepost.task.tracing.process import spans_dropped, tracing_of
 from fencepost.task.tracing.tracing import Tracing
 from fencepost.telemetry.secret import hold
 from fencepost.telemetry.traces import trace_of
-from fencepost.worker.host.frame.jobs import FrameJobs, FrameRuntime, SparkWork
+from fencepost.worker.host.frame.jobs import FrameJobs, SparkWork
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.port import HostEvents
+
+if TYPE_CHECKING:
+    from fencepost.spark.session.session import SparkRuntime
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +130,7 @@ class FrameTask(ABC):
 
     counters: Counters
 
-    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
+    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: "SparkRuntime") -> None:
         self.spec = spec
         self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
         self._properties = given_values(spec.connector_config)
@@ -150,7 +153,6 @@ class FrameTask(ABC):
         """Wait a while, after a turn without work."""
 
     def _working_thread(self) -> threading.Thread:
-        """Return the thread in which the connector's code runs at the moment."""
         return self.thread
 
     @cached_property
@@ -182,7 +184,6 @@ class FrameTask(ABC):
         """Release what the task holds. Called once, before the last report."""
 
     def _topics_used(self) -> Sequence[str]:
-        """Return the topics for reports."""
         return ()
 
     def admit(self) -> Admission:

@@ -5,7 +5,7 @@ import logging
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.api import DataFrameConnector, FatalError, RecordError, Split
 from fencepost.api.errors import ConnectError
@@ -23,9 +23,11 @@ from fencepost.task.life.admitted import admitted
 from fencepost.task.life.counters import Counters
 from fencepost.task.tracing.tracing import FrameWork
 from fencepost.transaction import ProduceError, fence, lane_ids
-from fencepost.worker.host.frame.jobs import FrameRuntime
 from fencepost.worker.host.frame.task import BACK_OFF_S, PASSING, FrameHost, FrameTask
 from fencepost.worker.host.split.channel import Written
+
+if TYPE_CHECKING:
+    from fencepost.spark.session.session import SparkRuntime
 
 # The size of an ordinary file, so that a bundle takes no longer than one, and its plan takes Spark about a second.
 _MOST_BYTES = 64 << 20
@@ -155,7 +157,7 @@ class SplitTask(FrameTask):
 
     _connector: DataFrameConnector
 
-    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: FrameRuntime) -> None:
+    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: "SparkRuntime") -> None:
         super().__init__(host, spec, runtime)
         self._reader = SplitReader(self._connector, self._properties, is_exactly_once=spec.is_exactly_once)
         self._bundles_failed = 0
@@ -197,7 +199,6 @@ class SplitTask(FrameTask):
         return (self.topic,) if self.counters.records_written else ()
 
     def _turn(self) -> bool:
-        """Plan, and run what is due. Returns whether there was anything."""
         self._settle()
         admission = admitted(self.admit())
         session = self._runtime.session

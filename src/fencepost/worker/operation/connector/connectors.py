@@ -82,7 +82,6 @@ class Tasks:
     def __init__(
         self, requests: Requests, config: WorkerConfig, statuses: StatusTopic, restart_here: Callable[[TaskId], object]
     ) -> None:
-        """`restart_here` restarts a task that runs on this worker."""
         self._requests = requests
         self._config = config
         self._statuses = statuses

@@ -290,7 +290,6 @@ class DeadLetters:
         return self._requests.known(name).connectors[name]
 
     def _looked_up(self, raw: RawConfig) -> RawConfig:
-        """Return a connector's config with its references replaced: they must not be replaced again."""
         return known(self._settings.config, raw)
 
     def _topic(self, name: str, config: RawConfig) -> str:

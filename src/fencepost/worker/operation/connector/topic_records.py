@@ -17,7 +17,7 @@ from fencepost.cluster.topic_records import EARLIEST, LATEST, RecordPage, Record
 from fencepost.config import ConfigError
 from fencepost.config.closed_topics import CLOSED
 from fencepost.config.raw import RawConfig
-from fencepost.dead_letter.page import KEY, VALUE, places, shown_bytes, shown_headers, text_of
+from fencepost.dead_letter.page import KEY, VALUE, in_time, places, shown_bytes, shown_headers, text_of
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.browse import Effort, Range, TopicBrowser, TopicRecord, backwards, size_of
@@ -92,7 +92,7 @@ def read_page(browser: TopicBrowser, conf: Mapping[str, Any], query: RecordQuery
     if query.start == LATEST:
         each = effort.part(min(max(1, len(ranges)), _LEAST_PART))
         found = {p: _newest(browser, p, range_, query.limit, replace(each)) for p, range_ in ranges.items()}
-        newest = sorted((row for rows in found.values() for row in _in_time(rows)), key=_order)[-query.limit :]
+        newest = sorted((row for rows in found.values() for row in in_time(rows, _itself)), key=_order)[-query.limit :]
         return ReadPage([row[3] for row in newest], {p: end for p, (_, end) in ranges.items()})
     starts = _starts(browser, conf, query.start, ranges)
     return _after(browser, {p: (starts.get(p, first), end) for p, (first, end) in ranges.items()}, query.limit, effort)
@@ -101,14 +101,13 @@ def read_page(browser: TopicBrowser, conf: Mapping[str, Any], query: RecordQuery
 def _after(browser: TopicBrowser, ranges: Mapping[int, Range], limit: int, effort: Effort) -> ReadPage:
     """Return the first records of these ranges. A partition that there was no time for goes on where it began."""
     found = {p: list(_read(browser, p, range_, limit, effort)) for p, range_ in ranges.items()}
-    rows = sorted((row for records in found.values() for row in _in_time(records)), key=_order)
+    rows = sorted((row for records in found.values() for row in in_time(records, _itself)), key=_order)
     left = {row[1]: row[2] for row in reversed(rows[limit:])}
     ends = {p: _end(ranges[p], records, limit, effort) for p, records in found.items()}
     return ReadPage([row[3] for row in rows[:limit]], {**ends, **left})
 
 
 def _end(range_: Range, records: list[TopicRecord], limit: int, effort: Effort) -> int:
-    """Return where a partition goes on whose records are all on the page."""
     is_whole = len(records) < limit and not effort.is_spent
     return range_[1] if is_whole else records[-1].offset + 1 if records else range_[0]
 
@@ -167,12 +166,8 @@ def _time_ms(text: str) -> int:
     return max(0, int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000))  # others mean places in a log
 
 
-def _in_time(records: list[TopicRecord]) -> Iterator[tuple[int, int, int, TopicRecord]]:
-    """Yield rows with times that never go back, so that a page ends at one offset of a partition."""
-    time_ms = 0
-    for one in records:
-        time_ms = max(time_ms, one.timestamp_ms or 0)
-        yield time_ms, one.partition, one.offset, one
+def _itself(record: TopicRecord) -> TopicRecord:
+    return record
 
 
 def _order(row: tuple[int, int, int, TopicRecord]) -> tuple[int, int, int]:
@@ -284,7 +279,6 @@ class TopicRecords:
                 release()
 
     def _conf(self, config: RawConfig, *, is_read: bool) -> dict[str, Any]:
-        """Return the settings of a consumer where the connector reads, or where its producers write."""
         recipes = ClientRecipes(self._settings.config, self._settings.is_exactly_once)
         if not is_read:
             return logged(recipes.dead_letter_reader(config, _READER).translated(lambda own: own))

@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from fencepost.api.hosted_task import PLUGIN_FIGURES
 from fencepost.builtin.mirror.metric.kinds import KINDS, FigureKind
-from fencepost.cluster.command import LeaderState
 from fencepost.cluster.info import RetentionInfo
+from fencepost.cluster.leader import Leader
 from fencepost.config.watched import stale_files
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, StatusTable
@@ -55,7 +55,7 @@ _WORKER = "kafka_connect_connect_worker_metrics"
 class WorkerFigures:
     """Values that only the worker process knows, read at every scrape."""
 
-    leader: LeaderState
+    leader: Leader
     connectors: Callable[[], int]
     tasks: Callable[[], int]
     connector_startups: Callable[[], dict[str, int]]
@@ -217,7 +217,6 @@ def _of_tasks(reports: Collection[TaskReport]) -> Iterator[Metric]:
 
 
 def _measured(reports: Iterable[TaskReport]) -> Iterator[Metric]:
-    """Yield the measurements of mirrors' tasks, and those of plug-ins in Java."""
     found = [(report, orjson.loads(report.figures)) for report in reports if report.figures]
     for name, kind in {**KINDS, PLUGIN_FIGURES: _PLUGINS}.items():
         families = [

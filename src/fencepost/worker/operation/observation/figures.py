@@ -3,9 +3,9 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Protocol
+from typing import TypeVar
 from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
@@ -26,22 +26,19 @@ from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import RETRYING, STANDS_STILL, TaskReport
+from fencepost.worker.membership.peers import Questions
 from fencepost.worker.operation.metric.counters import SINKS_COUNTER, STREAMS_COUNTER
 from fencepost.worker.operation.observation.description import Description
 from fencepost.worker.settings import worker_id
 from fencepost.worker.supervision.task_metrics import TaskTotals
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 PAST_PATH = "/internal/past"
 _MOST_VALUES = 400_000  # of all connectors, in each of four columns: 13 MB
 _KEPT = TypeAdapter(list[PastFigures])
-
-
-class Asking(Protocol):
-    """The part of `Questions` that is needed here."""
-
-    def ask(self, urls: Collection[str], path: str, within_s: float) -> Mapping[str, bytes]: ...
 
 
 class Past:
@@ -52,10 +49,9 @@ class Past:
         url: str,
         snapshot: Callable[[], ClusterSnapshot],
         tasks: Callable[[], Sequence[ReportedTask]],
-        questions: Asking,
+        questions: Questions,
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        """`url` is this worker's; `tasks` returns what its tasks do now."""
         self._url = url
         self._snapshot = snapshot
         self._tasks = tasks
@@ -89,16 +85,16 @@ class Past:
     def read(self) -> Sequence[PastFigures]:
         assignment = self._snapshot().assignment
         others = {worker.url for worker in assignment.workers} - {self._url} if assignment is not None else set()
-        answers = self._questions.ask(others, PAST_PATH, ANSWER_S)
-        return [*self.here(), *(one for url, body in answers.items() for one in _read_past(url, body))]
+        return [*self.here(), *(one for _, kept in answers(self._questions, others, PAST_PATH, _KEPT) for one in kept)]
 
 
-def _read_past(url: str, body: bytes) -> Sequence[PastFigures]:
-    try:
-        return _KEPT.validate_json(body)
-    except ValidationError as error:  # a worker of another version
-        log.debug("what %s has kept cannot be read: %s", url, error)
-        return ()
+def answers(questions: Questions, urls: Collection[str], path: str, of: TypeAdapter[T]) -> Iterator[tuple[str, T]]:
+    """Yield what other workers answer in time; what a worker of another version says is left out."""
+    for url, body in questions.ask(urls, path, ANSWER_S).items():
+        try:
+            yield url, of.validate_json(body)
+        except ValidationError as error:
+            log.debug("what %s answers to %s cannot be read: %s", url, path, error)
 
 
 PATH = "/internal/figures"
@@ -114,7 +110,7 @@ class Figures:
         snapshot: Callable[[], ClusterSnapshot],
         totals: TaskTotals,
         slots: Callable[[], Mapping[str, SlotFigures]],
-        questions: Asking,
+        questions: Questions,
         describe: Callable[[RawConfig], Description] = lambda _: Description(),
     ) -> None:
         """`url` is this worker's; `slots` returns the slots of starts, by incarnation.
@@ -168,8 +164,7 @@ class Figures:
 
     def _ask(self, urls: Collection[str], only: str | None) -> dict[str, dict[TaskId, TaskFigures]]:
         path = PATH if only is None else f"{PATH}?connector={quote(only, safe='')}"
-        answers = self._questions.ask(urls, path, ANSWER_S)
-        return {url: _by_task(_read(url, body)) for url, body in answers.items()}
+        return {url: _by_task(reported) for url, reported in answers(self._questions, urls, path, _REPORTED)}
 
 
 def figures_of(report: TaskReport, worker: str, slot: SlotFigures | None) -> TaskFigures:
@@ -218,11 +213,3 @@ def _owners(snapshot: ClusterSnapshot) -> Mapping[TaskId, str]:
 
 def _by_task(reported: Sequence[ReportedTask]) -> dict[TaskId, TaskFigures]:
     return {TaskId(each.connector, each.figures.id): each.figures for each in reported}
-
-
-def _read(url: str, body: bytes) -> Sequence[ReportedTask]:
-    try:
-        return _REPORTED.validate_json(body)
-    except ValidationError as error:  # a worker of another version
-        log.debug("the figures of %s cannot be read: %s", url, error)
-        return ()

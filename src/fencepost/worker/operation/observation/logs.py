@@ -8,10 +8,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from urllib.parse import urlencode
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from fencepost.cluster.errors import NotFoundError
-from fencepost.cluster.figures import ANSWER_S
 from fencepost.cluster.log_events import (
     LogEvent,
     LogEvents,
@@ -24,7 +23,8 @@ from fencepost.cluster.log_events import (
 )
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.telemetry.event_ring import EventRing
-from fencepost.worker.operation.observation.figures import Asking
+from fencepost.worker.membership.peers import Questions
+from fencepost.worker.operation.observation.figures import answers
 from fencepost.worker.settings import worker_id
 
 log = logging.getLogger(__name__)
@@ -42,10 +42,9 @@ class Logs:
         url: str,
         snapshot: Callable[[], ClusterSnapshot],
         ring: EventRing,
-        questions: Asking,
+        questions: Questions,
         stopping: threading.Event,
     ) -> None:
-        """`url` is this worker's."""
         self._url = url
         self._snapshot = snapshot
         self._ring = ring
@@ -97,11 +96,8 @@ class Logs:
         asked = {"connector": connector, "level": query.level, "limit": query.limit}
         asked |= {} if query.task is None else {"task": query.task}
         asked |= {} if query.after is None else {"after": query.after}
-        for url, body in self._questions.ask(urls, f"{PATH}?{urlencode(asked)}", ANSWER_S).items():
-            try:
-                yield _EVENTS.validate_json(body)
-            except ValidationError as error:  # a worker of another version
-                log.debug("the log of %s cannot be read: %s", url, error)
+        found = answers(self._questions, urls, f"{PATH}?{urlencode(asked)}", _EVENTS)
+        return (events for _, events in found)
 
 
 def merged(answers: Sequence[WorkersEvents], query: LogQuery) -> tuple[list[LogEvent], Mapping[str, Position]]:

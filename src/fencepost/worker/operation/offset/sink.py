@@ -328,7 +328,6 @@ class SinkOffsets:
 
 @contextmanager
 def _failing_creation(connector: str) -> Iterator[None]:
-    """Turn errors into failures to create a connector with initial offsets."""
     failed = f"Failed to create connector {connector} with initial_offsets"
     try:
         yield

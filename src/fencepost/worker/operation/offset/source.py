@@ -317,7 +317,6 @@ class SourceOffsets:
         return read_offsets(self._settings, self._topics, connector, config, _READ_S, may_be_missing=True)
 
     def _ask_connector(self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset]) -> bool:
-        """Let the connector check the change, or carry it out externally. Returns whether it says that it did."""
         asked = {partition_key(p): o for p, o in offsets if p is not None}
         return ask_connector(self._find, connector, config, asked, self._settings.config)
 
@@ -364,7 +363,6 @@ def _last_of_each(offsets: Sequence[ConnectorOffset]) -> list[ConnectorOffset]:
 
 
 def _replacing(view: OffsetView, offsets: Sequence[ConnectorOffset]) -> list[ConnectorOffset]:
-    """Return `offsets`, and tombstones for everything else in the view."""
     named = {partition_key(p or {}) for p, _ in offsets}
     return [*offsets, *(ConnectorOffset(p, None) for p, _ in view.offsets if partition_key(p or {}) not in named)]
 

@@ -13,7 +13,7 @@ from fencepost.task.channel.message import RunState
 from fencepost.telemetry.subject import fields_of
 from fencepost.telemetry.traces import reason_first
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy
-from fencepost.worker.supervision.port import StartFence
+from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.event_loop import EventLoop
 from fencepost.worker.supervision.task.handle import HandleState, TaskHandle, TaskTable
@@ -98,7 +98,6 @@ class Failures:
             self.board.task(handle.id, State.RESTARTING)
 
     def _plan_restart(self, handle: TaskHandle) -> None:
-        """Plan an automatic restart after a failure, if configured, and unless the task is paused."""
         target, now = self.table.target(handle.id), time.monotonic()
         policy = RestartPolicy.of(self.table.snapshot.connectors.get(handle.id.connector, {}))
         lived_s = now - handle.times.hosted if handle.times.hosted else 0.0
@@ -117,7 +116,7 @@ class Endings:
     board: StatusBoard
     totals: TaskTotals
     loop: EventLoop
-    fence: StartFence
+    fence: TaskFence
     grace_s: float
 
     def let_go(self, handle: TaskHandle) -> None:
@@ -185,7 +184,6 @@ class Endings:
         return handle.host.abandon(handle.incarnation) if handle.host is not None else ()
 
     def _move(self, incarnations: Collection[str]) -> None:
-        """Let starts go, so that their tasks start elsewhere."""
         for neighbour in self.table.newest_among(incarnations):
             if neighbour.state is HandleState.HOSTED:
                 self.let_go(neighbour)

@@ -130,7 +130,9 @@ class Trials:
         if not self._suspicions.runs_alone(handle.start):
             return False
         waits_s = time.monotonic() - handle.times.prepared
-        return waits_s < TRIAL_S or any(self._is_on_trial(other) for other in all_handles)
+        return waits_s < TRIAL_S or any(
+            other.state is HandleState.HOSTED and self._suspicions.is_suspect(other.start) for other in all_handles
+        )
 
     def clear(self, handle: TaskHandle) -> None:
         """Stop suspecting a start, because a user has restarted it."""
@@ -142,9 +144,6 @@ class Trials:
         for handle in handles:
             if handle.state is HandleState.HOSTED and (now - handle.times.hosted > TRIAL_S or _has_committed(handle)):
                 self._suspicions.clear(handle.start)
-
-    def _is_on_trial(self, handle: TaskHandle) -> bool:
-        return handle.state is HandleState.HOSTED and self._suspicions.is_suspect(handle.start)
 
 
 def blame(handle: TaskHandle, outcome: Outcome, reason: str) -> str:

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.process import TaskForecast
+from fencepost.worker.host.spark_keeper import TaskForecast
 
 
 def test_dataframes_are_awaited_once_the_config_topic_has_such_a_connector() -> None:

@@ -14,7 +14,7 @@ from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References,
 from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.telemetry.loggers import Loggers
 from fencepost.worker.channel import RefusedError
-from fencepost.worker.host.slot.pool import SlotPool
+from fencepost.worker.host.slot import SlotPool
 from fencepost.worker.supervision.port import NoRoomError
 from fencepost.worker.supervision.task.suspicion import TRIAL_S
 
@@ -60,7 +60,7 @@ class Pool:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int = 8, max_slots: int = 4) -> None:
         self.now = 1000.0
         monkeypatch.setattr("time.monotonic", lambda: self.now)
-        monkeypatch.setattr("fencepost.worker.host.slot.channel._POLL_S", 0.01)
+        monkeypatch.setattr("fencepost.worker.host.slot._POLL_S", 0.01)
         self.jobs, self.events, self.ledger = Jobs(), Events(), CoreLedger(cores)
         self.ends = ProcessEnds()
         self.loggers = Loggers()
