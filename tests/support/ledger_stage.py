@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from fencepost.kafka.codec.columns import PartitionColumns
-from fencepost.kafka.codec.encode_columns import encode_columns
+from fencepost.kafka.codec.encode_rows import encode_columns
 from fencepost.kafka.produce.batch_client import BatchClient
 from fencepost.kafka.produce.batch_queue import BatchQueue
 from fencepost.kafka.produce.written_runs import WrittenRuns

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 
 from fencepost.config import ConfigError
 from fencepost.config.cluster import InternalTopicConfig
+from fencepost.config.connector import RuntimeChoice
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, TooFewBrokersError
 
 LOG = logging.getLogger(__name__)
-_CLEANUP_POLICY, _COMPACT = "cleanup.policy", "compact"
+_CLEANUP_POLICY, _COMPACT, _DELETE = "cleanup.policy", "compact", "delete"
+_LEDGER_KEY = RuntimeChoice.key_of("ledger_topic")
 _SEGMENT_BYTES = "segment.bytes"
 _SMALL_SEGMENT = 16_777_216
 """Kafka compacts no segment that is still written, and a worker reads all of it when it starts: 1 GB by default."""
@@ -181,3 +183,35 @@ def _extra(config: InternalTopicConfig, which: str) -> dict[str, str]:
     own = {"topic", "partitions", "replication.factor", _CLEANUP_POLICY}
     found = config.with_prefix(f"{which}.storage.")
     return {_SEGMENT_BYTES: str(_SMALL_SEGMENT), **{k: str(value) for k, value in found.items() if k not in own}}
+
+
+def ensure_ledger_topic(admin: Admin, name: str, replication: int) -> None:
+    """Create a ledger's topic with one partition, or check that it is not compacted.
+
+    Its entries are deleted after the broker's time for that. Raises ConfigError, KafkaAuthorizationError, or
+    KafkaUnavailableError, which can be retried.
+    """
+    try:
+        is_new = admin.topics.ensure(name, partitions=1, replication=replication, configs={_CLEANUP_POLICY: _DELETE})
+    except KafkaRequestError as error:
+        raise ConfigError(
+            f"Topic '{name}' of {_LEDGER_KEY} could not be created with {replication} replicas: {error}. Create it "
+            f"yourself with '{_CLEANUP_POLICY}={_DELETE}'."
+        ) from error
+    if is_new:
+        LOG.info("Created topic %s for a ledger", name)
+    else:
+        _check_ledger(admin, name)
+
+
+def _check_ledger(admin: Admin, name: str) -> None:
+    try:
+        found = admin.configs.get(name).get(_CLEANUP_POLICY)
+    except KafkaAuthorizationError as error:
+        LOG.warning("Could not check that topic %s is not compacted: %s", name, error)
+        return
+    if found is not None and "compact" in found:
+        raise ConfigError(
+            f"Topic '{name}' of {_LEDGER_KEY} has '{_CLEANUP_POLICY}={found}', which would keep only the last entry of "
+            f"a connector: set {_LEDGER_KEY} to another topic, or the topic's policy to '{_DELETE}'."
+        )

@@ -19,8 +19,7 @@ from fencepost.kafka.codec.columns import PartitionColumns, binary
 from fencepost.kafka.codec.committed import CopiedBatch
 from fencepost.kafka.codec.compress import Codec
 from fencepost.kafka.codec.encode import encode_batch
-from fencepost.kafka.codec.encode_columns import encode_columns
-from fencepost.kafka.codec.encode_rows import rows
+from fencepost.kafka.codec.encode_rows import encode_columns, rows
 from fencepost.kafka.group.memberless import memberless, read_stable
 from fencepost.kafka.produce import batch_sending, coordinator
 from fencepost.kafka.produce.batch_client import BatchClient

@@ -1,13 +1,15 @@
 """Converts columns of records of any kind to the binary columns that are encoded."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.kafka.codec.encode import Rows
+from fencepost.kafka.codec.compress import Codec
+from fencepost.kafka.codec.encode import Rows, encode_batch
 from fencepost.kafka.codec.encode_field import column, joined, lengths, varints
+from fencepost.kafka.codec.encode_header import BatchProducer
 from fencepost.kafka.value.header_lists import header_lists
 from fencepost.record import HeaderBytes, HeaderColumn, Repeated, Runs, Utf8Column, runs_of
 
@@ -92,3 +94,35 @@ def _encoded_headers(lists: pa.Array) -> pa.Array | None:
     offsets = pa.concat_arrays([pa.array([0], _INT32), ends])
     of_a_row = pc.binary_join(pa.ListArray.from_arrays(offsets, each), pa.scalar(b"", _BINARY))
     return joined((varints(counts), column(of_a_row)))
+
+
+class Columns(Protocol):
+    """Records of one partition, in order. `headers` is None if no record has any; all may have the same timestamp."""
+
+    @property
+    def values(self) -> Any: ...
+    @property
+    def keys(self) -> Any: ...
+    @property
+    def timestamps(self) -> Any: ...
+    @property
+    def headers(self) -> Any: ...
+
+
+def encode_columns(
+    columns: Columns,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    transactional: bool,
+    compression: str,
+) -> tuple[bytes, int]:
+    """Return the bytes of a batch of these records (at least one), and the number of records."""
+    times = columns.timestamps
+    now_ms, each = (times, None) if isinstance(times, int) else (0, times)
+    made = rows(columns.values, now_ms=now_ms, keys=columns.keys, timestamps=each, headers=columns.headers)
+    batch = encode_batch(made, Codec(compression))
+    return b"".join(
+        batch.stamped(BatchProducer(producer_id, producer_epoch, transactional), base_sequence)
+    ), batch.count

@@ -5,6 +5,7 @@ The client library never sends a leave request for a static member.
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_admin import GroupAdmin
+from fencepost.kafka.group.group_offsets import GroupInUseError
 from fencepost.kafka.wire.coordinators import GROUP
 from fencepost.kafka.wire.errors import ensure
 from fencepost.kafka.wire.requests import RequestClient
@@ -21,6 +23,9 @@ from fencepost.kafka.wire.requests import RequestClient
 log = logging.getLogger(__name__)
 
 _MANY = 3  # the version of LeaveGroup that removes several members, and static ones
+_HEARTBEAT_MS = 3_000  # Kafka's default
+_JOINS_S, _LOOK_S = 1.0, 0.25
+_NON_EMPTY = 68  # NON_EMPTY_GROUP, Kafka's error for a group that has members
 _GONE = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID)
 
 
@@ -121,3 +126,38 @@ class MemberRemoval:
                 if not shared.users:
                     del self._shared[key]
                     shared.admin.close()
+
+
+def take_out_dead_members(conf: Mapping[str, Any], is_ours: Callable[[str], bool], timeout_s: float) -> None:
+    """Remove all members of the group of `conf` if `is_ours` is true of each one's client id.
+
+    No request reports whether a member is alive. A live member that is removed learns of it with its next heartbeat and
+    joins again, so the group is watched for a while.
+
+    Returns at once if there are no members, or others too. Raises GroupInUseError if a member joins again within two
+    heartbeats, and so is alive. If Kafka refuses or does not answer, the members stay, and that is logged.
+    """
+    group = str(conf["group.id"])
+    try:
+        with closing(GroupAdmin(conf, timeout_s=timeout_s)) as admin:
+            members = admin.describe(group).members
+            if not members or not all(is_ours(each.client_id) for each in members):
+                return
+            remove_members(conf, group, [each.member_id for each in members], timeout_s)
+            names = ", ".join(sorted({each.client_id for each in members}))
+            log.warning("group %s: removed members %s; a live one would join again", group, names)
+            _ensure_none_comes_back(admin, group, conf)
+    except GroupInUseError:
+        raise
+    except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
+        log.warning("members of ended tasks may stay in group %s until session.timeout.ms: %s", group, error)
+
+
+def _ensure_none_comes_back(admin: GroupAdmin, group: str, conf: Mapping[str, Any]) -> None:
+    until_s = time.monotonic() + 2 * int(conf.get("heartbeat.interval.ms", _HEARTBEAT_MS)) / 1000 + _JOINS_S
+    while time.monotonic() < until_s:
+        time.sleep(_LOOK_S)
+        back = admin.describe(group).members
+        if back:
+            lives = f"{back[0].client_id} at {back[0].host}"
+            raise GroupInUseError(f"group {group} has a live member: {lives}", _NON_EMPTY)

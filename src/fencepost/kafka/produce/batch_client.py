@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.codec.columns import Encode
-from fencepost.kafka.codec.encode_columns import encode_columns
+from fencepost.kafka.codec.encode_rows import encode_columns
 from fencepost.kafka.produce.batch_records import BatchRecords
 from fencepost.kafka.produce.incarnation import error_of_answer
 from fencepost.kafka.produce.protocol import Protocol

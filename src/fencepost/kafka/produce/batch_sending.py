@@ -4,12 +4,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, KafkaError
 
 from fencepost.kafka.codec.columns import Content, Encode, Taken
 from fencepost.kafka.codec.encode_header import SEQUENCES, BatchProducer
 from fencepost.kafka.produce.coordinator import ELSEWHERE, OpenTransaction, TransactionCoordinator, until_known
-from fencepost.kafka.produce.delivery_report import report_delivered
 from fencepost.kafka.produce.requests import produce_form
 from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.connection import Connection
@@ -250,3 +249,34 @@ def _too_large(topic: str, columns: Content, size: str) -> AnswerError:
 def _raise_first(failures: Failures) -> None:
     for error in failures.values():
         raise error
+
+
+class DeliveredMessage(NamedTuple):
+    """A written record, with those methods of confluent-kafka's `Message` that return its position."""
+
+    place: TopicPartition
+    at: int
+    append_time_ms: int
+    create_time_ms: int
+
+    def topic(self) -> str:
+        return self.place.topic
+
+    def partition(self) -> int:
+        return self.place.partition
+
+    def offset(self) -> int:
+        return self.at
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return the kind of the timestamp, and milliseconds since 1970."""
+        if self.append_time_ms >= 0:
+            return TIMESTAMP_LOG_APPEND_TIME, self.append_time_ms
+        return TIMESTAMP_CREATE_TIME, self.create_time_ms
+
+
+def report_delivered(place: TopicPartition, columns: Content, base_offset: int, append_time_ms: int) -> None:
+    """Call the callbacks of a batch that is in the log. Exceptions of a callback propagate to the caller."""
+    for index, call in columns.callbacks.items():
+        delivered: Any = DeliveredMessage(place, base_offset + index, append_time_ms, columns.timestamp(index))
+        call(None, delivered)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Generic, TypeVar
 
+from fencepost.kafka.errors import DataLossError
 from fencepost.kafka.value.log_gap import NO_EPOCH
 from fencepost.record import TopicPartition
 
@@ -140,4 +141,19 @@ def _log_passed(place: object, lowest: int, at: int) -> None:
         "%s seemed to end at %d, before position %d, and is read from there now. Unless a broker answered that was no "
         "longer its leader, the log was cut, and offsets %d to %d are not read",
         place, lowest, at, lowest, at - 1,
+    )  # fmt: skip
+
+
+def report_loss(wanted: object, what: str, *, is_error: bool) -> None:
+    """Raise DataLossError, or log an error. `what` says what was lost of the range `wanted`."""
+    if is_error:
+        raise DataLossError(
+            f"{wanted} cannot be read: {what}. Read on from where the log begins now (startingOffsets, or a new "
+            "checkpoint), keep records for longer (retention.ms of the topic), or, if the loss is known and accepted, "
+            "set option failOnDataLoss to false"
+        )
+    log.error(
+        "%s: %s; what there is of it is read, as failOnDataLoss is false. Find out why records were lost (an unclean "
+        "election, too few replicas, retention.ms), and read them again from where they came from",
+        wanted, what,
     )  # fmt: skip

@@ -3,24 +3,29 @@
 The group's coordinator decides who may commit (E10): it refuses a member whose generation is over.
 """
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from confluent_kafka import KafkaException
 
+from fencepost.kafka.admin.topics import INTERNAL_TOPICS
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.read.assignment import AssignedPartitions, Assignee, Fetcher
 from fencepost.kafka.read.client_fetcher import ClientFetcher
-from fencepost.kafka.read.log_edges import LogEdges
 from fencepost.kafka.read.member_client import MemberClient
 from fencepost.kafka.read.start_positions import PositionReader, StartPositions, client_reset
-from fencepost.kafka.read.subscribed_topics import SubscribedTopics
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.record import TopicPartition
+from fencepost.record import TopicPartition, place_names
 
-_CLOSE_S = 2.0
+log = logging.getLogger(__name__)
+
+_ASK_S, _CLOSE_S = 30.0, 2.0
+_REFRESH, _LOOK_EVERY_MS = "topic.metadata.refresh.interval.ms", 30_000
 
 
 class GroupInput:
@@ -192,3 +197,61 @@ class GroupInput:
     def _close(self) -> None:
         self._client.close(is_subscribed=bool(self._topics.names))
         self._assignment.fetcher.close()
+
+
+class LogEdges:
+    """Asks the leaders of partitions where logs begin and end. `in_client` is held while the client is used."""
+
+    def __init__(self, client: MemberClient, in_client: AbstractContextManager[Any]) -> None:
+        self._client = client
+        self._in_client = in_client
+
+    def __call__(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """Return the offsets of the first record, and after the last one that this isolation level lets a reader see.
+
+        Raises a failure as converted by `translate`.
+        """
+        with self._in_client:
+            try:
+                return {place: self._client.edges(place, _ASK_S) for place in sorted(places)}
+            except KafkaException as error:
+                raise self._client.failed(error, f"asking where {place_names(places)} begins and ends") from error
+
+
+class SubscribedTopics:
+    """Topics with given names, or those of the cluster whose names match, which are looked up periodically."""
+
+    def __init__(self, assignment: AssignedPartitions, topics: Sequence[str] | Callable[[str], object]) -> None:
+        """Subscribe the assignment's client to names. If `topics` is a predicate, the first `maybe_look` does that."""
+        self._assignment = assignment
+        self._client = assignment.client
+        self._look_every_s = float(self._client.conf.get(_REFRESH, _LOOK_EVERY_MS)) / 1000
+        self._looked_s = float("-inf")
+        self._is_meant = None if isinstance(topics, Sequence) else topics
+        self.names: list[str] = []
+        if isinstance(topics, Sequence):
+            self._subscribe(list(topics))
+
+    def maybe_look(self) -> None:
+        """Subscribe to the topics that exist now. If the cluster does not answer, this is tried again."""
+        if self._is_meant is None or time.monotonic() - self._looked_s < self._look_every_s:
+            return
+        self._looked_s = time.monotonic()
+        try:
+            found = self._client.topics()
+        except KafkaException as error:
+            log.info("the topics of the cluster are not known: %s", error)
+            return
+        wanted = sorted(name for name in found if self._is_meant(name) and name not in INTERNAL_TOPICS)
+        if wanted != self.names and wanted:
+            self._subscribe(wanted)
+
+    def _subscribe(self, names: list[str]) -> None:
+        self.names, to = names, self._assignment
+        self._client.consumer.subscribe(names, on_assign=to.take, on_revoke=to.revoke, on_lost=to.lose)
+
+    def partitions(self) -> set[TopicPartition]:
+        """Return all partitions of the topics, as the cluster knows them now. Raises KafkaException."""
+        found = self._client.topics()
+        topics = {name: found[name].partitions for name in self.names if name in found}
+        return {TopicPartition(name, number) for name, numbers in topics.items() for number in numbers}

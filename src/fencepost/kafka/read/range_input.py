@@ -22,8 +22,8 @@ from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.client_reader import ClientReader
+from fencepost.kafka.read.doubt import report_loss
 from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched
-from fencepost.kafka.read.loss import report_loss
 from fencepost.kafka.read.plan_reader import PlanReader, Read
 from fencepost.kafka.read.range_silence import RangeSilence
 from fencepost.kafka.read.record_columns import BYTES, ROWS, decoded_records, fetched_records, pieces, schema

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from fencepost.config import ConfigError
 from fencepost.kafka.admin.client import answering_admin
 from fencepost.kafka.admin.topics import Topic
-from fencepost.kafka.read.doubt import sure_ends
-from fencepost.kafka.read.loss import report_loss
+from fencepost.kafka.read.doubt import report_loss, sure_ends
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.kafka.wire.experience import NOT_LED
 from fencepost.kafka.wire.planned_leaders import planned_leaders

@@ -1,10 +1,11 @@
 """What seems to be lost counts as lost only if it is seen so for a while, at several looks."""
 
+import logging
 from collections.abc import Collection
 
 import pytest
 
-from fencepost.kafka.read.doubt import Doubts, LowestEnds, sure_ends
+from fencepost.kafka.read.doubt import Doubts, LowestEnds, report_loss, sure_ends
 from fencepost.record import TopicPartition
 
 SURE_S = 10.0
@@ -81,3 +82,10 @@ def test_ends_of_two_leaders_are_not_compared(caplog: pytest.LogCaptureFixture) 
     ]  # fmt: skip
     assert "offsets 70 to 91 are not read" in caplog.text
     assert lowest.cut_at(place, 100, 6) == 90
+
+
+def test_tolerated_loss_is_logged_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    report_loss("offsets 1 to 2 of t-0", "the log ends at 1", is_error=False)
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "offsets 1 to 2 of t-0: the log ends at 1" in record.getMessage()

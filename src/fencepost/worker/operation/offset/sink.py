@@ -31,8 +31,8 @@ from fencepost.cluster.info import ConnectorOffset
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.group.dead_members import take_out_dead_members
 from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets
+from fencepost.kafka.group.leave import take_out_dead_members
 from fencepost.record import TopicPartition
 from fencepost.record.java_text import java_text
 from fencepost.retention.reading import reading

@@ -24,8 +24,7 @@ from fencepost.config.raw import RawConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.ids import TaskId
-from fencepost.storage.internal_topics import ensure_own_offsets_topic
-from fencepost.storage.ledger_topic import ensure_ledger_topic
+from fencepost.storage.internal_topics import ensure_ledger_topic, ensure_own_offsets_topic
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.worker.connector_classes import type_of
