@@ -89,8 +89,7 @@ class Cast(NullReplacing, FieldTransform):
             return super().apply(record)
         schema = self.side.schema_of(record)
         after = None if schema is None else self._whole_schema(schema)
-        changed: Record = self.side.with_value(record, after, _converted(self._whole, schema, value))
-        return changed
+        return self.side.with_value(record, after, _converted(self._whole, schema, value))
 
     def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
         schema, values = self.side.column_of(batch)

@@ -143,8 +143,7 @@ class ExtractField(NullReplacing, SideTransform):
             value = members(value, schema, _PURPOSE)
         after = None if schema is None else self._schema(schema)
         found = self._path.value_of(value, schema, fills_default=self.replace_null_with_default)
-        changed: Record = self.side.with_value(record, after, found)
-        return changed
+        return self.side.with_value(record, after, found)
 
     def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
         schema, values = self.side.column_of(batch)
@@ -178,8 +177,7 @@ class HoistField(SideTransform):
     def apply(self, record: Record) -> Record | None:
         schema = self.side.schema_of(record)
         after = None if schema is None else self._remembered(schema)
-        changed: Record = self.side.with_value(record, after, {self.field: self.side.value_of(record)})
-        return changed
+        return self.side.with_value(record, after, {self.field: self.side.value_of(record)})
 
     def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
         schema, values = self.side.column_of(batch)

@@ -43,8 +43,7 @@ class SetSchemaMetadata(NullReplacing, SideTransform):
         if self.replace_null_with_default and schema.type is SchemaType.STRUCT and value is not None:
             value = dict(value)
             fill_nulls(value, defaults_of(schema))
-        changed: Record = self.side.with_value(record, self._renamed(schema), value)
-        return changed
+        return self.side.with_value(record, self._renamed(schema), value)
 
     def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
         schema, values = self.side.column_of(batch)

@@ -28,7 +28,7 @@ class Side:
 
     value_of: Callable[[ConnectRecord], Any]
     schema_of: Callable[[ConnectRecord], Schema | None]
-    with_value: Callable[[Any, Schema | None, Any], Any]
+    with_value: Callable[[Record, Schema | None, Any], Record]
     column_of: Callable[[RecordColumns], TypedColumn]
     with_column: Callable[[RecordColumns, Schema | None, Sequence[Any]], RecordColumns]
 
@@ -120,8 +120,7 @@ class FieldTransform(SideTransform):
         if schema is not None:
             after, defaults = self._change_of(schema)
             fill_nulls(fields, defaults)
-        changed: Record = self.side.with_value(record, after, self.changed_fields(record, schema, fields))
-        return changed
+        return self.side.with_value(record, after, self.changed_fields(record, schema, fields))
 
     def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
         schema, values = self.side.column_of(batch)

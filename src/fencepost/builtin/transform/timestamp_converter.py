@@ -81,12 +81,10 @@ class TimestampConverter(NullReplacing, FieldTransform):
         value, schema = self.side.value_of(record), self.side.schema_of(record)
         if not self.field:
             after = None if schema is None else self._target(schema)
-            changed: Record = self.side.with_value(record, after, self._converted(schema, value))
-        elif value is None and schema is not None:
-            changed = self.side.with_value(record, self._change_of(schema).after, None)
-        else:
-            return super().apply(record)
-        return changed
+            return self.side.with_value(record, after, self._converted(schema, value))
+        if value is None and schema is not None:
+            return self.side.with_value(record, self._change_of(schema).after, None)
+        return super().apply(record)
 
     def apply_batch(self, batch: RecordColumns) -> RecordColumns | None:
         schema, values = self.side.column_of(batch)
