@@ -11,10 +11,9 @@ from fencepost.builtin.converter.registry.client import WrittenSchema
 from fencepost.builtin.converter.registry.converter import Extra, RegistryConverter
 from fencepost.builtin.converter.registry.format import Format, Reader, Referenced, Writer, Written
 from fencepost.builtin.converter.registry.protobuf.codec import FIRST_MESSAGE, MessageCodec
-from fencepost.builtin.converter.registry.protobuf.compiling import compiled, pool_of
+from fencepost.builtin.converter.registry.protobuf.compiling import compiled, pool_of, source
 from fencepost.builtin.converter.registry.protobuf.from_connect import from_connect
 from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
-from fencepost.builtin.converter.registry.protobuf.text import source
 from fencepost.builtin.converter.registry.protobuf.to_connect import to_connect
 
 _MOST_INDEXES, _MOST_BITS = 100, 35
