@@ -393,8 +393,7 @@ class Leader:
             self._balance.lost.forget()
 
     def _carry_out(self, commands: _Commands, read: Callable[[], ClusterSnapshot] | None = None) -> "list[_Outcome]":
-        """Decide and write commands that do not depend on each other, and what they move. Raises OperationError if
-        nothing is written.
+        """Decide and write independent commands, and what they move. Raises OperationError if nothing is written.
 
         If this leader's transactional id was taken (a deposed leader that wakes up takes it), this raises an error, and
         the next request takes the id back. To take it back at once could fence the rightful leader, if this is not it.

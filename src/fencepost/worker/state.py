@@ -71,9 +71,7 @@ class WorkerState:
             self._error = self._error or error
 
     def retry(self, stage: str, act: Callable[[], object]) -> None:
-        """Call `act` until it succeeds or the worker stops, while Kafka cannot be reached; the log and /health show
-        that.
-        """
+        """Call `act` until it succeeds or the worker stops, while Kafka cannot be reached; /health shows the stage."""
         with self.progress.doing(stage):
             while not self.stopping.is_set():
                 try:

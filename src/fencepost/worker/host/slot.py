@@ -48,9 +48,7 @@ class SlotTask:
     last: TaskReport | None = None
 
     def load(self, now: float) -> float:
-        """Return 0 to 1: little for an idle task, a whole thread for a busy one, and something in between for a new
-        one.
-        """
+        """Return 0 to 1: little for an idle task, a whole thread for a busy one, in between for a new one."""
         if self.rate >= _BUSY_RECORDS_PER_S:
             return 1.0
         return 0.25 if now - self.placed < _NEW_TASK_S else 0.01

@@ -63,8 +63,7 @@ class Attendance:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="attendance")
 
     def announce(self, newest: str | None) -> None:
-        """Announce this incarnation, which may then be assigned work. `newest` is the newest one so far at this
-        address.
+        """Announce this incarnation, which may then be assigned work. `newest` is the newest so far at this address.
 
         Raises KafkaUnavailableError; announcing again is safe.
         """

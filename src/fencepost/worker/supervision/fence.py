@@ -55,8 +55,7 @@ class TaskFence:
         """Remove the members that earlier starts of a sink's task have left in its group, which are probably dead.
 
         One that lives is fenced by this. If the user sets the client id, several tasks may share it, and nothing is
-        removed.
-        Nor is a static member, whose place its successor takes.
+        removed. Nor is a static member, whose place its successor takes.
         """
         is_its_own = consumer_conf["client.id"] == sink_client_id(task.connector, task.task)
         if is_its_own and "group.instance.id" not in consumer_conf:

@@ -1,4 +1,4 @@
-"""What this worker writes to the status topic."""
+"""Statuses in the status topic: this worker's, and the leader's tombstones for what is deleted."""
 
 import threading
 import time
@@ -23,8 +23,7 @@ class StatusBoard:
 
     The last status should be the owner's. A former owner that was paused may write late, after the new owner, what it
     read before it lost the connector or task; the owner then writes its status again. While one of them has not read
-    the
-    assignment yet, two workers may both believe to be the owner: a worker that sees the other's status in a newer
+    the assignment yet, two workers may both believe to be the owner: a worker that sees the other's status in a newer
     generation answers it only once.
     """
 

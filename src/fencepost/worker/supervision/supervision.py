@@ -129,8 +129,7 @@ class Supervision:
         self.connectors.changed(snapshot)
 
     def lost(self, snapshot: ClusterSnapshot, workers: Iterable[WorkerAssignment]) -> None:
-        """Remove the members of a lost worker's sinks from their groups, so that other tasks get their partitions at
-        once.
+        """Remove the members of a lost worker's sinks from their groups: other tasks get their partitions at once.
 
         The tasks themselves may have to wait for that worker to return. Never waits.
         """

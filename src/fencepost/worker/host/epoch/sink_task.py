@@ -78,8 +78,7 @@ class EpochSinkTask(EpochTask):
         """Commit the metadata of an epoch. If it is too large for the broker, the next plans have fewer.
 
         If they are refused only because of a token longer than reserved, half of the ranges are left out and the rest
-        is
-        written again. Otherwise the ranges stay: `write` may have published them, and a durable plan has fit.
+        is written again. Otherwise the ranges stay: `write` may have published them, and a durable plan has fit.
         """
         try:
             self.membership.commit(epoch.offsets())

@@ -104,8 +104,7 @@ class EpochStreamTask(EpochTask):
         """Report the end.
 
         If a transaction may be open, the supervisor ends it, unless another start does so: when a user sets the offsets
-        of
-        a stopped stream, that transaction must not commit others afterwards.
+        of a stopped stream, that transaction must not commit others afterwards.
         """
         if state is RunState.STOPPED and self._may_be_open and not self._is_abandoned:
             self._host.events.lost([self.spec.incarnation], "it stopped while ranges of an epoch were written")

@@ -126,8 +126,7 @@ class SinkOffsets:
         wait_for_stops: Callable[[str, int | None], None],
         lock: threading.Lock,
     ) -> None:
-        """`wait_for_stops(connector, generation)` returns when tasks on other workers have ended, or their time is
-        over.
+        """`wait_for_stops(connector, generation)` returns when tasks elsewhere have ended, or their time is over.
 
         `lock` is held while a group is changed, so that decisions on what to delete by its offsets do not happen at the
         same time (E9).
@@ -256,8 +255,7 @@ class SinkOffsets:
         """Return a newest snapshot that confirms what was written. If none does, undo it, and raise the reason.
 
         A leader that was deposed in the meantime may have written too late, so it must not answer "done". The same
-        holds if
-        it leads again, and another leader has released records for deletion in between.
+        holds if it leads again, and another leader has released records for deletion in between.
         """
         try:
             snapshot = lead(ensure)

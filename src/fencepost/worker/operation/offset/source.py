@@ -188,9 +188,7 @@ class SourceOffsets:
         fencing_round: Callable[[str], "Future[None]"],
         wait_for_stops: Callable[[str, int | None], None],
     ) -> None:
-        """`wait_for_stops(connector, generation)` returns when tasks on other workers have ended, or their time is
-        over.
-        """
+        """`wait_for_stops(connector, generation)` returns when tasks elsewhere have ended, or their time is over."""
         self._wait_for_stops = wait_for_stops
         self._settings = settings
         self._topics = topics
@@ -222,8 +220,7 @@ class SourceOffsets:
         """Create a connector that starts at `offsets`, without offsets left by a deleted connector of the same name.
 
         In the worker's topic the offsets are in the leader's transaction, with the config. In a topic of its own, or in
-        a
-        group, they are committed first, and restored if the connector is then refused.
+        a group, they are committed first, and restored if the connector is then refused.
         """
         connector, config = command.connector, command.config
         ensure_storable(connector, offsets)

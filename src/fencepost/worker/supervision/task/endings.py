@@ -1,4 +1,4 @@
-"""The end of a start of a task: it is stopped, abandoned, or lost with its process."""
+"""The end of a start of a task: it fails, is stopped or abandoned, or is lost with its process."""
 
 import logging
 import math

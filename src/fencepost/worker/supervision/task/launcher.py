@@ -1,4 +1,4 @@
-"""The begin of a start of a task: it is prepared in a thread of its connector's, and then given to a host."""
+"""Starts tasks: each is prepared in a thread of its connector, then given to a host, and again when values expire."""
 
 import logging
 import math
