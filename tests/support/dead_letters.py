@@ -12,6 +12,7 @@ from fencepost.dead_letter.letter import Selection, Skipped
 from fencepost.dead_letter.progress import progress_name
 from fencepost.dead_letter.resend import Resend
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 from fencepost.kafka.setting.client_settings import range_conf, transactional_conf
@@ -96,9 +97,7 @@ class DeadLetters:
 
     def forget_group(self) -> None:
         """Do what a broker does after offsets.retention.minutes."""
-        client = AdminClient({"bootstrap.servers": self.bootstrap})
-        for future in client.delete_consumer_groups([progress_name(self.topic)]).values():
-            future.result(30)
+        GroupOffsets({"bootstrap.servers": self.bootstrap}, progress_name(self.topic)).delete()
 
     def commit(self, offset: int, metadata: str, partition: int = 0) -> None:
         """Write an offset of the group that keeps the progress, as another program might."""
