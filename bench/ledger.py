@@ -17,7 +17,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.task.channel.client_recipe import without_id
 from fencepost.task.channel.message import Admission
 from fencepost.task.channel.task_spec import CommitSpec, LookUpSpec, OutputSpec, TaskSpec
-from fencepost.task.source.runner import TaskRunner
+from fencepost.task.source.runner import SourceRunner
 
 WITH, WITHOUT = "with a ledger", "without a ledger"
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -90,7 +90,7 @@ def _run(kafka: EmbeddedKafka, file: Path, batch: int, lines: int, *, has_ledger
     for topic, configs in topics.items():
         admin.topics.create(topic, partitions=1, replication=1, configs=configs)
     spec = _spec(kafka.bootstrap_servers, name, file, batch, f"{name}-ledger" if has_ledger else "")
-    runner = TaskRunner(spec, lambda _spec, wants_offsets=True: Admission(True), lambda *_: None)
+    runner = SourceRunner(spec, lambda _spec, wants_offsets=True: Admission(True), lambda *_: None)
     processes = psutil.Process(), psutil.Process(kafka.pid)
     before = _times(processes)
     runner.thread.start()

@@ -259,13 +259,13 @@ def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 def _cells(faults: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     cells: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for fault in faults:
-        cells[fault["test"], fault["what"], fault.get("door", ""), fault["phase"]].append(fault)
-    for (test, what, door, phase), found in sorted(cells.items()):
+        cells[fault["test"], fault["what"], fault.get("task_kind", ""), fault["phase"]].append(fault)
+    for (test, what, task_kind, phase), found in sorted(cells.items()):
         times = [f["recovery_s"] for f in found if f["recovery_s"] is not None]
         yield {
             "test": test,
             "what": what,
-            "door": door,
+            "task_kind": task_kind,
             "phase": phase,
             "faults": len(found),
             "clean": sum(f["verdict"] == "clean" for f in found),
@@ -325,10 +325,10 @@ def _runs(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _tables(cells: Sequence[Mapping[str, Any]], phases: Sequence[str]) -> Iterator[str]:
-    for door in sorted({cell["door"] for cell in cells}, reverse=True):
-        own = [cell for cell in cells if cell["door"] == door]
+    for task_kind in sorted({cell["task_kind"] for cell in cells}, reverse=True):
+        own = [cell for cell in cells if cell["task_kind"] == task_kind]
         kinds = sorted({cell["what"] for cell in own})
-        yield f"### Tasks behind the {door} door\n" if phases is _PHASES else "### Tasks in slots\n"
+        yield f"### Tasks in {task_kind}s\n" if phases is _PHASES else "### Tasks in slots\n"
         yield f"| point | {' | '.join(kinds)} |"
         yield "|---" * (len(kinds) + 1) + "|"
         for phase in (f"{moment} {phase}" for phase in phases for moment in _MOMENTS):

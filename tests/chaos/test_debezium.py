@@ -263,7 +263,7 @@ def test_debezium_loses_and_doubles_nothing(
                 arrive()
                 took_s = time.monotonic() - began
             what = fault.value if isinstance(fault, JavaFault) else fault
-            evidence.fault(what, "any moment", None, took_s, door="Java")
+            evidence.fault(what, "any moment", None, took_s, task_kind="Java")
             print(f"fault {number}: {what}: {took_s:.1f} s to the changes after it", flush=True)
         found = judge(shop.expected, reader.read_all(60), sighting=sighting)
         print(f"{kind}: {found}", flush=True)

@@ -106,7 +106,7 @@ def test_iceberg_table_has_each_record_once(
                 total += RECORDS
                 eventually(lambda: len(ids()) >= total, within_s=WITHIN_S)  # noqa: B023
                 took_s = time.monotonic() - began
-            evidence.fault(fault.value, "any moment", None, took_s, door="Java")
+            evidence.fault(fault.value, "any moment", None, took_s, task_kind="Java")
             print(f"fault {number}: {fault.value}: {took_s:.1f} s to the records after it", flush=True)
             assert ids() == Counter(range(total)), f"after fault {number}"
         eventually(lambda: sum(worker.sink_offsets(topic_name).values()) == total, within_s=WITHIN_S)

@@ -11,7 +11,7 @@ from support.chaos.evidence import Evidence
 from support.chaos.hold import Coordinator, Target
 from support.chaos.load import PLUGIN_PATH, LineLoad, NumberedLoad, SpoolLoad, clients
 from support.chaos.matrix import Matrix, Network
-from support.chaos.point import Door, matrix
+from support.chaos.point import TaskKind, matrix
 from support.long_form import IS_LONG
 from support.proxy import KafkaProxy
 from support.quick import quick_kafka
@@ -70,11 +70,11 @@ def test_every_fault_at_every_point_of_a_transaction_leaves_the_delivery_exact(n
     of_load["spool"] = spool.config()["producer.client"]
     tasks = [*((lines, 0, lines.name) for lines in (*polls, *timed)), (numbered, 0, 0), (numbered, 1, 1)]
 
-    def target(load, task, line, door=Door.SLOT):
+    def target(load, task, line, task_kind=TaskKind.SLOT):
         name = f"{group}-{load.name}-{task}"
-        return Target(load, door, line, (name, f"{name}#1"), f"{group}-offsets", of_load[load.name])
+        return Target(load, task_kind, line, (name, f"{name}#1"), f"{group}-offsets", of_load[load.name])
 
-    targets = [*(target(*task) for task in tasks), target(spool, 0, spool.name, Door.SPLIT)]
+    targets = [*(target(*task) for task in tasks), target(spool, 0, spool.name, TaskKind.SPLIT)]
     settings = {
         **SETTINGS,
         "producer.bootstrap.servers": network.producers.bootstrap_servers,
@@ -88,7 +88,7 @@ def test_every_fault_at_every_point_of_a_transaction_leaves_the_delivery_exact(n
         ) as campaign,
     ):
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
-        rounds = matrix(seed, PASSES, [t.door for t in targets])
+        rounds = matrix(seed, PASSES, [t.task_kind for t in targets])
         chosen_rounds = rounds if IS_LONG else rounds[::4]  # each seed has other ones
         Matrix(campaign, targets, network, coordinator).run(chosen_rounds)
         campaign.prove()

@@ -1,4 +1,4 @@
-"""Both doors, and a Java source, run unchanged on a Spark standalone cluster, whose executors die under load."""
+"""Tasks in slots, DataFrame splits and a Java source run on a Spark standalone cluster, whose executors die."""
 
 import contextlib
 

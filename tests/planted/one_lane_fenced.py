@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.task.life import producing_life as producing
+from fencepost.task.start import producing
 from planted import replace
 
 

@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from fencepost.task.life.producing_life import ProducingLife
-from fencepost.task.source.runner import TaskRunner
+from fencepost.task.source.runner import SourceRunner
+from fencepost.task.start.producing import ProducingRunner
 from planted import replace
 
 
-def _open(self: TaskRunner) -> Any:
+def _open(self: SourceRunner) -> Any:
     self._too_early = admit(self)  # type: ignore[attr-defined]
     return open_delivery(self)
 
 
-def _admit(self: ProducingLife) -> Any:
+def _admit(self: ProducingRunner) -> Any:
     return self.__dict__.pop("_too_early", None) or admit(self)
 
 
-open_delivery = replace(TaskRunner, "_open_delivery", _open)
-admit = replace(ProducingLife, "_admit", _admit)
+open_delivery = replace(SourceRunner, "_open_delivery", _open)
+admit = replace(ProducingRunner, "_admit", _admit)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.api import ConnectRecord, Converter, Header, HeaderConverter, Predicate, RecordError, Transform
-from fencepost.api.hosted_chain import RAW, ChainUse, HostedPart, HostedStep, Passed, Refused, Role
+from fencepost.hook.hosted_chain import RAW, ChainUse, HostedPart, HostedStep, Passed, Refused, Role
 from fencepost.plugin import find
 
 

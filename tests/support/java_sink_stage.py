@@ -17,12 +17,11 @@ from fencepost.plugin import PluginKind
 from fencepost.record import TopicPartition
 from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
 from fencepost.task.failure.tolerance import Tolerance
-from fencepost.task.life.counters import SinkCounters
-from fencepost.task.life.task_run import TaskRun
-from fencepost.task.sink.hosted_context import HostedContext
+from fencepost.task.sink.context import HostedContext, Reporter
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.sink.reporter import Reporter
+from fencepost.task.start.counters import SinkCounters
+from fencepost.task.start.run import TaskRun
 from support.group_stage import GroupStage, Moment, fetched
 from support.jars import SINK
 from support.java_host import ScriptedHost, ScriptedJava, ScriptedSink

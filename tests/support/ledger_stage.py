@@ -21,9 +21,8 @@ from fencepost.ledger.carried import carried_bounds
 from fencepost.record import BinaryColumn, Repeated, TopicPartition
 from fencepost.storage.offset_topic import OffsetReader, StoredOffset, stored
 from fencepost.task.channel.task_spec import CommitSpec, OutputSpec, TaskSpec
-from fencepost.task.delivery.carry import CarryLimits
 from fencepost.task.delivery.lanes import LanedDelivery
-from fencepost.task.delivery.ledger import TaskLedger
+from fencepost.task.delivery.ledger import CarryLimits, TaskLedger
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.transaction import TransactionalWriter
 

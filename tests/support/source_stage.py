@@ -17,12 +17,12 @@ from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
-from fencepost.task.life.counters import Counters
-from fencepost.task.life.task_run import TaskRun
 from fencepost.task.source.boundary import Boundary, PollBoundary
 from fencepost.task.source.loop import SourceLoop
-from fencepost.task.source.offset_book import OffsetBook
+from fencepost.task.source.offsets import OffsetBook
 from fencepost.task.source.processing import Processor
+from fencepost.task.start.counters import Counters
+from fencepost.task.start.run import TaskRun
 from fencepost.task.tracing.tracing import NO_TRACING, Tracing
 
 

@@ -20,7 +20,7 @@ class Traced:
         self._spans = InMemorySpanExporter()
         provider = TracerProvider(sampler=sampler, shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self._spans))
-        common = {"fencepost.builtin.connector": "c", "fencepost.task": 0}
+        common = {"fencepost.connector": "c", "fencepost.task": 0}
         self.tracing = SpanTracing(provider.get_tracer("test"), common, stamps=stamps)
 
     @property

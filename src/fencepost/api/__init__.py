@@ -23,7 +23,6 @@ from fencepost.api.errors import (
     UnavailableError,
 )
 from fencepost.api.generator import generator_task
-from fencepost.api.offsets_in_group import OffsetsInGroup
 from fencepost.api.replication_policy import ReplicationPolicy
 from fencepost.api.sink import ErrantRecordReporter, FencingToken, SinkConnector, SinkTask, SinkTaskContext
 from fencepost.api.source import (
@@ -134,7 +133,6 @@ __all__ = [
     "HeaderColumn",
     "HeaderConverter",
     "OffsetRange",
-    "OffsetsInGroup",
     "PositionColumn",
     "Predicate",
     "Record",

@@ -6,7 +6,6 @@ from enum import Enum, auto
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol
 
 from fencepost.api.connector import ConfigT, Connector
-from fencepost.api.offsets_in_group import OffsetsInGroup
 from fencepost.record import Batch, SourceRecord
 
 SourcePartition = Mapping[str, Any]
@@ -247,10 +246,6 @@ class SourceConnector(Connector):
     def can_define_transaction_boundaries(self) -> bool:
         """Return whether the tasks use `context.transaction`."""
         return False
-
-    def offsets_in_group(self, name: str) -> OffsetsInGroup | None:
-        """Return how a group of the target stores the offsets of connector `name`; None: the offsets topic does."""
-        return None
 
     def alter_offsets(self, offsets: Mapping[tuple[tuple[str, Any], ...], SourceOffset | None]) -> bool:
         """Check an administrator's change of offsets, or carry it out in the outside system. Raise to refuse it."""

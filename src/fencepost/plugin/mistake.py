@@ -16,7 +16,7 @@ from fencepost.api import (
     StreamConnector,
     StreamTask,
 )
-from fencepost.api.hosted_task import KnowsSettings
+from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.plugin.kind import PluginKind
 
 _TASKS: tuple[tuple[type[Any], type[Any]], ...] = (

@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
-from fencepost.api.hosted_task import KnowsSettings
 from fencepost.config import Config, ConfigError, Type
 from fencepost.config.connector import (
     PLUGIN_VERSION,
@@ -14,6 +13,7 @@ from fencepost.config.connector import (
     SourceConnectorConfig,
 )
 from fencepost.config.reference import references, replaced
+from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.plugin.class_key import class_keys
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.process import registry

@@ -94,3 +94,13 @@ loggers = Loggers()
 
 def _logger(name: str) -> logging.Logger:
     return logging.getLogger(None if name == ROOT else name)
+
+
+_LEVELS = dict.fromkeys(("py4j", "kafka", "httpx", "httpx2", "fencepost.rest.access"), logging.WARNING)
+_LEVELS |= {"kafka.net.selector": logging.ERROR}  # it warns about a busy machine
+
+
+def quiet_libraries() -> None:
+    """Let libraries log only what an operator needs to know."""
+    for name, level in _LEVELS.items():
+        logging.getLogger(name).setLevel(level)

@@ -12,12 +12,11 @@ from pathlib import Path
 import structlog
 
 from fencepost.redaction import redacted
+from fencepost.telemetry.loggers import quiet_libraries
 from fencepost.telemetry.plain_line import is_json, printable
-from fencepost.telemetry.quiet import quiet_libraries
 from fencepost.telemetry.secret import protect
 from fencepost.telemetry.subject import FIELDS, REQUEST, add_subject
-from fencepost.telemetry.traces import split_trace
-from fencepost.telemetry.uncaught import log_what_nobody_catches
+from fencepost.telemetry.traces import log_what_nobody_catches, split_trace
 
 _CLIENTS = re.compile(r"kafka\.|.*\.librdkafka$")
 _PASSING = re.compile(r" \(.*|; waiting .*")  # how often, and for how long

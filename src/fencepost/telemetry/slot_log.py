@@ -31,15 +31,10 @@ class SlotFormatter(logging.Formatter):
             "event": redacted(super().format(record)),
         }
         line |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
-        return orjson.dumps(_without_surrogates(line), default=str).decode()
-
-
-def _without_surrogates(line: dict[str, Any]) -> dict[str, Any]:
-    """Replace halves of surrogate pairs, which no line of UTF-8 can have."""
-    return {
-        name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-        for name, value in line.items()
-    }
+        for name, value in line.items():
+            if isinstance(value, str):
+                line[name] = value.encode("utf-8", "replace").decode()  # no line of UTF-8 has half a surrogate pair
+        return orjson.dumps(line, default=str).decode()
 
 
 def write_slot_log(level: str) -> None:

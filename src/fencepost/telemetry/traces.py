@@ -1,7 +1,12 @@
 """Tracebacks as text that can be sent and stored, and the sentence in one that says what is wrong."""
 
+import logging
 import re
+import sys
+import threading
 import traceback
+from types import TracebackType
+from typing import Any
 
 from fencepost.telemetry.secret import hide
 
@@ -51,3 +56,32 @@ def _with_cause(lines: list[str]) -> str:
     first = lines[0].strip() if lines else ""
     cause = next((line.removeprefix(_CAUSED_BY) for line in reversed(lines) if line.startswith(_CAUSED_BY)), "")
     return first if cause in first else f"{first}: {cause}"
+
+
+log = logging.getLogger(__name__)
+
+
+def log_what_nobody_catches() -> None:
+    """Log warnings and the errors of threads, of finalizers and of this process, which would only be printed."""
+    threading.excepthook = _in_thread
+    sys.unraisablehook = _in_finalizer
+    sys.excepthook = _in_process
+    logging.captureWarnings(True)
+
+
+def _in_thread(found: threading.ExceptHookArgs) -> None:
+    if found.exc_value is not None and not isinstance(found.exc_value, SystemExit):
+        name = "unknown" if found.thread is None else found.thread.name
+        log.error("thread %s ended with an error: %s", name, trace_of(found.exc_value))
+
+
+def _in_finalizer(found: Any) -> None:
+    if found.exc_value is not None:
+        log.error("%s %r: %s", found.err_msg or "an error is ignored in", found.object, trace_of(found.exc_value))
+
+
+def _in_process(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+    else:
+        log.critical("%s", trace_of(error))

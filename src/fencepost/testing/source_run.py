@@ -9,8 +9,8 @@ from fencepost.record import partition_key
 from fencepost.task.control import Control
 from fencepost.task.source.boundary import ConnectorBoundary
 from fencepost.task.source.context import TaskContext
-from fencepost.task.source.offset_book import OffsetBook, checked_update
-from fencepost.task.source.polled import in_batches
+from fencepost.task.source.loop import in_batches
+from fencepost.task.source.offsets import OffsetBook, checked_update
 from fencepost.testing.offset_store import OffsetStore, Pair
 from fencepost.testing.runnable import ensure_runnable
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from fencepost.api import SinkBatch, SinkRecord, SourceRecord, StreamConnector, StreamTask, TopicPartition
 from fencepost.task.control import Control
-from fencepost.task.stream.context import StreamContext
-from fencepost.task.stream.processing import batches_of
+from fencepost.task.stream.processing import StreamContext, batches_of
 from fencepost.testing.runnable import ensure_runnable
 from fencepost.testing.source_run import task_configs
 

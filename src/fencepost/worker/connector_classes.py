@@ -4,12 +4,12 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fencepost.api import Connector, DataFrameStream, OffsetsInGroup, SinkConnector, SourceConnector, StreamConnector
-from fencepost.api.mirror_task import MirrorTask
+from fencepost.api import Connector, DataFrameStream, SinkConnector, SourceConnector, StreamConnector
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig, given_values
+from fencepost.hook.mirror import MirrorConnector, MirrorTask, OffsetsInGroup
 from fencepost.plugin import PluginKind, VersionUnknownError, registry
 from fencepost.storage.snapshot import ClusterSnapshot
 
@@ -136,7 +136,7 @@ class ConnectorClasses:
             found = self.find(config)
         except ConfigError:
             return None
-        if not issubclass(found, SourceConnector) or found.offsets_in_group is SourceConnector.offsets_in_group:
+        if not issubclass(found, MirrorConnector) or found.offsets_in_group is MirrorConnector.offsets_in_group:
             return None
         return found(given_values(look_up(config))).offsets_in_group(name)
 

@@ -5,13 +5,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.api import OffsetsInGroup, RetriableError
+from fencepost.api import RetriableError
 from fencepost.config.connector import PLUGIN_VERSION
 from fencepost.config.credentials import combined
 from fencepost.config.output import OUTPUT
 from fencepost.config.raw import RawConfig, names_in
 from fencepost.config.reference import has_references
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.hook.mirror import OffsetsInGroup
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.setting.client_settings import (

@@ -17,13 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencepost.api import ConnectRecord, Header, RecordError, Schema, SinkRecord, SourceRecord, TopicPartition
-from fencepost.api.hosted_chain import RAW, Passed, Refused
 from fencepost.builtin.java.client.host import JavaHost
 from fencepost.builtin.java.client.session import HostedSteps
 from fencepost.builtin.java.client.value_writer import MOST_DEPTH
 from fencepost.builtin.java.error import JavaError, JavaRetriableError
 from fencepost.builtin.java.port import ChainStart, ChainStep, HostOptions, JavaClass, Location
 from fencepost.builtin.java.start import start_host
+from fencepost.hook.hosted_chain import RAW, Passed, Refused
 from fencepost.record.schema import BYTES, DATE, FLOAT32, INT32, INT64, STRING, TIME, TIMESTAMP, SchemaType, decimal
 from support.debezium import put_source
 from support.kafka_values import FIXTURES, answer, meaning

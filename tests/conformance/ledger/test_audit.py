@@ -7,7 +7,7 @@ from fencepost.kafka.codec.run_digest import BLOCK
 from fencepost.kafka.produce.batch_queue import BatchQueue
 from fencepost.ledger.carried import carried_key
 from fencepost.ledger.finding import DifferenceKind
-from fencepost.task.delivery.carry import CarryLimits
+from fencepost.task.delivery.ledger import CarryLimits
 from fencepost.testing import eventually
 from support.ledger_stage import DIRECT, lose, lose_all_of, plant, repeat, replace
 

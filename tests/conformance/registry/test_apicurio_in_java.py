@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConnectRecord, Schema, SinkRecord, SourceRecord, TopicPartition
-from fencepost.api.hosted_chain import RAW, Passed, Refused
 from fencepost.builtin.java.client.host import JavaHost
 from fencepost.builtin.java.port import ChainStart, ChainStep, HostOptions, JavaClass, SourceTaskStart
 from fencepost.builtin.java.start import start_host
+from fencepost.hook.hosted_chain import RAW, Passed, Refused
 from fencepost.record.schema import INT64, STRING, decimal
 from support.apicurio_converter import apicurio_converter
 from support.java_plugins import CONVERTERS, file_class

@@ -16,7 +16,7 @@ from fencepost.record.schema import STRING
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.source.runner import TaskRunner
+from fencepost.task.source.runner import SourceRunner
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.task_spec import changed, lone_spec
@@ -83,7 +83,7 @@ class UpdatingRun:
         self.reports: list[TaskReport] = []
         self._is_abandoned = False
         self._reader = OffsetReader({"bootstrap.servers": bootstrap}, self.offsets_topic)
-        self.runner = TaskRunner(self.spec, self._admit, self.reports.append)
+        self.runner = SourceRunner(self.spec, self._admit, self.reports.append)
 
     def _poll(self, poll: Any) -> Callable[[SourceTask], list[SourceRecord] | None]:
         def next_batch(task: SourceTask) -> list[SourceRecord] | None:

@@ -23,7 +23,7 @@ from fencepost.kafka.read.start_positions import StartPositions
 from fencepost.kafka.setting.client_settings import sink_conf, transactional_conf
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
-from fencepost.task.failure.back_off import BackOff
+from fencepost.task.failure.retry import BackOff
 from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import FatalError, OffsetsInGroup, SourceRecord, TopicPartition
-from fencepost.api.mirror_task import MirrorTask, Sent
+from fencepost.api import FatalError, SourceRecord, TopicPartition
 from fencepost.cluster.fencing import task_transactional_ids
 from fencepost.embedded import EmbeddedKafka
+from fencepost.hook.mirror import MirrorTask, OffsetsInGroup, Sent
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.kafka.group.committed_offsets import Committed

@@ -17,7 +17,7 @@ from fencepost.kafka.produce import coordinator
 from fencepost.kafka.read import cut_logs
 from fencepost.task.channel.task_spec import DeadLetterSpec
 from fencepost.task.stream import runner as stream_runner
-from fencepost.task.stream.boundary import StreamIntervalBoundary
+from fencepost.task.stream.transactions import StreamIntervalBoundary
 from fencepost.testing import eventually
 from fencepost.testing.verdict import Observation, judge
 from support.clients import CLIENTS

@@ -9,11 +9,9 @@ from dataclasses import replace
 import pytest
 
 from fencepost.record import Repeated
-from fencepost.task.channel.task_spec import LookUpSpec, TaskSpec
-from fencepost.task.channel.tracing_spec import CollectorSpec, TracingSpec
+from fencepost.task.channel.task_spec import CollectorSpec, LookUpSpec, TaskSpec, TracingSpec
 from fencepost.task.delivery.outgoing import OutgoingColumns
-from fencepost.task.tracing.process import close_tracing, spans_dropped, tracing_of
-from fencepost.task.tracing.tracing import NO_TRACING
+from fencepost.task.tracing.tracing import NO_TRACING, close_tracing, spans_dropped, tracing_of
 from fencepost.testing import eventually
 from support.collector import Collector
 from support.worker import free_port

@@ -8,7 +8,7 @@ from lone_updating import UpdatingRun, at, record
 
 from fencepost.api import SourceTask
 from fencepost.embedded import EmbeddedKafka
-from fencepost.task.source.task_class import runs_ahead
+from fencepost.task.source.runner import runs_ahead
 from fencepost.testing import eventually
 from support.chaos.wire import names
 from support.proxy import Action, ApiKey, KafkaProxy

@@ -24,7 +24,7 @@ from fencepost.testing.verdict import judge
 _RUNNER = textwrap.dedent("""
     import json, sys
     from fencepost.kafka.read.log import LogReader
-    from fencepost.task.source.runner import TaskRunner
+    from fencepost.task.source.runner import SourceRunner
     from fencepost.task.channel.message import Admission
     from fencepost.task.channel.task_spec import TaskSpec
 
@@ -37,7 +37,7 @@ _RUNNER = textwrap.dedent("""
         reader.close()
         return Admission(True, "", tuple((json.loads(k)[1], json.loads(v)) for k, v in latest.items()))
 
-    TaskRunner(spec, admit, lambda report: None).run()
+    SourceRunner(spec, admit, lambda report: None).run()
 """)
 
 

@@ -189,16 +189,16 @@ def test_a_live_worker_with_a_refusing_address_is_removed_once_and_rejoins(
 ) -> None:
     """Something else answers at its advertised address, and ends: as a proxy in front of it would."""
     settings = {"session_timeout_ms": "120000", "heartbeat_interval_ms": "1000"}
-    group = f"door-{uuid.uuid4().hex[:6]}"
+    group = f"proxied-{uuid.uuid4().hex[:6]}"
     with (
         KafkaProxy(kafka.bootstrap_servers) as proxy,
         Cluster(kafka.bootstrap_servers, tmp_path, group, 1, **settings) as cluster,
     ):
-        with socket.create_server(("127.0.0.1", 0)) as door:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
             cluster.start()
             leader = cluster.await_leader()
             behind = cluster.made(proxy.bootstrap_servers)
-            behind.advertised_port = int(door.getsockname()[1])
+            behind.advertised_port = int(listener.getsockname()[1])
             behind.properties["rest.advertised.port"] = str(behind.advertised_port)
             cluster.workers.append(behind)
             cluster.start()

@@ -1,4 +1,4 @@
-"""Both doors on a real Spark cluster whose executors are killed."""
+"""Tasks in slots and DataFrame splits on a real Spark cluster whose executors are killed."""
 
 import contextlib
 import json

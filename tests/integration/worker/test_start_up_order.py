@@ -20,7 +20,7 @@ from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.source.runner import TaskRunner
+from fencepost.task.source.runner import SourceRunner
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
@@ -79,7 +79,7 @@ class StartUpStage:
             lanes=1,  # taking a second producer is a replacement, which would be counted among the others
         )
         self.gate = Gate(bootstrap, self.spec, self.transactions)
-        self.runner = TaskRunner(self.spec, self.gate.admit, self.gate.reports.append)
+        self.runner = SourceRunner(self.spec, self.gate.admit, self.gate.reports.append)
 
     def rival(self) -> TransactionalWriter:
         """Another holder of the id, not opened."""
@@ -153,7 +153,7 @@ def test_step_7_the_position_is_read_after_the_fence(scene: StartUpStage) -> Non
     scene.runner.control.stop()
     scene.ends_as("STOPPED")
     before = scene.committed()
-    successor = TaskRunner(scene.spec, scene.gate.admit, scene.gate.reports.append)
+    successor = SourceRunner(scene.spec, scene.gate.admit, scene.gate.reports.append)
     successor.thread.start()
     eventually(lambda: len(scene.committed()) > len(before) + 20, within_s=60)
     successor.control.stop()
@@ -249,7 +249,7 @@ def test_e7_offsets_are_copied_before_a_start_says_that_it_has_ended(scene: Star
         copied.extend((one.value, scene.gate.states[-1]) for one in copies)
 
     spec = replace(scene.spec, output=replace(scene.spec.output, copies_offsets=True))
-    scene.runner = TaskRunner(spec, scene.gate.admit, scene.gate.reports.append, copy)
+    scene.runner = SourceRunner(spec, scene.gate.admit, scene.gate.reports.append, copy)
     scene.until_running()
     scene.runner.control.stop()
     scene.ends_as("STOPPED")

@@ -9,7 +9,7 @@ from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
 from fencepost.testing import eventually
 from support.chaos import wire
 from support.chaos.load import Load
-from support.chaos.point import Door, Moment, Phase, Point
+from support.chaos.point import Moment, Phase, Point, TaskKind
 from support.proxy import Action, ApiKey, KafkaProxy, Matches, Request, Rule
 
 _ANY = 1 << 30
@@ -21,7 +21,7 @@ class Target:
     """A task, or the splits of one: whose requests to hold, and the line of progress that shows its recovery."""
 
     load: Load
-    door: Door
+    task_kind: TaskKind
     line: Hashable
     transactional_ids: tuple[str, ...]  # of all its lanes
     offsets_topic: str
@@ -74,7 +74,7 @@ class Hold:
     def arm(self) -> None:
         self._before = self._coordinator.describe(self.target.transactional_ids)
         ids = self.target.transactional_ids
-        if self.point.phase is Phase.INIT and self.target.door is Door.SLOT:
+        if self.point.phase is Phase.INIT and self.target.task_kind is TaskKind.SLOT:
             # A strike (E5), or a loss, makes the task replace its producer.
             self._on(self._beginning, Action.RESET, 1, wire.of(ids))
         self._chosen = self._on_chosen()
@@ -84,7 +84,9 @@ class Hold:
         ids, topic = self.target.transactional_ids, self.target.load.topic
         action = self._action()
         if self.point.phase is Phase.INIT:
-            producers = ids if self.target.door is Door.SLOT else ids[:1]  # a split's second id has no producer
+            producers = (
+                ids if self.target.task_kind is TaskKind.SLOT else ids[:1]
+            )  # a split's second id has no producer
             return self._on(ApiKey.INIT_PRODUCER_ID, action, 1, lambda r: wire.inits_producer(r, producers))
         if self.point.phase is Phase.COMMIT:
             return self._on(ApiKey.END_TXN, action, 1, lambda request: wire.is_commit(request, ids))
@@ -111,7 +113,7 @@ class Hold:
     @property
     def _is_last_request(self) -> bool:
         """A split's writer sends nothing after its commit; "after" is then: done, and only the broker knows."""
-        return self.target.door is Door.SPLIT and self.point.phase is Phase.COMMIT
+        return self.target.task_kind is TaskKind.SPLIT and self.point.phase is Phase.COMMIT
 
     def _comes_behind(self, request: Request) -> bool:
         return self._chosen.met > 0 and wire.owner(request, self.target.transactional_ids) is not None
@@ -134,7 +136,7 @@ class Hold:
             self._chosen.await_answered(within_s=_HELD_S)
         if self.point.moment is Moment.AFTER and not self._is_last_request:
             self._behind.await_met(within_s=_HELD_S)
-        if self.target.door is Door.SPLIT and self.point.moment is Moment.BEFORE:
+        if self.target.task_kind is TaskKind.SPLIT and self.point.moment is Moment.BEFORE:
             # Until now the worker may have taken the id itself, to forget finished files; it is let through.
             self._before = self._coordinator.describe(self.target.transactional_ids)
 

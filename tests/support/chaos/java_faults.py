@@ -261,7 +261,7 @@ class JavaFaults:
 
     def _note(self, number: int, fault: JavaFault, point: str, target: str, took_s: float) -> None:
         self._recoveries[fault].append(took_s)
-        self._evidence.fault(fault.value, point, None, took_s, door="Java", round=number)
+        self._evidence.fault(fault.value, point, None, took_s, task_kind="Java", round=number)
         print(f"round {number}: {fault.value}, {target}, {point}: {took_s:.1f} s", flush=True)
 
 

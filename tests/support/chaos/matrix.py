@@ -18,7 +18,7 @@ from fencepost.testing import eventually
 from support.chaos.campaign import RECOVERY_S, TRANSACTION_TIMEOUT_S, Campaign
 from support.chaos.fault import Kind
 from support.chaos.hold import Coordinator, Hold, Target
-from support.chaos.point import Blow, Door, Moment, Phase, Round
+from support.chaos.point import Blow, Moment, Phase, Round, TaskKind
 from support.chaos.processes import is_alive, is_connected, owner_of
 from support.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 
@@ -222,7 +222,7 @@ class Matrix:
             str(hold.point),
             hold.described.state,
             took_s,
-            door=hold.target.door.value,
+            task_kind=hold.target.task_kind.value,
             client=hold.target.client,
             id=hold.transactional_id,
             epoch=hold.described.producer_epoch,
@@ -238,7 +238,7 @@ class Matrix:
 
 
 def _kind(kind: Kind, hold: Hold) -> Kind:
-    is_split = hold.target.door is Door.SPLIT
+    is_split = hold.target.task_kind is TaskKind.SPLIT
     return Kind.KILL_SPLIT if is_split and kind is Kind.KILL_SLOT else kind
 
 
@@ -253,6 +253,6 @@ def _fate(kind: Kind, blow: Blow) -> str:
 
 def _turn(hold: Hold) -> int:
     """Put starts that are not admitted yet first: positions are read up to the open transactions of all tasks."""
-    if hold.target.door is Door.SPLIT:
+    if hold.target.task_kind is TaskKind.SPLIT:
         return 1
     return 0 if (hold.point.phase, hold.point.moment) == (Phase.INIT, Moment.AFTER) else 2

@@ -27,8 +27,8 @@ class Moment(Enum):
     AFTER = "after"  # answered, the task's next request withheld
 
 
-class Door(Enum):
-    """How a connector's records get to the writer."""
+class TaskKind(Enum):
+    """Where a task runs."""
 
     SLOT = "slot"
     SPLIT = "DataFrame split"
@@ -103,15 +103,15 @@ class Round:
     blows: tuple[Blow, ...]
 
 
-def matrix(seed: int, passes: int, doors: Sequence[Door]) -> list[Round]:
-    """Return rounds that put every kind of fault at every point `passes` times, for targets with these doors.
+def matrix(seed: int, passes: int, kinds: Sequence[TaskKind]) -> list[Round]:
+    """Return rounds that put every kind of fault at every point `passes` times, for targets of these kinds.
 
-    Each point of a kind hits one target behind the slot door; a target behind the split door takes part in every
+    Each point of a kind hits one target in a slot; a DataFrame split takes part in every
     round of the kinds that it can have, and gets points in turn.
     """
     drawn = random.Random(seed)
-    slots = [number for number, door in enumerate(doors) if door is Door.SLOT]
-    splits = [number for number, door in enumerate(doors) if door is Door.SPLIT]
+    slots = [number for number, kind in enumerate(kinds) if kind is TaskKind.SLOT]
+    splits = [number for number, kind in enumerate(kinds) if kind is TaskKind.SPLIT]
     points_of_splits = _endless(drawn)
     rounds = []
     for kind, points in [(kind, points) for _ in range(passes) for kind, points in _deal(drawn, len(slots))]:

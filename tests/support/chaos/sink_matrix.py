@@ -260,5 +260,5 @@ class SinkMatrix:
 
     def _note(self, number: int, kind: Kind, hold: _Hold, took_s: float) -> None:
         self.recoveries[kind].append(took_s)
-        self._evidence.fault(kind.value, str(hold.point), None, took_s, door="sink", round=number)
+        self._evidence.fault(kind.value, str(hold.point), None, took_s, task_kind="sink", round=number)
         print(f"round {number}: {kind.value}, {hold.target.name}, {hold.point}: {took_s:.1f} s", flush=True)

@@ -8,7 +8,7 @@ from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.source.runner import TaskRunner
+from fencepost.task.source.runner import SourceRunner
 from fencepost.transaction import lane_ids
 from support.task_spec import lone_spec
 
@@ -49,7 +49,7 @@ class LoneTask:
         self.is_current = True  # what the worker says when the task asks for admission
         self.reports: list[TaskReport] = []
         self._reader = OffsetReader({"bootstrap.servers": bootstrap}, offsets_topic)
-        self.runner = TaskRunner(self.spec, self._admit, self.reports.append)
+        self.runner = SourceRunner(self.spec, self._admit, self.reports.append)
         self.runner.uses_both_lanes = lanes == 2  # what it would come to by itself under load
 
     def __enter__(self) -> "LoneTask":

@@ -7,31 +7,31 @@ import pytest
 
 from evidence import PAGE, SUMMARY, merged, page, summarise
 from fencepost.kafka.setting.table import LIBRDKAFKA
-from support.chaos.point import MATRIX_KINDS, POINTS, Door, Moment, Phase, Point, matrix
+from support.chaos.point import MATRIX_KINDS, POINTS, Moment, Phase, Point, TaskKind, matrix
 
-DOORS = [Door.SLOT] * 6 + [Door.SPLIT]
+TASK_KINDS = [TaskKind.SLOT] * 6 + [TaskKind.SPLIT]
 
 
 @pytest.mark.parametrize("passes", [1, 3])
 def test_every_kind_of_fault_hits_every_point_once_per_pass(passes):
-    rounds = matrix(7, passes, DOORS)
-    hit = Counter((r.kind, b.point) for r in rounds for b in r.blows if DOORS[b.target] is Door.SLOT)
+    rounds = matrix(7, passes, TASK_KINDS)
+    hit = Counter((r.kind, b.point) for r in rounds for b in r.blows if TASK_KINDS[b.target] is TaskKind.SLOT)
     assert hit == {(kind, point): passes for kind in MATRIX_KINDS for point in POINTS}
 
 
 def test_crash_matrix_round_hits_no_target_twice():
-    for each in matrix(11, 2, DOORS):
+    for each in matrix(11, 2, TASK_KINDS):
         targets = [blow.target for blow in each.blows]
         assert len(set(targets)) == len(targets)
 
 
 def test_the_same_seed_plans_the_same_rounds():
-    assert matrix(3, 2, DOORS) == matrix(3, 2, DOORS) != matrix(4, 2, DOORS)
+    assert matrix(3, 2, TASK_KINDS) == matrix(3, 2, TASK_KINDS) != matrix(4, 2, TASK_KINDS)
 
 
 def test_crash_matrix_plans_at_least_40_faults_and_300_in_8_passes():
-    assert sum(len(each.blows) for each in matrix(0, 1, DOORS)) >= 40
-    assert sum(len(each.blows) for each in matrix(0, 8, DOORS)) >= 300
+    assert sum(len(each.blows) for each in matrix(0, 1, TASK_KINDS)) >= 40
+    assert sum(len(each.blows) for each in matrix(0, 8, TASK_KINDS)) >= 300
 
 
 def test_transaction_state_during_commit_is_prepare_commit():
@@ -42,7 +42,7 @@ def test_transaction_state_during_commit_is_prepare_commit():
 def _records(directory, verdict, test="matrix"):
     about = {"test": test, "seed": 5, "run": f"{test}-5-1"}
     head = {**about, "date": "2026-01-01", "commit": "abc", "versions": {"Python": "3"}, "records": 10}
-    fault = {"what": "SIGKILL", "door": "slot", "phase": "before commit", "state": "Ongoing", "recovery_s": 1.25}
+    fault = {"what": "SIGKILL", "task_kind": "slot", "phase": "before commit", "state": "Ongoing", "recovery_s": 1.25}
     lines = [
         {**head, "verdict": verdict},
         {**about, **fault, "verdict": verdict},

@@ -16,9 +16,9 @@ from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.builtin.connector.spool.source import SpoolDirectorySource
 from fencepost.config.file_limit import FileLimit, file_limit, use_file_limit
 from fencepost.config.worker import WorkerConfig
-from fencepost.plugin import PluginRegistry
+from fencepost.plugin import PluginRegistry, process
 from fencepost.task.channel.task_spec import LimitSpec, LookUpSpec, TaskSpec
-from fencepost.task.life.plugins import use_plugins
+from fencepost.task.conversion.plugins import use_plugins
 from fencepost.worker.file_limit import limit_files
 from fencepost.worker.validation.validation import validate_connector
 from support.settings import SETTINGS
@@ -131,7 +131,8 @@ def test_task_refuses_a_file_when_its_path_became_a_link_to_a_worker_file(etc: P
     assert (etc / "roles").read_text() == "secret"
 
 
-def test_file_limits_of_a_task_spec_apply_after_transfer_as_json() -> None:
+def test_file_limits_of_a_task_spec_apply_after_transfer_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_registry", PluginRegistry())  # in which it disables a plug-in
     limits = LimitSpec(("/data",), ("/data/roles",), ("FileStreamSink",))
     spec = TaskSpec("c", 0, 1, "i", {}, {}, look_up=LookUpSpec(limits=limits))
     use_plugins(TaskSpec.from_json(spec.to_json()))

@@ -15,7 +15,7 @@ from fencepost.builtin.transform.router import RegexRouter
 from fencepost.config.connector import SinkConnectorConfig
 from fencepost.config.retention import RetentionConfig
 from fencepost.config.topic_creation import topic_creation_groups
-from fencepost.task.sink.subscription import ReadTopics
+from fencepost.task.sink.reader import ReadTopics
 
 PATTERNS = [
     ("[a-z&&[^x]]+", "abc", "axc"),  # an intersection of sets

@@ -23,7 +23,7 @@ from fencepost.api import (
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, process
 from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
 from fencepost.task.channel.task_spec import LimitSpec, LookUpSpec, TaskSpec
-from fencepost.task.life.plugins import connector_class
+from fencepost.task.conversion.plugins import connector_class
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 PANICS = """

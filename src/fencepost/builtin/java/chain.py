@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fencepost.api.hosted_chain import ChainUse, HostedStep, Passed, Refused
-from fencepost.api.hosted_task import ForeignRecordError, ForeignRetriableError
 from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError
 from fencepost.builtin.java.port import ChainStart, ChainStep, JavaClass
 from fencepost.builtin.java.shared_host import Lease, SharedHost
+from fencepost.hook.hosted_chain import ChainUse, HostedStep, Passed, Refused
+from fencepost.hook.hosted_task import ForeignRecordError, ForeignRetriableError
 from fencepost.record import ConnectRecord
 
 

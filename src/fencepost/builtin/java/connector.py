@@ -23,8 +23,6 @@ from fencepost.api import (
     SourceConnector,
     Transform,
 )
-from fencepost.api.hosted_chain import ChainUse, HostedChain, HostedPart, HostedStep
-from fencepost.api.hosted_task import TASK_CLASS
 from fencepost.api.source import SourceOffset
 from fencepost.builtin.java.chain import JavaChain
 from fencepost.builtin.java.error import (
@@ -44,6 +42,8 @@ from fencepost.builtin.java.sink_task import JavaSinkTask
 from fencepost.builtin.java.source_task import JavaSourceTask, task_class_for
 from fencepost.config import Config, ConfigError, Setting, SettingValue
 from fencepost.config.setting import as_text
+from fencepost.hook.hosted_chain import ChainUse, HostedChain, HostedPart, HostedStep
+from fencepost.hook.hosted_task import TASK_CLASS
 from fencepost.record import TopicPartition
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fencepost.api.hosted_task import PLUGIN_FIGURES, TASK_CLASS, ForeignRecordError
 from fencepost.builtin.java.port import Failure, JavaClass
 from fencepost.builtin.java.shared_host import Lease
+from fencepost.hook.hosted_task import PLUGIN_FIGURES, TASK_CLASS, ForeignRecordError
 
 STOP_S = 60.0
 """How long Java's `stop` may take; by then the worker has long had the task abandoned."""

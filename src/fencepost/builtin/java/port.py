@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from fencepost.api.hosted_task import GroupMember as GroupMember
-from fencepost.api.hosted_task import Put as Put
 from fencepost.api.source import SourceOffset, SourcePartition
 from fencepost.builtin.java.error import JavaError, JavaRetriableError
+from fencepost.hook.hosted_task import GroupMember as GroupMember
+from fencepost.hook.hosted_task import Put as Put
 from fencepost.record import Batch, SinkRecord, TopicPartition
 
 CommittedOffsets = Sequence[tuple[SourcePartition, SourceOffset | None]]

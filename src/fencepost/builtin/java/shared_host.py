@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from fencepost.api import RetriableError
-from fencepost.api.hosted_task import HostLostError
 from fencepost.builtin.java.error import ConnectionLostError, HostEndedError, HostTimeoutError
 from fencepost.builtin.java.port import HostOptions
+from fencepost.hook.hosted_task import HostLostError
 
 if TYPE_CHECKING:
     from fencepost.builtin.java.client.host import JavaHost

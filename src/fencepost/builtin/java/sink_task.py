@@ -18,7 +18,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.api import FatalError, RetriableError
-from fencepost.api.hosted_task import (
+from fencepost.builtin.java.client.crossing import Crossing
+from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError
+from fencepost.builtin.java.java_task import STOP_S, JavaTask, error_of
+from fencepost.builtin.java.port import Effects, Errant, PutEffects, SinkTaskStart
+from fencepost.hook.hosted_task import (
     TASK_CLASS,
     ForeignRecordError,
     GroupMember,
@@ -28,10 +32,6 @@ from fencepost.api.hosted_task import (
     Put,
     RefusedReportError,
 )
-from fencepost.builtin.java.client.crossing import Crossing
-from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError
-from fencepost.builtin.java.java_task import STOP_S, JavaTask, error_of
-from fencepost.builtin.java.port import Effects, Errant, PutEffects, SinkTaskStart
 from fencepost.record import BinaryColumn, Repeated, SinkBatch, SinkRecord, TopicPartition
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from fencepost.api import RecordMetadata
-from fencepost.api.hosted_task import HostedBatch, HostedTask, HostedTaskContext, HostLostError, LeftOut, RecordBatch
 from fencepost.api.source import SourceOffset, SourcePartition
 from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError
 from fencepost.builtin.java.java_task import STOP_S, JavaTask, error_of
 from fencepost.builtin.java.port import Callbacks, CommittedOffsets, Failure, Mark, Polled, SourceTaskStart
+from fencepost.hook.hosted_task import HostedBatch, HostedTask, HostedTaskContext, HostLostError, LeftOut, RecordBatch
 from fencepost.record import Batch, PartitionKey, joined_member, partition_key
 
 if TYPE_CHECKING:

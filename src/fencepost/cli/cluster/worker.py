@@ -27,7 +27,7 @@ from fencepost.embedded.layout import is_free
 from fencepost.plugin import PluginKind
 from fencepost.spark.session.archive_making import LateArchive
 from fencepost.spark.session.error import SparkError
-from fencepost.task.slot.garbage import lasting_imports
+from fencepost.task.slot.memory import lasting_imports
 from fencepost.telemetry.plain_line import announce, is_json
 from fencepost.telemetry.secret import hide
 from fencepost.worker.host.driver import Driver

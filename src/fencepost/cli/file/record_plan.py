@@ -19,7 +19,6 @@ from fencepost.api import (
     SourceConnector,
     SourceRecord,
 )
-from fencepost.api.hosted_task import KnowsSettings
 from fencepost.builtin.converter.json import JsonConverter
 from fencepost.builtin.converter.registry.converter import RegistryConverter
 from fencepost.builtin.transform.chain import Chain, Find
@@ -35,13 +34,14 @@ from fencepost.config.connector import ConnectorConfig
 from fencepost.config.credentials import combined
 from fencepost.config.raw import given_values, names_in
 from fencepost.config.worker import WorkerConfig
+from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
 from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 from fencepost.kafka.setting.client_settings import admin_conf, range_conf
 from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.plugin.secret_keys import hold_given_secrets
-from fencepost.task.life.plugins import ChainConfig, converter_of
+from fencepost.task.conversion.plugins import ChainConfig, converter_of
 from fencepost.telemetry.plain_line import printable
 from fencepost.telemetry.secret import hide
 from fencepost.testing.source_run import SourceRun

@@ -20,7 +20,7 @@ from fencepost.spark.partition.write import PartitionResult
 from fencepost.task.channel.split_message import EpochOutput, EpochReading
 from fencepost.task.delivery.delivery import send_outgoing
 from fencepost.task.delivery.outgoing import OutgoingColumns
-from fencepost.task.sink.subscription import OutputGuard
+from fencepost.task.sink.reader import OutputGuard
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError
 from fencepost.transaction.lane import range_ids
 from fencepost.transaction.signature import Signature

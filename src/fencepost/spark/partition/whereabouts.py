@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from fencepost.task.channel.client import ChannelClient, ChannelError
 from fencepost.task.channel.message import Path
 from fencepost.task.channel.split_message import Whereabouts
-from fencepost.task.life.remark import is_in_kafka, stack_of
+from fencepost.task.start.progress import is_in_kafka, stack_of
 from fencepost.telemetry.slot_log import write_slot_log
 
 _EVERY_S = 5.0

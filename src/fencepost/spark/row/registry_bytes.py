@@ -13,7 +13,7 @@ from fencepost.record import Field, Repeated
 from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
 from fencepost.spark.row.columns import topic_names
 from fencepost.spark.row.registry import settled
-from fencepost.task.life.columns import column_to_bytes
+from fencepost.task.conversion.columns import column_to_bytes
 
 _PLAIN: Mapping[pa.DataType, SchemaType] = {
     pa.int8(): SchemaType.INT8,

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fencepost.task.slot.garbage import lasting_imports
-from fencepost.task.slot.memory import give_back, share_a_heap
+from fencepost.task.slot.memory import give_back, lasting_imports, share_a_heap
 
 _LIGHT = (
     "pyspark.worker",

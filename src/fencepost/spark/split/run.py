@@ -12,7 +12,7 @@ from fencepost.record import HeaderBytes
 from fencepost.spark.partition.reading import READING, ensure_same_reading
 from fencepost.spark.partition.write import PartitionResult, Position, rows_after
 from fencepost.task.channel.client import ChannelError
-from fencepost.task.channel.split_client import SplitClient, split_client
+from fencepost.task.channel.split_client import SplitClient
 from fencepost.task.delivery.copies import OffsetCopier
 from fencepost.task.delivery.finish import OffsetRecords
 from fencepost.task.source.client_choice import split_conf
@@ -160,4 +160,4 @@ class ChannelRun:
 
 def split_run(channel_url: str, run: str, reading: str = "") -> ChannelRun:
     """Return the run `run` of the worker at `channel_url`. Raises ChannelError."""
-    return ChannelRun(split_client(channel_url, run), reading)
+    return ChannelRun(SplitClient(channel_url, run), reading)

@@ -54,7 +54,7 @@ def _reader(kind: Any) -> Read:
         return str.encode
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind
-    return _unchanged
+    return lambda value: value
 
 
 def _optional(read: Read, *others: Read) -> Read:
@@ -68,7 +68,3 @@ def _tuple(kind: Any, *others: Any) -> Read:
         return lambda values: tuple(map(read, values))
     reads = (read, *map(_reader, others))
     return lambda values: tuple(each(value) for each, value in zip(reads, values, strict=True))
-
-
-def _unchanged(value: Any) -> Any:
-    return value

@@ -7,7 +7,30 @@ from typing import Any
 from fencepost.config.raw import RawConfig
 from fencepost.task.channel.client_recipe import ClientRecipe
 from fencepost.task.channel.codec import Message
-from fencepost.task.channel.tracing_spec import TracingSpec
+
+
+@dataclass(frozen=True)
+class CollectorSpec(Message):
+    """A collector that takes OTLP over HTTP. `endpoint` is the full URL, `headers` are `name=value` with commas."""
+
+    endpoint: str
+    headers: str = field(default="", repr=False)  # they may hold a key
+    certificate: str = ""
+    timeout_ms: int = 10_000
+
+
+@dataclass(frozen=True)
+class TracingSpec(Message):
+    """The worker's settings of OpenTelemetry (`fencepost.config.tracing`)."""
+
+    collector: CollectorSpec
+    service_name: str = "fencepost"
+    resource: Mapping[str, str] = field(default_factory=dict)
+    sampler: str = "parentbased_always_on"
+    sampler_arg: float = 1.0
+    queue_size: int = 2_048
+    delay_ms: int = 5_000
+
 
 PRODUCER, ADMIN = "output.producer_conf", "output.admin_conf"
 CONSUMER, READER, READER_ADMIN = "input.consumer_conf", "input.reader_conf", "input.reader_admin_conf"
@@ -123,7 +146,7 @@ class TaskSpec(Message):
     """One start of a task. `incarnation` identifies this start only; `generation` is the task generation.
 
     A spec that travels has references instead of the values that they refer to (`unresolved`); an executor looks them
-    up with its own files and environment (`fencepost.task.life.references`).
+    up with its own files and environment (`fencepost.task.start.runner`).
     """
 
     connector: str
@@ -147,7 +170,9 @@ class TaskSpec(Message):
 
     @property
     def is_sink(self) -> bool:
-        return bool(self.input.consumer_conf) or self._has_recipe(CONSUMER)
+        references = self.look_up.references
+        recipes = () if references is None else references.clients
+        return bool(self.input.consumer_conf) or any(one.place == CONSUMER for one in recipes)
 
     @property
     def is_stream(self) -> bool:
@@ -171,7 +196,3 @@ class TaskSpec(Message):
             output=replace(self.output, producer_conf={}, admin_conf={}),
             input=replace(self.input, consumer_conf={}, reader_conf={}, reader_admin_conf={}),
         )
-
-    def _has_recipe(self, place: str) -> bool:
-        references = self.look_up.references
-        return references is not None and any(one.place == place for one in references.clients)

@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from fencepost.api import OffsetsInGroup, RecordMetadata, SourceRecord
-from fencepost.api.mirror_task import MirrorTask, Sent
+from fencepost.api import RecordMetadata, SourceRecord
+from fencepost.hook.mirror import MirrorTask, OffsetsInGroup, Sent
 from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.value.group_offset import FORGOTTEN, GroupOffset
 from fencepost.kafka.value.placed import DeliveryCallback
@@ -103,7 +103,6 @@ class LastSent:
 
 
 def _last_indexes(outgoing: Outgoing) -> dict[Place, int]:
-    """Return the index of the last record of each partition."""
     topics, partitions = outgoing.topics, outgoing.partitions or ()
     if isinstance(topics, Runs) and isinstance(partitions, Runs) and topics.ends == partitions.ends:
         return {
@@ -114,7 +113,6 @@ def _last_indexes(outgoing: Outgoing) -> dict[Place, int]:
 
 
 def _first_indexes(outgoing: Outgoing, places: Collection[Place]) -> dict[Place, int]:
-    """Return the index of the first record of each of these partitions."""
     found: dict[Place, int] = {}
     for index, place in enumerate(zip(outgoing.topics, outgoing.partitions or (), strict=False)):
         if place in places:

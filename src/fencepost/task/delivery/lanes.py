@@ -187,7 +187,9 @@ class LanedDelivery(Delivery):
         try:
             self._send(writer, outgoing, on_delivered)
             if self.ledger is not None and self.ledger.is_due(writer):
-                self._write_entry(self.ledger, writer)
+                entries = self.ledger.take(writer)
+                if entries is not None:
+                    self._send(writer, entries, None)  # E1, flushed with everything else
         except (ProduceError, WriterFencedError):
             self._turns.failed(self._sent.size_bytes, time.monotonic() - self._sent.begun_s)
             raise
@@ -254,12 +256,6 @@ class LanedDelivery(Delivery):
             self._sent = TransactionExtent(time.monotonic())
             self._queue.begin()
         return self._current
-
-    def _write_entry(self, ledger: "TaskLedger", writer: TransactionalWriter) -> None:
-        """Send the entries of what this producer has sent: in its transaction, and flushed with everything else."""
-        entries = ledger.take(writer)
-        if entries is not None:
-            self._send(writer, entries, None)  # E1
 
     def _write_offsets(self, offsets: OffsetRecords) -> None:
         """Send offsets through the producer that has the records they cover: their only way into a transaction."""

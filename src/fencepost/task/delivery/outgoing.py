@@ -1,7 +1,7 @@
 """Records ready for the producer: as columns, or as whole batches that were read from Kafka."""
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, pairwise
 from operator import add
@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 from fencepost.kafka.value.placed import DeliveryCallback
 from fencepost.kafka.value.whole import WholeBatches
-from fencepost.record import BinaryColumn, HeaderBytes, Repeated, runs_of
+from fencepost.record import BinaryColumn, HeaderBytes, Repeated, joined_member, runs_of
 from fencepost.record.binary_column import ends
+from fencepost.transaction import ProduceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +127,55 @@ def _lengths(column: Sequence[bytes | None]) -> list[int]:
 
 def _header_bytes(headers: Sequence[HeaderBytes]) -> int:
     return sum(len(name.encode()) + len(value or b"") for name, value in headers)
+
+
+def with_its_place(
+    error: ProduceError, outgoing: Outgoing, most_bytes: int, origin: Callable[[int], str]
+) -> ProduceError:
+    """Return a refusal of records with the size and the origin of the record that is too large.
+
+    `origin` describes the record with an index in `outgoing`. Other errors are returned unchanged.
+    """
+    if not error.is_refused or error.is_denied or isinstance(outgoing, OutgoingBatches):
+        return error
+    sizes = outgoing.sizes(len(outgoing))
+    index = next((index for index, size in enumerate(sizes) if size > most_bytes), None)
+    if index is None:
+        return error
+    return ProduceError(
+        f"{error}. The record has {sizes[index]:,} bytes, and the limit is {most_bytes:,}: {origin(index)}",
+        is_refused=True,
+        is_batch_too_large=error.is_batch_too_large,
+    )
+
+
+def merged(parts: Sequence[OutgoingColumns]) -> OutgoingColumns:
+    """Return the records of all parts in the order of their `sources`, which every part must have."""
+    full = [part for part in parts if len(part)]
+    if len(full) == 1:
+        return full[0]
+    sources = list(chain.from_iterable(part.sources or () for part in full))
+    order = in_order(sources)
+    is_ordered = order == list(range(len(order)))
+
+    def column(name: str) -> Any:
+        joined = joined_member(full, name, () if name == "headers" else None)
+        if is_ordered or joined is None:
+            return joined
+        values = list(joined)
+        return [values[index] for index in order]
+
+    return OutgoingColumns(
+        column("topics") or (),
+        column("values") or (),
+        column("keys"),
+        column("partitions"),
+        column("timestamps"),
+        column("headers"),
+        [sources[index] for index in order],
+    )
+
+
+def in_order(sources: Sequence[int]) -> list[int]:
+    """Return the places of the sources from the first to the last."""
+    return sorted(range(len(sources)), key=sources.__getitem__)

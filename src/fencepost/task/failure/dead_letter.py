@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from fencepost.api import Converter, FatalError, HeaderConverter, Predicate, SinkRecord, SourceRecord, Transform
-from fencepost.api.hosted_task import ForeignRecordError
 from fencepost.config.connector import DeadLetterConfig
+from fencepost.hook.hosted_task import ForeignRecordError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import TooFewBrokersError
 from fencepost.record import HeaderBytes
@@ -64,6 +64,7 @@ def context_headers(
 ) -> list[HeaderBytes]:
     """Return headers: where a record was (`origin`, by TOPIC, PARTITION and OFFSET), what failed, and why."""
     kind = type(error)
+    foreign = error.trace if isinstance(error, ForeignRecordError) else None
     facts = {
         **origin,
         CONNECTOR: spec.connector,
@@ -72,14 +73,9 @@ def context_headers(
         CLASS: class_name,
         EXCEPTION: f"{kind.__module__}.{kind.__qualname__}",
         MESSAGE: hide(str(error)),
-        STACKTRACE: _stack_of(error),
+        STACKTRACE: trace_of(error) if foreign is None else hide(foreign),
     }
     return [(name, str(fact)[:_LONGEST_FACT].encode("utf-8", "replace")) for name, fact in facts.items()]
-
-
-def _stack_of(error: Exception) -> str:
-    foreign = error.trace if isinstance(error, ForeignRecordError) else None
-    return trace_of(error) if foreign is None else hide(foreign)
 
 
 def header_choices(
@@ -91,8 +87,13 @@ def header_choices(
         given: The record's own headers.
         context: Those about the failure; none if they are not wanted.
     """
-    headers, time = _own_headers(spec, record, given), _time_headers(record.timestamp)
-    bare = _without_context(headers)
+    headers, timestamp = _own_headers(spec, record, given), record.timestamp
+    time: list[HeaderBytes] = []
+    if isinstance(timestamp, int) and timestamp >= 0:
+        time = [(TIMESTAMP, b"%d" % timestamp)]
+    # A letter with few headers has none of the record's own about a failure, which would be believed: anybody who
+    # writes to an input topic can make a record so large.
+    bare = [(name, data) for name, data in headers if not name.startswith(PREFIX)]
     # With these few bytes it can be resent, or is named as one that cannot be; without them it is nobody's.
     named = [header for header in context if header[0] in (TOPIC, PARTITION, OFFSET, CONNECTOR)]
     return [*([[*headers, *time, *context], [*bare, *time, *named]] if context else []), bare + time, bare]
@@ -101,28 +102,15 @@ def header_choices(
 def _own_headers(
     spec: TaskSpec, record: SinkRecord | SourceRecord, headers: Iterable[HeaderBytes]
 ) -> list[HeaderBytes]:
-    """Return a failed record's headers as its dead letter keeps them: all, but none that Fencepost would believe.
+    """Return a failed record's headers as its dead letter keeps them: all but the headers that Fencepost would believe.
 
-    Whoever writes to an input topic could otherwise say where a dead letter came from, or, without headers about the
-    failure, how far dead letters were resent. Only in the topic for resending are the first ones Fencepost's.
+    Anybody who writes to an input topic could otherwise say where a dead letter came from, or how far dead letters were
+    resent. Only in the topic for resending are headers about the origin Fencepost's.
     """
     is_resent = isinstance(record, SinkRecord) and origin_of(record)[TOPIC] == (spec.input.resend_topic or None)
     kept = _RESENT_FACTS if is_resent else ()
     own = [(as_java_writes(name), data) for name, data in headers]
     return [(name, data) for name, data in own if not name.startswith(RESENT) or name in kept]
-
-
-def _without_context(headers: Iterable[HeaderBytes]) -> list[HeaderBytes]:
-    """Return the headers of a dead letter that gets not all about its failure: none of those that its record brought.
-
-    They would be believed, and whoever writes to an input topic can make a record so large that it gets few.
-    """
-    return [(name, data) for name, data in headers if not name.startswith(PREFIX)]
-
-
-def _time_headers(timestamp: Any) -> list[HeaderBytes]:
-    """Return the header with a record's time; none unless it is one that a Kafka record can have."""
-    return [(TIMESTAMP, b"%d" % timestamp)] if isinstance(timestamp, int) and timestamp >= 0 else []
 
 
 def origin_of(record: SinkRecord) -> dict[str, Any]:

@@ -47,7 +47,9 @@ class DeadLetters:
         """Send a record whose key, value and headers are bytes. The future is done once it is acknowledged."""
         safe: Future[None] = Future()
         given = [(header.key, header.value) for header in record.headers]
-        context = self._context(record, stage, class_name, error) if self._spec.dead_letters.headers else []
+        context = []
+        if self._spec.dead_letters.headers:
+            context = context_headers(self._spec, origin_of(record), stage, class_name, error)
         choices = header_choices(self._spec, record, given, context)
         self._counters.dead_letters += 1
 
@@ -76,9 +78,6 @@ class DeadLetters:
             if refusal.failure is not Failure.REFUSED_RECORD or not fewer:
                 raise
             self._produce(value, fewer, fields)
-
-    def _context(self, record: SinkRecord, stage: str, class_name: str, error: Exception) -> list[HeaderBytes]:
-        return context_headers(self._spec, origin_of(record), stage, class_name, error)
 
     def settle(self, timeout_s: float) -> bool:
         """Return whether all added records are safe. Raises RetriableError or FatalError if one was refused."""

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from fencepost.api import ConnectRecord, FatalError, RetriableError, UnavailableError
 from fencepost.api.errors import LaggingError
-from fencepost.api.hosted_task import HostLostError
 from fencepost.builtin.transform.chain import RunStep
+from fencepost.hook.hosted_task import HostLostError
 from fencepost.task.control import Control
-from fencepost.task.failure.retried_errors import RetriedErrors
+from fencepost.task.failure.retry import RetriedErrors
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

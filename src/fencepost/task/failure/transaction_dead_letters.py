@@ -81,23 +81,18 @@ class TransactionDeadLetters:
         record = failed.record
         key, value = to_bytes_for_dlq(record.key), to_bytes_for_dlq(record.value)
         given = [(header.key, to_bytes_for_dlq(header.value)) for header in record.headers]
-        context = self._context(failed) if self.spec.dead_letters.headers else []
+        context = []
+        if self.spec.dead_letters.headers:
+            class_name = self.class_of(failed.stage, failed.error)
+            context = context_headers(self.spec, _origin(record), failed.stage, class_name, failed.error)
         *fuller, least = header_choices(self.spec, record, given, context)
-        parts = [("", key), ("", value)]
-        return key, value, next((choice for choice in fuller if self._is_small([*parts, *choice])), least)
+        # If a fuller choice is too large for the producer, the record alone may still fit.
+        room = most_record_bytes(self.spec.output.producer_conf) - _FRAME_BYTES - len(key or b"") - len(value or b"")
+        return key, value, next((choice for choice in fuller if _size(choice) <= room), least)
 
-    def _context(self, failed: _Failed) -> list[HeaderBytes]:
-        """Return the headers that describe the failure."""
-        class_name = self.class_of(failed.stage, failed.error)
-        return context_headers(self.spec, _origin(failed.record), failed.stage, class_name, failed.error)
 
-    def _is_small(self, parts: list[HeaderBytes]) -> bool:
-        """Say whether the producer accepts a record of these parts.
-
-        If not, the record alone may still fit, without the headers about its failure.
-        """
-        limit = most_record_bytes(self.spec.output.producer_conf)
-        return sum(len(name.encode()) + len(data or b"") for name, data in parts) + _FRAME_BYTES <= limit
+def _size(headers: list[HeaderBytes]) -> int:
+    return sum(len(name.encode()) + len(data or b"") for name, data in headers)
 
 
 def _origin(record: SourceRecord | SinkRecord) -> dict[str, Any]:

@@ -3,26 +3,21 @@
 import logging
 import time
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from fencepost.api import ConnectError, FatalError, SinkTask
-from fencepost.api.hosted_task import RefusedReportError
+from fencepost.hook.hosted_task import RefusedReportError
 from fencepost.record import TopicPartition
-from fencepost.task.life.counters import SinkCounters
-from fencepost.task.life.reader_status import Offsets
-from fencepost.task.life.task_run import TaskRun
+from fencepost.task.failure.dead_letter_producer import DeadLetters
 from fencepost.task.sink.context import SinkContext, SinkInput
 from fencepost.task.sink.positions import SinkPositions
+from fencepost.task.sink.reader import Offsets
+from fencepost.task.start.counters import SinkCounters
+from fencepost.task.start.run import TaskRun
 
 log = logging.getLogger(__name__)
 
 _COMMIT, _FLUSH = "commit", "flush"
-
-
-class PendingDeadLetters(Protocol):
-    """Where records go that could not be processed: `DeadLetters`."""
-
-    def settle(self, timeout_s: float) -> bool: ...
 
 
 class FlushedOffsets(NamedTuple):
@@ -45,7 +40,7 @@ class SinkCommits:
     task: SinkTask
     context: SinkContext
     positions: SinkPositions
-    dead_letters: PendingDeadLetters | None
+    dead_letters: DeadLetters | None
     refusal: FatalError | None = None
 
     def __post_init__(self) -> None:

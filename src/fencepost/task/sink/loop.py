@@ -12,15 +12,16 @@ from collections.abc import Collection
 from fencepost.api import RetriableError, SinkTask
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition, place_names
+from fencepost.task.failure.dead_letter_producer import DeadLetters
 from fencepost.task.failure.tolerance import StoppedInRetryError
-from fencepost.task.life.counters import SinkCounters
-from fencepost.task.life.reader_status import Offsets, ReaderStatus
-from fencepost.task.life.task_run import TaskRun
-from fencepost.task.sink.commits import PendingDeadLetters, SinkCommits
+from fencepost.task.sink.commits import SinkCommits
 from fencepost.task.sink.context import SinkContext, SinkInput
 from fencepost.task.sink.positions import SinkPositions
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.sink.puts import Puts
+from fencepost.task.sink.reader import Offsets, ReaderStatus
+from fencepost.task.start.counters import SinkCounters
+from fencepost.task.start.run import TaskRun
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class SinkLoop:
         task: SinkTask,
         context: SinkContext,
         processor: SinkProcessor,
-        dead_letters: PendingDeadLetters | None = None,
+        dead_letters: DeadLetters | None = None,
     ) -> None:
         self._run = run
         self._context = context
@@ -86,7 +87,9 @@ class SinkLoop:
             self._advance(self._puts.take(fetched))
         else:
             self._positions.reach(fetched.ends)
-            self._put_nothing()
+            if self._positions.taken:
+                self._puts.take_nothing()
+                self._rewind()
 
     def _wait_s(self) -> float:
         due_s, held = self._commits.due_s, self._puts.held
@@ -105,11 +108,6 @@ class SinkLoop:
         """Fetch records again later: those of a partition that was assigned while all others are paused."""
         if len(fetched):
             self._input.seek(fetched.first_offsets())
-
-    def _put_nothing(self) -> None:
-        if self._positions.taken:
-            self._puts.take_nothing()
-            self._rewind()
 
     def _advance(self, left: Offsets) -> None:
         """Go on after a put: first to records that it has left, then to where the task asked to go."""

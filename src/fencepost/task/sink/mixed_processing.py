@@ -1,18 +1,28 @@
-"""Converters and transforms of a sink of which some run in another process (`task/life/mixed.py`)."""
+"""Converters and transforms of a sink of which some run in another process (`task/conversion/mixed.py`)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fencepost.api import SinkRecord, SourceRecord
-from fencepost.api.hosted_chain import RAW, ChainUse, HostedStep, Role
+from fencepost.hook.hosted_chain import RAW, ChainUse, HostedStep, Role
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import SinkBatch
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
+from fencepost.task.conversion.mixed import (
+    LocalStep,
+    Mixed,
+    Row,
+    Step,
+    ToBytes,
+    converter_step,
+    hosted_parts,
+    pairs,
+    raw,
+    steps_of_links,
+)
+from fencepost.task.conversion.plugins import Conversion, chain_config, conversion_of
 from fencepost.task.failure.tolerance import ErrorCounters
-from fencepost.task.life.mixed import LocalStep, Mixed, Row, Step, hosted_parts, steps_of_links
-from fencepost.task.life.mixed_bytes import ToBytes, converter_step, pairs, raw
-from fencepost.task.life.plugins import Conversion, chain_config, conversion_of
 from fencepost.task.sink.processing import SinkProcessor, before_resent, raw_record
 
 

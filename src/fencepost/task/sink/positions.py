@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from fencepost.record import TopicPartition
-from fencepost.task.life.reader_status import Offsets
+from fencepost.task.sink.reader import Offsets
 
 
 @dataclass

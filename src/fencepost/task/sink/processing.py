@@ -27,10 +27,16 @@ from fencepost.record import (
     TypedColumn,
     picked,
 )
+from fencepost.task.conversion.columns import (
+    bytes_to_headers,
+    column_to_connect,
+    have_header_of,
+    topic_groups,
+    unless_empty,
+)
 from fencepost.task.failure.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC, number_of
 from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import Tolerance
-from fencepost.task.life.columns import bytes_to_headers, column_to_connect, have_header_of, topic_groups
 
 Pairs = Sequence[tuple[str, bytes | None]]
 
@@ -100,7 +106,6 @@ class SinkProcessor:
         return self._merged([*chain.from_iterable(found)], fetched) if len(found) == len(changed) else None
 
     def _merged(self, changed: Sequence[RecordColumns], fetched: Fetched) -> SinkBatch:
-        """Return transformed records in the order in which they were fetched."""
         full = [each for each in changed if len(each)] or changed[:1]
         found, rows = SinkBatch.joined([_put(each, fetched) for each in full]), full[0].rows
         if len(full) > 1:
@@ -145,8 +150,6 @@ class SinkProcessor:
         )
 
     def _in_parts(self, fetched: Fetched, *, is_away: bool = False) -> SinkBatch:
-        """Process records that cannot stay columns as a whole."""
-
         def columns(start: int, stop: int) -> SinkBatch | None:
             return self._as_columns(fetched.part(start, stop))
 
@@ -249,7 +252,7 @@ def _put(batch: RecordColumns, fetched: Fetched) -> SinkBatch:
         Repeated(batch.key.schema, count),
         batch.timestamps,
         fetched.places if is_whole else picked(fetched.places, batch.rows),
-        None if isinstance(batch.headers, Repeated) and not batch.headers.value else batch.headers,
+        unless_empty(batch.headers),
     )
 
 

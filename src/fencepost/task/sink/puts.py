@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fencepost.api import RetriableError, SinkTask
-from fencepost.api.hosted_task import HostedSink, Progress, Put
+from fencepost.hook.hosted_task import HostedSink, Progress, Put
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import SinkBatch, TopicPartition
-from fencepost.task.failure.back_off import pause_after
-from fencepost.task.life.counters import SinkCounters
-from fencepost.task.life.reader_status import Offsets
-from fencepost.task.life.task_run import TaskRun
+from fencepost.task.failure.retry import pause_after
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.positions import SinkPositions
 from fencepost.task.sink.processing import SinkProcessor
+from fencepost.task.sink.reader import Offsets
+from fencepost.task.start.counters import SinkCounters
+from fencepost.task.start.run import TaskRun
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,12 @@ class Puts:
             left = self._put(batch, covered | {p: max(end, covered.get(p, 0)) for p, end in fetched.ends.items()})
         took_s = time.monotonic() - started
         if isinstance(self.task, HostedSink) and len(batch):
-            self._count_calls(self.task.progress, took_s)
+            progress = self.task.progress
+            for put in progress.puts:
+                self.run.counters.polled(put.rows, put.took_s)
+            if progress.refused is not None:
+                put_s = sum(put.took_s for put in progress.puts)
+                self.run.counters.polled(len(progress.refused), took_s - put_s)
         else:
             self.run.counters.polled(len(fetched), took_s)
         return left
@@ -120,7 +125,6 @@ class Puts:
         return left
 
     def _called(self, batch: SinkBatch) -> tuple[Progress, Exception | None]:
-        """Call put; returns how far it came, and what it has raised."""
         error, progress = None, Progress([Put(len(batch))])
         try:
             self.task.put(batch)
@@ -129,7 +133,6 @@ class Puts:
         return self.task.progress if isinstance(self.task, HostedSink) else progress, error
 
     def _take(self, batch: SinkBatch, progress: Progress, covered: Offsets) -> None:
-        """Count what was put."""
         if progress.puts:
             self._accepted()
         if progress.puts or not len(batch):
@@ -141,12 +144,6 @@ class Puts:
     def _accepted(self) -> None:
         self._refusals = 0
         self.run.counters.errors.retried.passed(_PUT)
-
-    def _count_calls(self, progress: Progress, took_s: float) -> None:
-        for put in progress.puts:
-            self.run.counters.polled(put.rows, put.took_s)
-        if progress.refused is not None:
-            self.run.counters.polled(len(progress.refused), took_s - sum(put.took_s for put in progress.puts))
 
     def _idle_s(self) -> float:
         longest_s = self.run.spec.commits.offset_flush_interval_ms / 1000

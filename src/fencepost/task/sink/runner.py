@@ -12,34 +12,30 @@ from contextlib import closing
 import orjson
 
 from fencepost.api import FencedError, RetriableError, SinkTask
-from fencepost.api.hosted_task import HostedSink
 from fencepost.config.raw import given_values
+from fencepost.hook.hosted_task import HostedSink, InOtherProcess
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.setting.batch_settings import lacking_to_read
 from fencepost.task.channel.message import Admission, RunState
 from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.conversion.plugins import connector_of
 from fencepost.task.failure.dead_letter import ensure_topics
 from fencepost.task.failure.dead_letter_producer import DeadLetters
-from fencepost.task.life.admitted import admitted
-from fencepost.task.life.counters import SinkCounters
-from fencepost.task.life.plugins import connector_of
-from fencepost.task.life.remark import Elsewhere
-from fencepost.task.life.task_life import Report, TaskLife
-from fencepost.task.life.task_run import TaskRun
-from fencepost.task.sink.context import SinkContext
-from fencepost.task.sink.hosted_context import HostedContext
+from fencepost.task.sink.context import HostedContext, Reporter, SinkContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.mixed_processing import sink_processor_of
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.sink.reporter import Reporter
-from fencepost.task.sink.subscription import subscription
-from fencepost.task.tracing.process import tracing_of
+from fencepost.task.sink.reader import subscription
+from fencepost.task.start.counters import SinkCounters
+from fencepost.task.start.run import TaskRun
+from fencepost.task.start.runner import Report, TaskRunner, admitted
+from fencepost.task.tracing.tracing import tracing_of
 
 log = logging.getLogger(__name__)
 
 
-class SinkRunner(TaskLife):
+class SinkRunner(TaskRunner):
     """Runs one start of a sink's task, with as many memberships and instances as it takes."""
 
     starts_over = (FencedError, RetriableError)
@@ -58,7 +54,7 @@ class SinkRunner(TaskLife):
         found = self._task.figures() if isinstance(self._task, HostedSink) else {}
         return orjson.dumps(found).decode() if found else ""
 
-    def _elsewhere(self) -> Elsewhere | None:
+    def _elsewhere(self) -> InOtherProcess | None:
         return self._task if isinstance(self._task, HostedSink) else None
 
     def abandon(self) -> None:

@@ -7,7 +7,11 @@ tasks held 250 MB, busy or idle. With one heap for all threads, whose free pages
 """
 
 import ctypes
+import gc
 import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 _POOL = "ARROW_DEFAULT_MEMORY_POOL"
 # From malloc.h: M_ARENA_MAX, M_TRIM_THRESHOLD and M_MMAP_THRESHOLD. Freed memory stays until `give_back`.
@@ -36,3 +40,57 @@ def _c_library() -> ctypes.CDLL | None:
         return ctypes.CDLL(None)
     except (OSError, TypeError):
         return None
+
+
+_YOUNG, _MIDDLE, _OLD = 200_000, 50, 1_000
+
+
+class Garbage:
+    """Collects cycles from time to time, and gives free memory back. Used by one thread."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, *, every_s: float = 10.0, largest_share: float = 0.005
+    ) -> None:
+        """`largest_share` of the time is spent collecting at most."""
+        self._clock = clock
+        self._every_s, self._largest_share = every_s, largest_share
+        self._due_s = clock() + every_s
+
+    def collect_if_due(self) -> None:
+        """Collect if that is due: less often if many objects are alive, so that it takes little time."""
+        begun_s = self._clock()
+        if begun_s < self._due_s:
+            return
+        gc.collect()
+        give_back()
+        ended_s = self._clock()
+        self._due_s = ended_s + max(self._every_s, (ended_s - begun_s) / self._largest_share)
+
+
+@contextmanager
+def lasting_imports() -> Iterator[None]:
+    """Look for no cycles while the block imports modules, and never among what these define, as it stays."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Exclude imported objects from collection, and let Python collect by itself only after a large net gain of
+    objects.
+
+    The caller uses `Garbage` to collect the rest. On exit all settings are restored: Spark reuses its processes.
+    """
+    before = gc.get_threshold()
+    gc.collect()  # what is frozen is never collected
+    gc.freeze()
+    gc.set_threshold(_YOUNG, _MIDDLE, _OLD)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import orjson
@@ -26,24 +27,70 @@ from fencepost.task.channel.message import (
 )
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.copies import Copy
-from fencepost.task.life.producing_life import Admit
-from fencepost.task.life.remark import stack_of
-from fencepost.task.life.task_life import Report, TaskLife
 from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.slot import stack_reader
-from fencepost.task.slot.garbage import Garbage, rare_collections
-from fencepost.task.slot.report_filter import ReportFilter
-from fencepost.task.slot.start_queue import StartQueue
+from fencepost.task.slot.memory import Garbage, rare_collections
 from fencepost.task.slot.watchdog import Watchdog
 from fencepost.task.slot.worker_line import SlotSpec, WorkerLine
-from fencepost.task.source.runner import TaskRunner
+from fencepost.task.source.runner import SourceRunner
+from fencepost.task.start.producing import Admit
+from fencepost.task.start.progress import stack_of
+from fencepost.task.start.runner import Report, TaskRunner
 from fencepost.task.stream.runner import StreamRunner
-from fencepost.task.tracing.process import close_tracing
-from fencepost.telemetry.loggers import loggers
-from fencepost.telemetry.quiet import quiet_libraries
+from fencepost.task.tracing.tracing import close_tracing
+from fencepost.telemetry.loggers import loggers, quiet_libraries
 from fencepost.telemetry.slot_log import write_slot_log
 from fencepost.telemetry.subject import about
-from fencepost.telemetry.uncaught import log_what_nobody_catches
+from fencepost.telemetry.traces import log_what_nobody_catches
+
+
+class ReportFilter:
+    """Leaves out unchanged reports of tasks: hundreds of idle tasks would keep slot and worker busy."""
+
+    def __init__(self) -> None:
+        self._sent: dict[str, TaskReport] = {}
+        self._settled: set[str] = set()
+
+    def changed(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
+        """Return the reports that changed since the last call, and those unchanged for the first time (a rate of zero).
+
+        A task that is over is left out: it reports its own end, with the reason.
+        """
+        reports = [r for r in reports if not r.state.is_over]
+        same = {r.incarnation for r in reports if self._sent.get(r.incarnation) == r}
+        changed = [r for r in reports if r.incarnation not in same or r.incarnation not in self._settled]
+        self._sent = {r.incarnation: r for r in reports}
+        self._settled = same
+        return changed
+
+
+class StartQueue:
+    """Lets a few tasks start at a time.
+
+    A thousand producers that connect at the same moment overflow the broker's backlog, and TCP lets the dropped ones
+    wait for seconds. A task's place is free again once it has reported anything, or after `reserved_s`.
+    """
+
+    def __init__(self, most: int = 24, reserved_s: float = 5.0) -> None:
+        self._most = most
+        self._reserved_s = reserved_s
+        self._waiting: deque[str] = deque()
+        self._starting: dict[str, float] = {}
+
+    def put(self, incarnation: str) -> None:
+        self._waiting.append(incarnation)
+
+    def done(self, incarnation: str) -> None:
+        self._starting.pop(incarnation, None)
+
+    def take(self, now: float) -> list[str]:
+        """Return the tasks that may start now."""
+        self._starting = {i: t for i, t in self._starting.items() if now - t < self._reserved_s}
+        count = min(self._most - len(self._starting), len(self._waiting))
+        taken = [self._waiting.popleft() for _ in range(count)]
+        self._starting.update(dict.fromkeys(taken, now))
+        return taken
+
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +106,7 @@ class Slot:
         """`watchdog` belongs to the slot, which closes it."""
         self._worker = WorkerLine(spec, channel, attempt)
         self._watchdog = watchdog
-        self._runners: dict[str, TaskLife] = {}
+        self._runners: dict[str, TaskRunner] = {}
         self._reports: list[TaskReport | LostTask] = []
         self._report_filter = ReportFilter()
         self._starts = StartQueue()
@@ -182,7 +229,7 @@ class Slot:
                 _abandon(runner)
 
 
-def _abandon(runner: TaskLife) -> None:
+def _abandon(runner: TaskRunner) -> None:
     """Say where a task is that does not stop in time, and abandon it."""
     stack = stack_of(runner.thread)
     if stack:
@@ -191,13 +238,13 @@ def _abandon(runner: TaskLife) -> None:
     runner.abandon()
 
 
-def runner_of(spec: TaskSpec, admit: Admit, report: Report, copy: Copy | None = None) -> TaskLife:
+def runner_of(spec: TaskSpec, admit: Admit, report: Report, copy: Copy | None = None) -> TaskRunner:
     """Return what runs a task in a thread of its own; `copy` lets the worker write copies of a source's offsets."""
     if spec.is_stream:
         return StreamRunner(spec, admit, report)
     if spec.is_sink:
         return SinkRunner(spec, admit, report)
-    return TaskRunner(spec, admit, report, copy)
+    return SourceRunner(spec, admit, report, copy)
 
 
 def run_slot(spec_text: str, attempt: int) -> None:
@@ -206,7 +253,9 @@ def run_slot(spec_text: str, attempt: int) -> None:
     attempt_id = f"{attempt}-{uuid.uuid4().hex}"
     after_s = spec.lease_s / 2
     watchdog = Watchdog(after_s, stack_reader.command(after_s, spec.channel_url, spec.slot, attempt_id))
-    _allow_descriptors()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # a task's producer needs ten descriptors, and shells allow 1,000
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     write_slot_log(spec.log_level)
     quiet_libraries()
     log_what_nobody_catches()
@@ -215,10 +264,3 @@ def run_slot(spec_text: str, attempt: int) -> None:
             Slot(spec, ChannelClient(spec.channel_url), attempt_id, watchdog).run()
     finally:
         close_tracing(_LAST_SPANS_S)
-
-
-def _allow_descriptors() -> None:
-    """Raise the limit of file descriptors to its maximum: a task's producer needs ten, and shells allow a thousand."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

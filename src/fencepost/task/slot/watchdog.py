@@ -19,8 +19,7 @@ import threading
 from collections.abc import Sequence
 
 from fencepost.task.slot.stack_reader import MOVES, SIGNAL
-from fencepost.telemetry.lock_watch import LockWatch
-from fencepost.telemetry.stack_pipe import StackPipe
+from fencepost.telemetry.lock_watch import LockWatch, StackPipe
 
 
 class Watchdog:

@@ -103,20 +103,17 @@ class WorkerLine:
         start = spec.connector, spec.task, spec.generation, spec.incarnation
         request = AdmissionRequest(*start, wants_offsets, spec.commits.ledger_topic)
         try:
-            return self._ask_for_admission(request)
+            while True:
+                try:
+                    return Admission.from_json(self._call(Path.TASK_ADMIT, request, timeout_s=120.0))
+                except (ChannelRefusedError, ChannelFailedError) as error:
+                    return Admission(False, str(error))
+                except ChannelError as error:
+                    if self.is_lease_over() or self.is_leaving:
+                        return Admission(False, f"the worker cannot be reached: {error}")
+                    threading.Event().wait(self.spec.retry_s)
         finally:
             self._channel.release()  # else every task would hold a thread and a descriptor of the worker
-
-    def _ask_for_admission(self, request: AdmissionRequest) -> Admission:
-        while True:
-            try:
-                return Admission.from_json(self._call(Path.TASK_ADMIT, request, timeout_s=120.0))
-            except (ChannelRefusedError, ChannelFailedError) as error:
-                return Admission(False, str(error))
-            except ChannelError as error:
-                if self.is_lease_over() or self.is_leaving:
-                    return Admission(False, f"the worker cannot be reached: {error}")
-                threading.Event().wait(self.spec.retry_s)
 
     def copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
         """Let the worker copy a task's offsets to its own topic. Raises ChannelError."""

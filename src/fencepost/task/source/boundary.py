@@ -107,15 +107,12 @@ class ConnectorBoundary(Boundary):
         if record is None:
             self._at_end.add(verdict)
         else:
-            self._ensure_few_wait(record)
+            if len(self._after) >= _MOST_WAITING and id(record) not in self._after:
+                raise FatalError(
+                    f"the task asked for the end of a transaction after each of {len(self._after)} records that poll "
+                    "has not returned; pass the same objects that poll returns, before it returns them"
+                )
             self._after.setdefault(id(record), (record, set()))[1].add(verdict)
-
-    def _ensure_few_wait(self, record: SourceRecord) -> None:
-        if len(self._after) >= _MOST_WAITING and id(record) not in self._after:
-            raise FatalError(
-                f"the task asked for the end of a transaction after each of {len(self._after)} records that poll has "
-                "not returned; pass the same objects that poll returns, before it returns them"
-            )
 
     def segments(self, records: Sequence[SourceRecord] | None, count: int) -> Iterator[Segment]:
         start = 0

@@ -1,18 +1,177 @@
-"""Commits what a source's task has sent, with its offsets, or aborts it."""
+"""Sends what `poll` has returned, commits it with its offsets or aborts it, and calls `commit_record` and `commit`."""
 
 import logging
 import time
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from fencepost.task.delivery.delivery import Delivery, PlainDelivery
-from fencepost.task.life.counters import Counters
-from fencepost.task.life.current_delivery import CurrentDelivery
-from fencepost.task.life.task_run import TaskRun
-from fencepost.task.source.acknowledged_offsets import AcknowledgedOffsets
+from fencepost.api import RecordMetadata, SourceRecord, SourceTask
+from fencepost.hook.hosted_task import HostedTask
+from fencepost.record import Batch
+from fencepost.task.delivery.delivery import Delivery, OnDelivered, PlainDelivery
+from fencepost.task.delivery.finish import LastSent
+from fencepost.task.delivery.outgoing import Outgoing
+from fencepost.task.delivery.topic_creation import TopicCreation
 from fencepost.task.source.boundary import Boundary
-from fencepost.task.source.commit_callbacks import CommitCallbacks
-from fencepost.task.source.pending_offsets import PendingOffsets
-from fencepost.task.source.sender import SourceSender
+from fencepost.task.source.offsets import AcknowledgedOffsets, PendingOffsets
+from fencepost.task.source.processing import Processor
+from fencepost.task.start.counters import Counters
+from fencepost.task.start.run import CurrentDelivery, TaskRun
+
+
+@dataclass(slots=True)
+class _Delivered:
+    """A record for which `commit_record` is called once it is committed."""
+
+    record: SourceRecord
+    is_sent: bool
+    metadata: RecordMetadata | None = None
+
+
+@dataclass(slots=True)
+class _DeliveredBatch:
+    """A batch of a hosted task, for which `written` is called once it is committed."""
+
+    sent: int
+    """How many of its records were sent: as many have a place once they are acknowledged."""
+    places: list[RecordMetadata | None] | None
+    is_aborted: bool = False
+
+    @property
+    def is_acknowledged(self) -> bool:
+        return self.places is not None and len(self.places) - self.places.count(None) == self.sent
+
+
+class CommitCallbacks:
+    """Tells one task instance what is committed."""
+
+    def __init__(self, task: SourceTask) -> None:
+        self._task = task
+        self._tracks_records = type(task).commit_record is not SourceTask.commit_record
+        self._delivered: list[_Delivered] = []
+        self._batches: deque[_DeliveredBatch] = deque()
+        self._sealed: deque[deque[_DeliveredBatch]] = deque()
+        self.is_cut_short = False
+        """Whether a polled batch was not sent. `commit` is not called any more: an author who acknowledges all polled
+        records upstream would lose it."""
+
+    def on_delivered(self, batch: Batch, outgoing: Outgoing, queued: OnDelivered | None) -> OnDelivered | None:
+        """Return the callback for each acknowledged record, or None if nothing needs it. It also calls `queued`."""
+        if isinstance(self._task, HostedTask):
+            return self._on_batch_delivered(self._task, batch, outgoing, queued)
+        if not self._tracks_records:
+            return queued
+        sent = range(len(batch)) if outgoing.sources is None else set(outgoing.sources)
+        records = [_Delivered(record, index in sent) for index, record in enumerate(batch.records())]
+        self._delivered.extend(records)
+
+        def delivered(index: int, metadata: RecordMetadata) -> None:
+            if queued is not None:
+                queued(index, metadata)
+            records[index].metadata = metadata
+
+        return delivered
+
+    def _on_batch_delivered(
+        self, task: HostedTask, batch: Batch, outgoing: Outgoing, queued: OnDelivered | None
+    ) -> OnDelivered | None:
+        if not task.asks_places:
+            self._batches.append(_DeliveredBatch(len(outgoing), None))
+            return queued
+        places: list[RecordMetadata | None] = [None] * len(batch)
+        self._batches.append(_DeliveredBatch(len(outgoing), places))
+
+        def delivered(index: int, metadata: RecordMetadata) -> None:
+            if queued is not None:
+                queued(index, metadata)
+            places[index] = metadata
+
+        return delivered
+
+    def seal(self) -> None:
+        """Assign the batches sent so far to a commit that has begun: others may be sent before it has ended."""
+        self._sealed.append(self._batches)
+        self._batches = deque()
+
+    def committed(self) -> None:
+        """Tell of the oldest commit that has begun; without one, of a flush that covers everything sent before it."""
+        self._tell_records(self._sealed.popleft() if self._sealed else self._batches, is_whole=True)
+        if not self.is_cut_short:
+            self._task.commit()
+
+    def records_committed(self) -> None:
+        """Tell of the records that are acknowledged, of those that a flush was to cover."""
+        self._tell_records(self._batches, is_whole=False)
+
+    def aborted(self) -> None:
+        """Count the records sent as not sent: only their offsets will be committed."""
+        self._delivered = [_Delivered(one.record, is_sent=False) for one in self._delivered]
+        for each in self._batches:
+            each.is_aborted = True
+
+    def _tell_records(self, batches: deque[_DeliveredBatch], *, is_whole: bool) -> None:
+        delivered, self._delivered = self._delivered, []
+        for one in delivered:
+            if one.is_sent and one.metadata is None:
+                self._delivered.append(one)  # not acknowledged yet; only happens if a flush took too long
+            else:
+                self._task.commit_record(one.record, one.metadata)
+        while batches and (is_whole or batches[0].is_acknowledged):
+            first = batches.popleft()
+            assert isinstance(self._task, HostedTask)
+            self._task.written(() if first.is_aborted else first.places)
+
+
+@dataclass
+class SourceSender:
+    """Sends the records of one task instance. `last_sent` is None unless the task adds records to transactions."""
+
+    run: TaskRun[Counters]
+    processor: Processor
+    topics: TopicCreation
+    current: CurrentDelivery[Delivery]
+    offsets: PendingOffsets
+    callbacks: CommitCallbacks
+    last_sent: LastSent | None
+
+    def send(self, batches: Sequence[Batch], *, is_last: bool = False) -> bool:
+        """Send `batches`; before the last ones of a transaction, its offsets. Returns whether the offsets were sent."""
+        with self.run.tracing.step("convert"):
+            processed = [(batch, self.processor.process(batch)) for batch in batches]
+        ready = [(batch, self.run.tracing.stamped(outgoing)) for batch, outgoing in processed]
+        for _, outgoing in ready:
+            self.topics.ensure(outgoing.topics)
+        if ready:
+            self.current.ensure_ready()
+        self.offsets.add(batches)
+        is_covered = is_last and bool(ready) and not self.offsets.updates
+        is_covered = is_covered and self.current.delivery.cover(self.offsets.records())
+        for batch, outgoing in ready:
+            self._send(batch, outgoing)
+        if self.offsets.acknowledged is not None:
+            self.offsets.acknowledged.relieve(self.current.delivery)
+        return is_covered
+
+    def begin(self) -> None:
+        """Record the last records of another transaction from now on."""
+        self.last_sent = None if self.last_sent is None else self.last_sent.successor()
+
+    def _send(self, batch: Batch, outgoing: Outgoing) -> None:
+        acknowledged, counters = self.offsets.acknowledged, self.run.counters
+        queued = None if acknowledged is None else acknowledged.sent(batch, outgoing)
+        if self.last_sent is not None:
+            outgoing = replace(outgoing, callbacks=self.last_sent.callbacks_for(batch, outgoing))
+        self.current.send(
+            outgoing,
+            lambda index: batch.record(index if outgoing.sources is None else outgoing.sources[index]).origin,
+            self.callbacks.on_delivered(batch, outgoing, queued),
+        )
+        counters.sent(len(outgoing), outgoing.topics)
+        if outgoing.letters is not None:  # E15
+            counters.sent_dead_letters(len(outgoing.letters))
+            self.current.delivery.send(outgoing.letters, queued)
+
 
 log = logging.getLogger(__name__)
 

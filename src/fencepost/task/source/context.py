@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from fencepost.api import TransactionContext
+from fencepost.hook.hosted_task import TaskPlace
 from fencepost.task.control import Control
 from fencepost.task.delivery.transaction_size import TransactionSize
-from fencepost.task.source.offset_book import OffsetBook
+from fencepost.task.failure.tolerance import ErrorCounters
+from fencepost.task.source.offsets import OffsetBook
 
 
 class TaskContext:
@@ -56,3 +58,20 @@ class TaskContext:
 
     def wake(self) -> None:
         self._control.wake()
+
+
+class HostedContext(TaskContext):
+    """The `HostedTaskContext` of a task in a slot."""
+
+    def __init__(self, place: TaskPlace, errors: ErrorCounters, *context: Any, **more: Any) -> None:
+        """`context` and `more` are the arguments of a `TaskContext`."""
+        super().__init__(*context, **more)
+        self.place = place
+        self._errors = errors
+
+    def count_retries(self, count: int) -> None:
+        self._errors.retries += count
+
+    @property
+    def is_to_stop(self) -> bool:
+        return self._control.is_stopping

@@ -8,28 +8,67 @@ the author acts on commits. It learns on its next turn what was committed, or fa
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
+from typing import Any
 
-from fencepost.api import RetriableError, SourceRecord, SourceTask
-from fencepost.api.mirror_task import MirrorTask, adds_records
+from fencepost.api import FatalError, RetriableError, SourceRecord, SourceTask
+from fencepost.hook.mirror import MirrorTask, adds_records
 from fencepost.record import Batch
 from fencepost.task.channel.message import RunState
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.finish import LastSent
 from fencepost.task.delivery.topic_creation import TopicCreation
 from fencepost.task.failure.tolerance import StoppedInRetryError
-from fencepost.task.life.counters import Counters
-from fencepost.task.life.current_delivery import CurrentDelivery
-from fencepost.task.life.task_run import TaskRun
-from fencepost.task.source.boundary import Boundary, BoundaryDecision, ConnectorBoundary
-from fencepost.task.source.commit_callbacks import CommitCallbacks
-from fencepost.task.source.commits import SourceCommits
-from fencepost.task.source.offset_book import OffsetBook
-from fencepost.task.source.pending_offsets import PendingOffsets
-from fencepost.task.source.polled import in_batches
+from fencepost.task.source.boundary import Boundary, BoundaryDecision
+from fencepost.task.source.commits import CommitCallbacks, SourceCommits, SourceSender
+from fencepost.task.source.offsets import OffsetBook, PendingOffsets
 from fencepost.task.source.processing import Processor
-from fencepost.task.source.sender import SourceSender
+from fencepost.task.start.counters import Counters
+from fencepost.task.start.run import CurrentDelivery, TaskRun
+
+_RIGHT = (
+    "return Batch.of_rows(rows, topic=..., source_partition=..., offset=...), a list of SourceRecord, or None if there "
+    "is nothing now"
+)
+
+
+def in_batches(polled: Any, task: str) -> tuple[list[SourceRecord] | None, list[Batch]]:
+    """Return the author's own records, or None if `poll` did not return records; and all of it as batches.
+
+    `task` names the task's class in errors. Raises FatalError for anything that is no records.
+    """
+    match polled:
+        case None:
+            return None, []
+        case Batch():  # columns, or whole batches
+            return None, [polled]
+        case SourceRecord():
+            raise FatalError(f"poll() of {task} returned a single SourceRecord: return a list, [record]")
+        case Mapping():
+            raise FatalError(f"poll() of {task} returned a single row: {_RIGHT}")
+        case str() | bytes():
+            raise FatalError(f"poll() of {task} returned {_described(polled)}: {_RIGHT}")
+    try:
+        records = list(polled)
+    except TypeError:
+        raise FatalError(f"poll() of {task} returned {_described(polled)}: {_RIGHT}") from None
+    return _of_list(records, task)
+
+
+def _of_list(records: list[Any], task: str) -> tuple[list[SourceRecord], list[Batch]]:
+    # The check of every record costs a twentieth of what is done with each of them anyway.
+    wrong = next((n for n, record in enumerate(records) if not isinstance(record, SourceRecord)), None)
+    if wrong is None:
+        return records, Batch.of_records(records)
+    if isinstance(records[wrong], Mapping):
+        raise FatalError(f"poll() of {task} returned a list of dicts, which say no topic and no offset: {_RIGHT}")
+    raise FatalError(f"poll() of {task} returned a list whose item {wrong} is {_described(records[wrong])}: {_RIGHT}")
+
+
+def _described(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"{type(value).__name__} {value!r:.60}"
+
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +215,6 @@ class SourceLoop:
 
 
 def _cut(batches: list[Batch], start: int, stop: int) -> list[Batch]:
-    """Return records `start` to `stop` of a list of batches."""
     cut, first = [], 0
     for batch in batches:
         low, high = max(start - first, 0), min(stop - first, len(batch))
@@ -184,8 +222,3 @@ def _cut(batches: list[Batch], start: int, stop: int) -> list[Batch]:
             cut.append(batch.slice(low, high))
         first += len(batch)
     return cut
-
-
-def transaction_context(boundary: Boundary) -> ConnectorBoundary | None:
-    """Return the context with which a task ends its transactions; None unless transaction.boundary is connector."""
-    return boundary if isinstance(boundary, ConnectorBoundary) else None

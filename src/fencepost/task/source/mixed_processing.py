@@ -1,24 +1,23 @@
-"""Transforms and converters of a source of which some run in another process (`task/life/mixed.py`)."""
+"""Transforms and converters of a source of which some run in another process (`task/conversion/mixed.py`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from fencepost.api import SourceRecord
-from fencepost.api.hosted_chain import RAW, ChainUse, HostedStep
-from fencepost.api.hosted_task import HostedBatch
 from fencepost.config.closed_topics import ClosedTopics
+from fencepost.hook.hosted_chain import RAW, ChainUse, HostedStep
+from fencepost.hook.hosted_task import HostedBatch
 from fencepost.record import Batch
 from fencepost.record.java_utf8 import as_java_writes
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
+from fencepost.task.conversion.mixed import Mixed, Row, ToBytes, hosted_parts, pairs, steps_of_links
+from fencepost.task.conversion.plugins import Conversion, chain_config, conversion_of
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.failure.tolerance import ErrorCounters
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
-from fencepost.task.life.mixed import Mixed, Row, hosted_parts, steps_of_links
-from fencepost.task.life.mixed_bytes import ToBytes, pairs
-from fencepost.task.life.plugins import Conversion, chain_config, conversion_of
 from fencepost.task.source.processing import Processor, column_or_none
 
 

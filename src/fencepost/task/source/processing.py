@@ -8,12 +8,11 @@ dropped or fails: a batch in which anything is unusual is divided, and the parts
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, RecordError, SourceRecord, UnavailableError
-from fencepost.api.hosted_task import HostedBatch
 from fencepost.builtin.transform.chain import Chain
 from fencepost.config.closed_topics import ALL_OPEN, CLOSED, ClosedTopics
+from fencepost.hook.hosted_task import HostedBatch
 from fencepost.kafka.value.whole import PolledBatches
 from fencepost.record import (
     Batch,
@@ -24,19 +23,23 @@ from fencepost.record import (
     PolledAt,
     ReadHeader,
     RecordColumns,
-    Repeated,
     TypedColumn,
     Utf8Column,
     distinct,
 )
 from fencepost.record.java_utf8 import as_java_writes
 from fencepost.record.schema import STRING
-from fencepost.task.delivery.outgoing import Outgoing, OutgoingBatches, OutgoingColumns
+from fencepost.task.conversion.columns import (
+    column_to_bytes,
+    have_header_of,
+    headers_to_bytes,
+    unless_empty,
+    values_to_bytes,
+)
+from fencepost.task.delivery.outgoing import Outgoing, OutgoingBatches, OutgoingColumns, merged
 from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
-from fencepost.task.life.columns import column_to_bytes, have_header_of, headers_to_bytes, values_to_bytes
-from fencepost.task.source.merged import merged
 
 
 @dataclass
@@ -141,7 +144,7 @@ class Processor:
         values = column_to_bytes(self.value_converter, batch.topics, *batch.value)
         if values is None:
             return None
-        has_keys = not _is_empty(batch.key.values) or batch.key.schema is not None
+        has_keys = unless_empty(batch.key.values) is not None or batch.key.schema is not None
         keys = column_to_bytes(self.key_converter, batch.topics, *batch.key) if has_keys else None
         if keys is None and has_keys:
             return None
@@ -149,14 +152,14 @@ class Processor:
             batch.topics,
             values,
             keys,
-            _unless_empty(batch.kafka_partitions),
-            None if isinstance(batch.timestamps, PolledAt) else _unless_empty(batch.timestamps),
+            unless_empty(batch.kafka_partitions),
+            None if isinstance(batch.timestamps, PolledAt) else unless_empty(batch.timestamps),
             self._header_column(batch),
             batch.rows,
         )
 
     def _header_column(self, batch: RecordColumns) -> Sequence[Sequence[HeaderBytes]] | None:
-        if isinstance(batch.headers, Repeated) and not batch.headers.value:
+        if unless_empty(batch.headers) is None:
             return None
         if isinstance(batch.headers, HeaderColumn):
             found = headers_to_bytes(self.header_converter, batch.headers)
@@ -165,8 +168,6 @@ class Processor:
         return [self._headers(*pair) for pair in zip(batch.topics, batch.headers, strict=True)]
 
     def _in_parts(self, batch: Batch, *, is_away: bool = False) -> OutgoingColumns:
-        """Process a batch that cannot stay columns as a whole."""
-
         def columns(start: int, stop: int) -> OutgoingColumns | None:
             found = self._columns(RecordColumns.of_batch(batch.slice(start, stop)))
             return None if found is None else _moved(found, start)
@@ -253,17 +254,8 @@ class Processor:
 
 
 def _moved(columns: OutgoingColumns, start: int) -> OutgoingColumns:
-    """Return a part of a batch with the indexes that its records have in the batch."""
     sources = range(len(columns)) if columns.sources is None else columns.sources
     return replace(columns, sources=[start + index for index in sources])
-
-
-def _is_empty(column: Sequence[Any]) -> bool:
-    return isinstance(column, Repeated) and column.value is None
-
-
-def _unless_empty(column: Sequence[Any]) -> Sequence[Any] | None:
-    return None if _is_empty(column) else column
 
 
 def column_or_none(column: list[int | None]) -> list[int | None] | None:

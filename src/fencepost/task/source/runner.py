@@ -1,4 +1,4 @@
-"""The life of one task in a slot: the executor's part of the start-up order, and what follows each kind of failure.
+"""One start of a source's task: the executor's part of the start-up order, and what follows each kind of failure.
 
 Steps (numbers of docs/architecture.md): 5 create the producer and `init_transactions`; 6 get admitted; 7 take the
 offsets, which the worker read after the admission; 8 start the task and loop. Every `init_transactions` is followed by
@@ -12,38 +12,95 @@ from typing import Any
 
 import orjson
 
-from fencepost.api import SourceTask
-from fencepost.api.hosted_task import HostedTask
-from fencepost.api.mirror_task import MirrorTask
+from fencepost.api import Form, SourceTask
 from fencepost.config.raw import given_values
+from fencepost.hook.hosted_task import HostedTask, InOtherProcess
+from fencepost.hook.mirror import MirrorTask, adds_records
 from fencepost.kafka.produce.clients import sends_batches
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.conversion.plugins import (
+    config_of,
+    connector_class,
+    connector_of,
+    given_properties,
+    place_of,
+    task_class,
+)
 from fencepost.task.delivery.copies import Copy, copier_of, with_copies
 from fencepost.task.delivery.delivery import Delivery, PlainDelivery
+from fencepost.task.delivery.finish import GroupPositions
 from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.failure.dead_letter import ensure_topics
-from fencepost.task.life.admitted import admitted
-from fencepost.task.life.counters import Counters
-from fencepost.task.life.plugins import connector_of, place_of
-from fencepost.task.life.producing_life import Admit, ProducingLife, StartOverError
-from fencepost.task.life.remark import Elsewhere
-from fencepost.task.life.task_life import Report
-from fencepost.task.life.task_run import TaskRun
-from fencepost.task.source.boundary import Boundary, boundary_of
+from fencepost.task.source.boundary import Boundary, ConnectorBoundary, boundary_of
 from fencepost.task.source.client_choice import batches_refusal, chosen_conf
-from fencepost.task.source.context import TaskContext
-from fencepost.task.source.hosted_context import HostedContext
-from fencepost.task.source.loop import SourceLoop, transaction_context
+from fencepost.task.source.context import HostedContext, TaskContext
+from fencepost.task.source.loop import SourceLoop
 from fencepost.task.source.mixed_processing import processor_of
-from fencepost.task.source.offset_book import OffsetBook
+from fencepost.task.source.offsets import OffsetBook
 from fencepost.task.source.processing import Processor
-from fencepost.task.source.task_class import form_of, group_of, makes_smaller, reads_batches, runs_ahead, wants_reports
-from fencepost.task.tracing.process import tracing_of
+from fencepost.task.start.counters import Counters
+from fencepost.task.start.producing import Admit, ProducingRunner, StartOverError
+from fencepost.task.start.run import TaskRun
+from fencepost.task.start.runner import Report, admitted
+from fencepost.task.tracing.tracing import tracing_of
 
 
-class TaskRunner(ProducingLife):
+def form_of(spec: TaskSpec) -> Form:
+    """Return the form in which the task's `poll` returns records."""
+    found: Form = connector_class(spec).task.form(config_of(spec))
+    return found
+
+
+def reads_batches(spec: TaskSpec) -> bool:
+    """Say whether the task's `poll` returns Kafka's record batches where they can be written as they are."""
+    task: type[SourceTask] = connector_class(spec).task
+    return issubclass(task, MirrorTask) and task.reads_batches(config_of(spec))
+
+
+def tracks_records(spec: TaskSpec) -> bool:
+    """Say whether the task overrides `commit_record`, and so is called for every record."""
+    return task_class(spec).commit_record is not SourceTask.commit_record
+
+
+def wants_reports(spec: TaskSpec) -> bool:
+    """Say whether the producer must report every acknowledged record."""
+    task: type[SourceTask] = task_class(spec)
+    has_updates = task.update_offsets is not SourceTask.update_offsets
+    asks_places = issubclass(task, HostedTask) and task.asks_places
+    return adds_records(task) or asks_places or tracks_records(spec) or (has_updates and not spec.is_exactly_once)
+
+
+def makes_smaller(spec: TaskSpec) -> bool:
+    """Say whether transactions can be made smaller, by the task itself or by ending them between its polls."""
+    task: type[SourceTask] = connector_class(spec).task
+    return task.heeds_transaction_bytes or spec.commits.boundary == "interval"
+
+
+def group_of(spec: TaskSpec) -> GroupPositions | None:
+    """Return how a group keeps the connector's offsets; None if they are not kept in a group."""
+    if not spec.output.has_offsets_in_group:
+        return None
+    held = connector_class(spec)(given_properties(spec)).offsets_in_group(spec.connector)
+    return None if held is None else GroupPositions(held)
+
+
+def runs_ahead(spec: TaskSpec) -> bool:
+    """Say whether the next batch may be polled before the last one is committed.
+
+    Never with connector-defined boundaries or a tracking of records. Not if the author acts on commits, unless the
+    class allows it (`polls_ahead`).
+    """
+    if not spec.is_exactly_once or spec.commits.boundary == "connector" or tracks_records(spec):
+        return False
+    task: type[SourceTask] = task_class(spec)
+    if task.polls_ahead is not None:
+        return task.polls_ahead
+    return task.commit is SourceTask.commit and task.update_offsets is SourceTask.update_offsets
+
+
+class SourceRunner(ProducingRunner):
     """Runs one start of a source's task, with as many producers and instances as it takes."""
 
     def __init__(self, spec: TaskSpec, admit: Admit, report: Report, copy: Copy | None = None) -> None:
@@ -59,7 +116,7 @@ class TaskRunner(ProducingLife):
         found = self._task.figures() if isinstance(self._task, MirrorTask | HostedTask) else {}
         return orjson.dumps(found).decode() if found else ""
 
-    def _elsewhere(self) -> Elsewhere | None:
+    def _elsewhere(self) -> InOtherProcess | None:
         return self._task if isinstance(self._task, HostedTask) else None
 
     def _before_the_last_report(self) -> None:
@@ -116,7 +173,7 @@ class TaskRunner(ProducingLife):
             given_values(self.spec.task_config),
             book,
             self.control,
-            transaction_context(boundary),
+            boundary if isinstance(boundary, ConnectorBoundary) else None,
             takes_columns=self.spec.is_exactly_once and sends_batches(self._producer_conf()),
             batches_refusal=batches_refusal(self.spec, self._producer_conf(), processor),
             sizes=self._sizes if self.spec.is_exactly_once else None,

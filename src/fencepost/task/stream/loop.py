@@ -16,13 +16,11 @@ from fencepost.record import TopicPartition
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.topic_creation import TopicCreation
 from fencepost.task.failure.tolerance import StoppedInRetryError
-from fencepost.task.life.counters import StreamCounters
-from fencepost.task.life.reader_status import Offsets, ReaderStatus
-from fencepost.task.life.task_run import TaskRun
-from fencepost.task.sink.subscription import OutputGuard
-from fencepost.task.stream.boundary import StreamBoundary
+from fencepost.task.sink.reader import Offsets, OutputGuard, ReaderStatus
+from fencepost.task.start.counters import StreamCounters
+from fencepost.task.start.run import TaskRun
 from fencepost.task.stream.processing import StreamStep
-from fencepost.task.stream.transactions import StreamInput, StreamSender, StreamTransactions
+from fencepost.task.stream.transactions import StreamBoundary, StreamInput, StreamSender, StreamTransactions
 from fencepost.transaction import StaleMemberError
 
 log = logging.getLogger(__name__)

@@ -5,30 +5,47 @@ processed become dead letters in the transaction, written as they were read (E15
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, overload
 
-from fencepost.api import FatalError, HeaderConverter, SinkRecord, SourceRecord, StreamTask
+from fencepost.api import FatalError, SinkRecord, SourceRecord, StreamTask
 from fencepost.config.output import output_properties
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import find
 from fencepost.record import Batch, PositionColumn, Repeated, SinkBatch, TopicPartition
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
+from fencepost.task.conversion.columns import unless_empty
+from fencepost.task.conversion.plugins import ChainConfig, conversion_of, given_properties
 from fencepost.task.delivery.outgoing import Outgoing
-from fencepost.task.failure.back_off import pause_after
 from fencepost.task.failure.dead_letter import class_of
+from fencepost.task.failure.retry import pause_after
 from fencepost.task.failure.tolerance import ErrorCounters
 from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
-from fencepost.task.life.counters import StreamCounters
-from fencepost.task.life.plugins import ChainConfig, conversion_of, given_properties
 from fencepost.task.sink.mixed_processing import sink_processor
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.mixed_processing import source_processor
 from fencepost.task.source.processing import Processor
-from fencepost.task.stream.context import StreamContext
+from fencepost.task.start.counters import StreamCounters
+
+Report = Callable[[SinkRecord, Exception], None]
+
+
+class StreamContext:
+    """The `StreamTaskContext` of a task in a slot."""
+
+    def __init__(self, configs: Mapping[str, str], control: Control, report: Report) -> None:
+        self.configs = configs
+        self.assignment: frozenset[TopicPartition] = frozenset()
+        self.report = report
+        self._control = control
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._control.is_stopping
+
 
 _TOPIC, _PARTITION, _OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 _PROCESS = "TASK_PUT"
@@ -41,7 +58,8 @@ class StreamProcessor:
     def __init__(self, spec: TaskSpec, incoming: SinkProcessor, outgoing: Processor) -> None:
         self._incoming = incoming
         self._outgoing = outgoing
-        incoming.keeps.header_bytes = _are_alike(incoming.header_converter, outgoing.header_converter)
+        read, written = incoming.header_converter, outgoing.header_converter
+        incoming.keeps.header_bytes = type(read) is type(written) and read.originals == written.originals
         self._letters: TransactionDeadLetters | None = None
         if spec.dead_letters.topic and incoming.tolerance.tolerates_all:  # else the task fails instead
             self._letters = TransactionDeadLetters(spec, partial(class_of, incoming))
@@ -168,10 +186,6 @@ class _Origins(Sequence[Mapping[str, Any]]):
         return _Origin.of(*self._places[index], None if self._as_read is None else self._as_read[index])
 
 
-def _are_alike(read: HeaderConverter, written: HeaderConverter) -> bool:
-    return type(read) is type(written) and read.originals == written.originals
-
-
 def batches_of(result: Any) -> list[Batch]:
     """Return the result of `process` as batches. Raises FatalError for anything but rows."""
     if result is None:
@@ -211,17 +225,13 @@ def _of_columns(rows: SinkBatch) -> list[Batch]:
             _Origins(rows.places, rows.as_read),
             PositionColumn(_OFFSET, rows.offsets),
             rows.value_schemas.value,
-            _unless_empty(rows.keys),
+            unless_empty(rows.keys),
             rows.key_schemas.value,
-            _unless_empty(rows.partitions),
-            _unless_empty(rows.timestamps),
+            unless_empty(rows.partitions),
+            unless_empty(rows.timestamps),
             rows.headers,
         )
     ]
-
-
-def _unless_empty(column: Sequence[Any]) -> Sequence[Any] | None:
-    return None if isinstance(column, Repeated) and column.value is None else column
 
 
 def _ensure_goes_somewhere(target: tuple[str, int | None], place: TopicPartition | None) -> None:

@@ -6,6 +6,7 @@ after both (E3).
 """
 
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from functools import cached_property
 
@@ -14,26 +15,65 @@ from fencepost.kafka.group.contributors import Contributors
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.control import Control
+from fencepost.task.conversion.plugins import connector_of
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.failure.dead_letter import ensure_topics
-from fencepost.task.life.admitted import admitted
-from fencepost.task.life.counters import StreamCounters
-from fencepost.task.life.plugins import connector_of
-from fencepost.task.life.producing_life import Admit, ProducingLife
-from fencepost.task.life.task_life import Report
-from fencepost.task.life.task_run import TaskRun
-from fencepost.task.sink.subscription import subscription
-from fencepost.task.stream.boundary import stream_boundary_of
-from fencepost.task.stream.context import StreamContext
+from fencepost.task.sink.reader import subscription
+from fencepost.task.start.counters import StreamCounters
+from fencepost.task.start.producing import Admit, ProducingRunner
+from fencepost.task.start.run import TaskRun
+from fencepost.task.start.runner import Report, admitted
 from fencepost.task.stream.loop import StreamLoop
-from fencepost.task.stream.processing import StreamProcessor, StreamStep, stream_processor_of
-from fencepost.task.stream.takeover import Takeover
-from fencepost.task.tracing.process import tracing_of
+from fencepost.task.stream.processing import StreamContext, StreamProcessor, StreamStep, stream_processor_of
+from fencepost.task.stream.transactions import stream_boundary_of
+from fencepost.task.tracing.tracing import tracing_of
+from fencepost.transaction import lane_ids
+from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.signature import Signature
+from fencepost.transaction.stable_positions import StablePositions
+
+ReportState = Callable[[RunState, str | None], None]
 
 
-class StreamRunner(ProducingLife):
+class Takeover:
+    """Reports what reading the positions of one instance involves: counters, and a text in the task's status."""
+
+    def __init__(self, counters: StreamCounters, report_state: ReportState) -> None:
+        self._counters = counters
+        self._report_state = report_state
+        self._fenced: list[str] = []  # since the last assignment for which a producer was fenced
+
+    def positions(self, spec: TaskSpec, control: Control) -> StablePositions:
+        """Return the reader of the task's positions, as a member of its group, for one instance of it."""
+        return StablePositions(
+            spec.input.consumer_conf,
+            spec.output.producer_conf,
+            lane_ids(str(spec.output.transactional_id)),
+            on_fenced=self.fenced,
+            on_waiting=self.waiting,
+            is_over=lambda: control.is_stopping,
+            foreign=spec.input.foreign_ids,
+        )
+
+    def fenced(self, fenced: list[Fenced]) -> None:
+        """Record the producers that were fenced for partitions of one assignment."""
+        self._counters.producers_fenced += len(fenced)
+        self._fenced = [f"Fenced {each}" for each in fenced]
+        self._tell()
+
+    def waiting(self, why: str) -> None:
+        """Record that the task waits, and why; if `why` is empty, it no longer waits."""
+        self._counters.is_waiting_for_offsets = int(bool(why))
+        self._tell(why)
+
+    def _tell(self, why: str = "") -> None:
+        lines = [*self._fenced, *([f"Waits: {why}"] if why else [])]
+        self._report_state(self._counters.state, "\n".join(lines) or None)
+
+
+class StreamRunner(ProducingRunner):
     """Runs one start of a stream's task, with as many producers, memberships and instances as it takes."""
 
     def __init__(self, spec: TaskSpec, admit: Admit, report: Report) -> None:

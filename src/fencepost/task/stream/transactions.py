@@ -1,22 +1,144 @@
 """The transactions of a stream's task: what is sent, committed with the offsets of what was read (E19)."""
 
 import time
+from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
 from fencepost.kafka.read.start_positions import StartPositions
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.record import TopicPartition
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.delivery.topic_creation import TopicCreation
-from fencepost.task.life.counters import StreamCounters
-from fencepost.task.life.current_delivery import CurrentDelivery
-from fencepost.task.life.reader_status import GroupReader, Offsets
-from fencepost.task.life.task_run import TaskRun
-from fencepost.task.sink.subscription import OutputGuard
-from fencepost.task.stream.boundary import OpenTransactionState, StreamBoundary
-from fencepost.task.stream.positions import StreamPositions
+from fencepost.task.sink.reader import GroupReader, Offsets, OutputGuard
+from fencepost.task.start.counters import StreamCounters
+from fencepost.task.start.run import CurrentDelivery, TaskRun
 from fencepost.transaction import StaleMemberError
+
+_MOST_RECORDS = 20_000
+_CATCHES_UP_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransactionState:
+    """The state of a transaction that began at `begun_s` (`time.monotonic`).
+
+    `is_committing`: the transaction before it is not committed yet. `has_more`: the last batch was as large as
+    possible, so the next one is already waiting.
+    """
+
+    begun_s: float
+    records: int
+    is_committing: bool = False
+    has_more: bool = False
+
+
+class StreamBoundary(ABC):
+    """Decides when the current transaction is handed over. The task's thread asks after each batch."""
+
+    commits_when_idle = False
+    """Whether a transaction also ends when nothing more waits to be read, once the one before it is committed."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+
+    @abstractmethod
+    def is_due(self, written: OpenTransactionState) -> bool:
+        """Say whether the transaction is to be handed over now."""
+
+    @abstractmethod
+    def waits_s(self, begun_s: float) -> float:
+        """Return for how long no check is needed."""
+
+
+class StreamPollBoundary(StreamBoundary):
+    """Each batch is a transaction; batches that come during a commit, or already wait, are combined."""
+
+    commits_when_idle = True
+
+    def is_due(self, written: OpenTransactionState) -> bool:
+        if written.records >= _MOST_RECORDS:
+            return True
+        catches_up = written.has_more and self._clock() - written.begun_s < _CATCHES_UP_S
+        return not (written.is_committing or catches_up)
+
+    def waits_s(self, begun_s: float) -> float:
+        return 0.0
+
+
+class StreamIntervalBoundary(StreamBoundary):
+    """A transaction ends `interval_s` after its first record was sent."""
+
+    def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
+        self._interval_s = interval_s
+
+    def is_due(self, written: OpenTransactionState) -> bool:
+        return self.waits_s(written.begun_s) <= 0
+
+    def waits_s(self, begun_s: float) -> float:
+        return begun_s + self._interval_s - self._clock()
+
+
+def stream_boundary_of(name: str, interval_ms: int) -> StreamBoundary:
+    """Return the boundary of that name: poll or interval."""
+    return StreamIntervalBoundary(interval_ms / 1000) if name == "interval" else StreamPollBoundary()
+
+
+class StreamPositions:
+    """The positions of a stream's task in its partitions: sent, handed over, and committed."""
+
+    def __init__(self) -> None:
+        self.sent: dict[TopicPartition, int] = {}  # the next offset whose record is in no transaction yet
+        self._handed: dict[TopicPartition, int] = {}  # as of the transactions handed over; missing if there are none
+        self._committed: dict[TopicPartition, int] = {}  # by this instance
+        self._begun: deque[Offsets] = deque()
+
+    @property
+    def is_committing(self) -> bool:
+        """Say whether a commit has begun whose outcome is not known yet."""
+        return bool(self._begun)
+
+    def begin(self, positions: Offsets, fresh: Collection[TopicPartition]) -> None:
+        """Add partitions.
+
+        Offsets that the group lacks are due even without records: else its next member would reset.
+        """
+        self.sent.update(positions)
+        self._handed.update((place, offset) for place, offset in positions.items() if place not in fresh)
+
+    def take(self, fetched: Fetched) -> None:
+        self._advance(fetched.next_offsets())
+        self.reach(fetched.ends)
+
+    def reach(self, ends: Offsets) -> None:
+        """Count invisible records, such as transaction markers, as sent."""
+        self._advance({place: end for place, end in ends.items() if end > self.sent.get(place, end)})
+
+    def _advance(self, offsets: Offsets) -> None:
+        self.sent.update((place, offset) for place, offset in offsets.items() if place in self.sent)
+
+    def due(self) -> dict[TopicPartition, int]:
+        return {place: offset for place, offset in self.sent.items() if self._handed.get(place) != offset}
+
+    def hand_over(self, offsets: Offsets) -> None:
+        self._begun.append(offsets)
+        self._handed.update(offsets)
+
+    def committed(self) -> None:
+        """Record that the oldest commit begun has succeeded."""
+        self._committed.update(self._begun.popleft())
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        for place in partitions:
+            for offsets in (self.sent, self._handed, self._committed):
+                offsets.pop(place, None)
+
+    def differ_from(self, stored: Offsets) -> bool:
+        return any(stored.get(place) != offset for place, offset in self._committed.items())
 
 
 class StreamInput(GroupReader, Protocol):

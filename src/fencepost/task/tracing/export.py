@@ -22,12 +22,12 @@ from opentelemetry.trace import Tracer
 from opentelemetry.util.re import parse_env_headers
 
 from fencepost import __version__
-from fencepost.task.channel.tracing_spec import TracingSpec
+from fencepost.task.channel.task_spec import TracingSpec
 from fencepost.telemetry.secret import hold
 
 log = logging.getLogger(__name__)
 
-CONNECTOR, TASK = "fencepost.builtin.connector", "fencepost.task"
+CONNECTOR, TASK = "fencepost.connector", "fencepost.task"
 _MOST_AT_ONCE = 512
 _LOGGED_EVERY_S = 60.0
 _PARENT_BASED = "parentbased_"
@@ -45,7 +45,9 @@ class Losses:
     def add(self, spans: Sequence[ReadableSpan], why: str) -> None:
         now_s = time.monotonic()
         with self._lock:
-            self._counts.update(_whose(each) for each in spans)
+            for each in spans:
+                attributes = each.attributes or {}
+                self._counts[attributes.get(CONNECTOR), attributes.get(TASK)] += 1
             is_due = now_s - self._logged_s >= _LOGGED_EVERY_S
             self._logged_s = now_s if is_due else self._logged_s
             total = self._counts.total()
@@ -55,11 +57,6 @@ class Losses:
     def of(self, connector: str, task: int) -> int:
         with self._lock:
             return self._counts[connector, task]
-
-
-def _whose(span: ReadableSpan) -> tuple[object, object]:
-    attributes = span.attributes or {}
-    return attributes.get(CONNECTOR), attributes.get(TASK)
 
 
 class _CountingExporter(SpanExporter):

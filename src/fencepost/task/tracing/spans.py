@@ -9,6 +9,7 @@ values or messages of errors, which may have secrets: of an error only its class
 
 import logging
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -16,17 +17,129 @@ from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind, Tracer
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.record import HeaderBytes, distinct
+from fencepost.record import HeaderBytes, distinct, runs_of
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.failure.tolerance import StoppedInRetryError
-from fencepost.task.tracing.commit_spans import MOST_LINKS, CommitSpans, fail
-from fencepost.task.tracing.context import contexts_in, headers_of
-from fencepost.task.tracing.header import with_headers
+from fencepost.task.tracing.header import TRACEPARENT, TRACESTATE, with_headers
 from fencepost.task.tracing.tracing import FrameBatch, FrameWork, Tracing
 from fencepost.transaction import CommitUnknownError
+
+Headers = Sequence[Sequence[HeaderBytes]]
+
+_propagator = TraceContextTextMapPropagator()
+
+
+def headers_of(span: trace.Span) -> tuple[HeaderBytes, ...]:
+    """Return the headers that continue a span's trace."""
+    carrier: dict[str, str] = {}
+    _propagator.inject(carrier, trace.set_span_in_context(span))
+    return tuple((name, value.encode()) for name, value in carrier.items())
+
+
+def contexts_in(headers: Headers | None, most: int) -> list[trace.SpanContext]:
+    """Return the first `most` different contexts in the headers of records, in order. Invalid ones are left out."""
+    found: dict[tuple[int, int], trace.SpanContext] = {}
+    seen: set[tuple[HeaderBytes, ...]] = set()
+    before = None
+    for of_record, _ in runs_of(headers or ()):
+        if of_record is before:
+            continue
+        before = of_record
+        own = tuple(pair for pair in of_record if pair[0] in (TRACEPARENT, TRACESTATE))
+        if not own or own in seen:
+            continue
+        seen.add(own)
+        context = _context(own)
+        if context.is_valid:
+            found.setdefault((context.trace_id, context.span_id), context)
+        if len(found) == most or len(seen) >= 2 * most:  # else a topic of invalid ones would cost much
+            break
+    return [*found.values()]
+
+
+def _context(headers: Sequence[HeaderBytes]) -> trace.SpanContext:
+    carrier = {name: (value or b"").decode("ascii", "replace") for name, value in headers}
+    return trace.get_current_span(_propagator.extract(carrier, Context())).get_span_context()
+
+
+MOST_LINKS = 128
+"""The most links of a span: those that the SDK keeps by default."""
+
+_OUTCOME = "fencepost.outcome"
+
+
+class CommitSpans:
+    """The spans of one task instance's commits. Only sampled batches count: without any, there is no span."""
+
+    def __init__(self, tracer: Tracer, common: Mapping[str, Any]) -> None:
+        self._tracer = tracer
+        self._common = common
+        self._begun: deque[Span] = deque()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._batches: deque[SpanContext] = deque(maxlen=MOST_LINKS + 1)  # since the last commit
+        self._count = 0
+
+    def add(self, batch: SpanContext) -> None:
+        """Count a batch as part of the next commit."""
+        self._batches.append(batch)
+        self._count += 1
+
+    def begin(self, begun_s: float) -> None:
+        self._begun.append(self._started("commit", _wall_ns(begun_s)))
+
+    def end_oldest(self, ended_s: float) -> None:
+        if self._begun:
+            _end(self._begun.popleft(), "committed", _wall_ns(ended_s))
+
+    def end_all(self, outcome: str, error: BaseException | None = None) -> None:
+        """End the commits that have begun, and one of what has not been handed over yet."""
+        if self._batches:
+            self._begun.append(self._started("commit", time.time_ns()))
+        while self._begun:
+            span = self._begun.popleft()
+            if error is not None:
+                fail(span, error)
+            _end(span, outcome)
+
+    def abort(self) -> None:
+        _end(self._started("abort", time.time_ns()), "aborted")
+
+    def _started(self, name: str, begun_ns: int) -> Span:
+        batches, count = self._batches, self._count
+        self._forget()
+        if not batches:
+            return trace.INVALID_SPAN
+        newest = trace.NonRecordingSpan(batches.pop())
+        return self._tracer.start_span(
+            name,
+            trace.set_span_in_context(newest, Context()),
+            attributes={**self._common, "fencepost.batches": count},
+            links=[Link(each) for each in batches],
+            start_time=begun_ns,
+        )
+
+
+def fail(span: Span, error: BaseException) -> None:
+    """Mark a span as failed, with the class of the error alone: its message may hold values of records, or a secret."""
+    name = type(error).__qualname__
+    span.set_attribute("error.type", name)
+    span.set_status(Status(StatusCode.ERROR, name))
+
+
+def _end(span: Span, outcome: str, ended_ns: int | None = None) -> None:
+    span.set_attribute(_OUTCOME, outcome)
+    span.end(ended_ns)
+
+
+def _wall_ns(monotonic_s: float) -> int:
+    return time.time_ns() - round((time.monotonic() - monotonic_s) * 1e9)
+
 
 log = logging.getLogger(__name__)
 

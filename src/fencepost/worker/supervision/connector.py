@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from typing import Any, cast
 
 from fencepost.api import Connector, RetriableError
-from fencepost.api.hosted_task import TASK_CLASS, HostedConnector, NamesTaskClass
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config import ConfigError
@@ -21,6 +20,7 @@ from fencepost.config.closed_topics import ClosedTopics
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig, given_values
 from fencepost.config.setting import as_text
+from fencepost.hook.hosted_task import TASK_CLASS, HostedConnector, NamesTaskClass
 from fencepost.plugin import PluginKind, registry
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.reference import LookedUp

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from fencepost.api import Converter
-from fencepost.api.hosted_chain import HostedPart
 from fencepost.cluster.info import KeyReport
 from fencepost.config import Config, ConfigError, Setting, SettingValue, Type
 from fencepost.config.connector import (
@@ -18,6 +17,7 @@ from fencepost.config.raw import names_in
 from fencepost.config.setting import HIGH, LOW, Width, embedded, validate_settings
 from fencepost.config.version import version_requirement
 from fencepost.config.worker import WorkerConfig
+from fencepost.hook.hosted_chain import HostedPart
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
 from fencepost.worker.validation.findings import Findings, below, definition_of, invalid, report
 

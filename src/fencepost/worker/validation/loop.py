@@ -11,7 +11,7 @@ from fencepost.config.raw import names_in
 from fencepost.plugin import PluginRegistry
 from fencepost.plugin.builtin import ROUTERS
 from fencepost.record import Repeated
-from fencepost.task.sink.subscription import ReadTopics
+from fencepost.task.sink.reader import ReadTopics
 from fencepost.worker.validation.findings import Findings
 from fencepost.worker.validation.names import matching_names
 

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fencepost.api import Connector, DataFrameStream, SinkConnector, StreamConnector
-from fencepost.api.hosted_task import KnowsSettings
 from fencepost.cluster.info import KeyWarning
 from fencepost.config import Config, ConfigError
 from fencepost.config.connector import (
@@ -32,6 +31,7 @@ from fencepost.config.output import OUTPUT, output_properties
 from fencepost.config.raw import names_in
 from fencepost.config.reference import has_references
 from fencepost.config.topic_creation import DEFAULT_GROUP, GROUP_KEYS, PREFIX
+from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.worker.validation import former

@@ -22,7 +22,6 @@ from fencepost.api import (
     SourceConnector,
     StreamConnector,
 )
-from fencepost.api.hosted_task import KnowsSettings
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import KeyReport, KeyWarning, ValidationReport
 from fencepost.config import Config, ConfigError
@@ -37,6 +36,7 @@ from fencepost.config.raw import RawConfig, given_values, names_in
 from fencepost.config.setting import validate_settings
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
 from fencepost.plugin.secret_keys import hold_given_secrets, shown_texts
 from fencepost.reference import is_of_providers

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, RetriableError, SourceRecord
-from fencepost.api.hosted_chain import ChainUse, HostedPart, HostedStep, Passed, Refused, Role
-from fencepost.api.hosted_task import ForeignRecordError, HostLostError
 from fencepost.builtin.java.chain import JavaChain
 from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError, Thrown
 from fencepost.builtin.java.port import ChainStart, ChainStep, HostOptions, JavaClass
 from fencepost.builtin.java.shared_host import SharedHost
+from fencepost.hook.hosted_chain import ChainUse, HostedPart, HostedStep, Passed, Refused, Role
+from fencepost.hook.hosted_task import ForeignRecordError, HostLostError
 
 UPPER = JavaClass("org.example.Upper")
 THROWN = Thrown("org.example.BadValue", "it is bad", "the stack")

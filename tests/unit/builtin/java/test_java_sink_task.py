@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConnectError, FatalError, RetriableError, SinkRecord
-from fencepost.api.hosted_task import HostLostError
 from fencepost.builtin.converter.byte_array import ByteArrayConverter
 from fencepost.builtin.java import sink_task
 from fencepost.builtin.java.error import HostEndedError, JavaError
 from fencepost.builtin.java.port import Effects, Errant, Failure, GroupMember, Processing, PutEffects
+from fencepost.hook.hosted_task import HostLostError
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import PluginKind
 from fencepost.record import Header, SinkBatch, TopicPartition
+from fencepost.task.conversion.plugins import conversion_of
 from fencepost.task.failure.dead_letter import context_headers, origin_of
-from fencepost.task.life.plugins import conversion_of
 from fencepost.task.sink import puts
 from fencepost.testing import eventually
 from support.group_stage import A, B, Moment, fetched

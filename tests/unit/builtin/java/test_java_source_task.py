@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.api import Batch, FatalError, RecordMetadata
-from fencepost.api.hosted_task import HostedBatch, HostLostError, TaskPlace
 from fencepost.builtin.converter.byte_array import ByteArrayConverter
 from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError, Thrown
 from fencepost.builtin.java.port import Callbacks, CommittedOffsets, Failure, Mark, Processing
 from fencepost.builtin.java.source_task import JavaSourceTask
+from fencepost.hook.hosted_task import HostedBatch, HostLostError, TaskPlace
 from fencepost.plugin import PluginKind
 from fencepost.record import partition_key
 from fencepost.task.channel.message import RunState
@@ -28,8 +28,8 @@ from fencepost.task.channel.task_spec import DeadLetterSpec
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.source.boundary import Boundary, ConnectorBoundary, IntervalBoundary, PollBoundary
-from fencepost.task.source.hosted_context import HostedContext
-from fencepost.task.source.loop import LoopEnd, transaction_context
+from fencepost.task.source.context import HostedContext
+from fencepost.task.source.loop import LoopEnd
 from fencepost.testing import eventually
 from support.java_host import ScriptedHost, ScriptedJava, ScriptedTask, polled
 from support.scripted_plugins import PRICES, plugins_with
@@ -115,7 +115,7 @@ class Stage(SourceStage):
             {"task.class": "org.example.Task", "n": "0"},
             self.book,
             self.control,
-            transaction_context(self.boundary),
+            self.boundary if isinstance(self.boundary, ConnectorBoundary) else None,
         )
         self.task.initialize(context, config)
 

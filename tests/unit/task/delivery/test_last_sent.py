@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from fencepost.api import SourceRecord
-from fencepost.api.mirror_task import MirrorTask, Sent
+from fencepost.hook.mirror import MirrorTask, Sent
 from fencepost.record import Batch, Runs
 from fencepost.task.delivery.finish import LastSent
 from fencepost.task.delivery.outgoing import OutgoingColumns

@@ -18,8 +18,7 @@ from fencepost.ledger.carried import carried_key
 from fencepost.ledger.entry import LedgerEntry, LedgerRecord
 from fencepost.record import TopicPartition
 from fencepost.task.channel.task_spec import CommitSpec, OutputSpec, TaskSpec
-from fencepost.task.delivery.carry import CarryLimits
-from fencepost.task.delivery.ledger import TaskLedger
+from fencepost.task.delivery.ledger import CarryLimits, TaskLedger
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.transaction import TransactionalWriter
 

@@ -20,8 +20,8 @@ from fencepost.plugin import find
 from fencepost.task.control import Control
 from fencepost.task.failure.dead_letter import header_choices
 from fencepost.task.failure.tolerance import Tolerance
+from fencepost.task.sink.context import Reporter
 from fencepost.task.sink.processing import Kept, SinkProcessor
-from fencepost.task.sink.reporter import Reporter
 from support.task_spec import lone_spec
 
 P0, AGAIN = TopicPartition("t", 0), TopicPartition("again", 0)

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, RecordError, SinkRecord, TopicPartition
-from fencepost.api.hosted_task import HostLostError
 from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
 from fencepost.builtin.converter.string import StringConverter
 from fencepost.builtin.transform.chain import Chain
+from fencepost.hook.hosted_task import HostLostError
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance

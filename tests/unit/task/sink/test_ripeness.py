@@ -5,7 +5,7 @@ import random
 import pytest
 
 from fencepost.record import TopicPartition
-from fencepost.task.sink.ripeness import Ripeness
+from fencepost.task.sink.epoch_plan import Ripeness
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 OFFSETS = {A: 0, B: 0, C: 0}

@@ -15,13 +15,13 @@ from fencepost.kafka.value.fetched import Fetched
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
 from fencepost.task.failure.tolerance import Tolerance
-from fencepost.task.life.counters import SinkCounters
-from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink import loop as module
 from fencepost.task.sink import puts
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import SinkProcessor
+from fencepost.task.start.counters import SinkCounters
+from fencepost.task.start.run import TaskRun
 from fencepost.task.tracing.tracing import NO_TRACING
 from support.group_stage import A, B, GroupStage, Moment, fetched
 from support.noted_tracing import NotedTracing

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the options are
 
 _GIVEN_BACK = """
 import psutil
-from fencepost.task.slot.garbage import Garbage
+from fencepost.task.slot.memory import Garbage
 from fencepost.task.slot.memory import share_a_heap
 
 def resident():
@@ -70,7 +70,7 @@ print(heaps())
 
 
 def said(program: str, **environment: str) -> list[str]:
-    source = str(Path(__file__).parents[3] / "src")
+    source = str(Path(__file__).parents[4] / "src")
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,

@@ -1,7 +1,7 @@
 """What a slot reports of tasks that go on as they were."""
 
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.task.slot.report_filter import ReportFilter
+from fencepost.task.slot.slot import ReportFilter
 
 
 def report(incarnation: str, polled: int) -> TaskReport:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.api.hosted_task import HostLostError
+from fencepost.hook.hosted_task import HostLostError
 from fencepost.task.channel.client import ChannelClient
 from fencepost.task.channel.message import (
     Directive,
@@ -24,12 +24,12 @@ from fencepost.task.channel.message import (
     Verb,
 )
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
-from fencepost.task.life.counters import SinkCounters
-from fencepost.task.life.task_life import TaskLife
 from fencepost.task.slot import slot as module
-from fencepost.task.slot.garbage import Garbage
+from fencepost.task.slot.memory import Garbage
 from fencepost.task.slot.slot import Slot, run_slot
 from fencepost.task.slot.worker_line import SlotSpec
+from fencepost.task.start.counters import SinkCounters
+from fencepost.task.start.runner import TaskRunner
 from fencepost.testing import eventually
 from fencepost.worker.channel import ChannelServer
 from support.no_exception import no_exceptions
@@ -85,7 +85,7 @@ def wait_in_vain(event: threading.Event) -> None:
 def after_kafka() -> None: ...
 
 
-class Running(TaskLife):
+class Running(TaskRunner):
     """A task that counts until it is told to stop."""
 
     starts_over = ()
@@ -122,7 +122,7 @@ class Running(TaskLife):
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     """A worker whose slot runs, in a thread of the test."""
-    monkeypatch.setattr(module, "TaskRunner", Running)
+    monkeypatch.setattr(module, "SourceRunner", Running)
     worker = Worker()
     spec = SlotSpec("s", worker.server.url, 60.0, report_every_s=0.01, retry_s=0.001)
     slot = Slot(spec, ChannelClient(worker.server.url, SECRET), "a")

@@ -1,6 +1,6 @@
 """How many tasks of a slot begin at the same moment."""
 
-from fencepost.task.slot.start_queue import StartQueue
+from fencepost.task.slot.slot import StartQueue
 
 
 def test_start_queue_admits_a_few_and_one_more_per_started_task() -> None:

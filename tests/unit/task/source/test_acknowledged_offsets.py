@@ -9,8 +9,7 @@ from fencepost.record import Batch, partition_key
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.delivery.delivery import Delivery, offset_records
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
-from fencepost.task.source.acknowledged_offsets import AcknowledgedOffsets, OffsetQueue
-from fencepost.task.source.offset_book import OffsetBook
+from fencepost.task.source.offsets import AcknowledgedOffsets, OffsetBook, OffsetQueue
 
 A, B, C = {"f": "a"}, {"f": "b"}, {"f": "c"}
 PLACE = RecordMetadata("t", 0, 0, None)

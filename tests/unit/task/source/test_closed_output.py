@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError
-from fencepost.api.hosted_task import HostedBatch
 from fencepost.builtin.converter.byte_array import ByteArrayConverter
 from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
 from fencepost.builtin.converter.string import StringConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.config.closed_topics import ClosedTopics
+from fencepost.hook.hosted_task import HostedBatch
 from fencepost.kafka.codec.committed import CopiedBatch
 from fencepost.kafka.codec.decode import DecodedRecord, encoded
 from fencepost.kafka.value.whole import PolledBatches, WholeBatches, WholeFetched
@@ -19,7 +19,7 @@ from fencepost.record import Batch, PositionColumn, Repeated, TopicPartition
 from fencepost.task.channel.task_spec import ClosedSpec, LookUpSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
-from fencepost.task.sink.subscription import OutputGuard, ReadTopics
+from fencepost.task.sink.reader import OutputGuard, ReadTopics
 from fencepost.task.source.mixed_processing import MixedProcessor, source_processor
 from fencepost.task.source.processing import Processor
 from support.hosted_parts import FarSide

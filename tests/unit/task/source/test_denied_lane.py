@@ -4,9 +4,9 @@ import pytest
 
 from fencepost.task.channel.message import Admission
 from fencepost.task.channel.task_spec import CommitSpec, OutputSpec, TaskSpec
-from fencepost.task.life import producing_life as producing
 from fencepost.task.source import runner as module
-from fencepost.task.source.runner import TaskRunner
+from fencepost.task.source.runner import SourceRunner
+from fencepost.task.start import producing
 
 
 @pytest.mark.parametrize(("lanes", "warnings"), [(2, 1), (1, 0)])
@@ -27,7 +27,7 @@ def test_unauthorised_second_lane_is_logged_once_and_not_requested_again(
         output=OutputSpec(conf, "offsets", transactional_id="g-c-0"),
         commits=CommitSpec(lanes=lanes),
     )
-    runner = TaskRunner(spec, lambda _: Admission(True), lambda _: None)
+    runner = SourceRunner(spec, lambda _: Admission(True), lambda _: None)
     for _ in range(2):
         delivery = runner._open_delivery()
         delivery.widening._waits = 1_000  # type: ignore[attr-defined]

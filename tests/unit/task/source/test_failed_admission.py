@@ -5,7 +5,7 @@ import pytest
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.source import runner as module
-from fencepost.task.source.runner import TaskRunner
+from fencepost.task.source.runner import SourceRunner
 
 DENIED = "Not authorized while reading topic offsets"
 
@@ -17,6 +17,6 @@ def test_task_fails_with_the_reason_of_its_refused_admission(monkeypatch: pytest
     reports: list[TaskReport] = []
     spec = TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec(conf, "offsets"))
     answer = {"is_admitted": False, "reason": "", "failure": DENIED}  # as it travels from the worker
-    TaskRunner(spec, lambda _: Admission.from_json(answer), reports.append).run()
+    SourceRunner(spec, lambda _: Admission.from_json(answer), reports.append).run()
     assert [report.state for report in reports] == ["FAILED"]
     assert DENIED in (reports[0].trace or "")

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.api import SourceRecord, SourceTask
-from fencepost.api.mirror_task import MirrorTask
+from fencepost.hook.mirror import MirrorTask
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.task.control import Control
 from fencepost.task.delivery.delivery import Delivery

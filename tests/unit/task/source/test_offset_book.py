@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.api import FatalError, SourceRecord
 from fencepost.record import Batch, partition_key
-from fencepost.task.source.offset_book import OffsetBook, checked_update
+from fencepost.task.source.offsets import OffsetBook, checked_update
 
 A, B = {"f": "a"}, {"f": "b"}
 

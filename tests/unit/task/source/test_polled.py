@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from fencepost.api import Batch, FatalError, SourceRecord
-from fencepost.task.source.offset_book import OffsetBook
-from fencepost.task.source.polled import in_batches
+from fencepost.task.source.loop import in_batches
+from fencepost.task.source.offsets import OffsetBook
 
 RECORD = SourceRecord({"f": 1}, {"n": 1}, "t", "v")
 

@@ -17,14 +17,13 @@ from fencepost.task.channel.task_spec import CommitSpec, InputSpec, TaskSpec
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.delivery.topic_creation import TopicCreation
 from fencepost.task.failure.tolerance import StoppedInRetryError, Tolerance
-from fencepost.task.life.counters import StreamCounters
-from fencepost.task.life.task_run import TaskRun
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.processing import Processor
-from fencepost.task.stream.boundary import StreamBoundary, StreamIntervalBoundary, StreamPollBoundary
-from fencepost.task.stream.context import StreamContext
+from fencepost.task.start.counters import StreamCounters
+from fencepost.task.start.run import TaskRun
 from fencepost.task.stream.loop import StreamLoop
-from fencepost.task.stream.processing import StreamProcessor, StreamStep
+from fencepost.task.stream.processing import StreamContext, StreamProcessor, StreamStep
+from fencepost.task.stream.transactions import StreamBoundary, StreamIntervalBoundary, StreamPollBoundary
 from fencepost.task.tracing.tracing import NO_TRACING
 from fencepost.transaction import CommitUnknownError, StaleMemberError
 from support.group_stage import A, B, GroupStage, Moment, fetched

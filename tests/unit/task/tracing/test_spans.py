@@ -91,7 +91,7 @@ def test_a_batch_of_a_source_is_a_trace_with_its_steps_and_its_commit(traced: Tr
         "messaging.operation.type": "send",
         "messaging.destination.name": "t",
         "messaging.batch.message_count": 2,
-        "fencepost.builtin.connector": "c",
+        "fencepost.connector": "c",
         "fencepost.task": 0,
         "fencepost.records.polled": 2,
         "fencepost.outcome": "sent",

@@ -6,10 +6,10 @@ from itertools import chain, groupby, repeat
 from types import NoneType
 from typing import Any, Literal
 
-from fencepost.api.hosted_task import RecordBatch
 from fencepost.builtin.java.client.crossing import Crossing
 from fencepost.builtin.java.client.wire import Message
 from fencepost.builtin.java.port import Failure, Mark, Polled, Processing
+from fencepost.hook.hosted_task import RecordBatch
 from fencepost.record import (
     AppendTime,
     Batch,

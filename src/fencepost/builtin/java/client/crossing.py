@@ -14,9 +14,9 @@ from itertools import chain, pairwise
 from typing import Any
 
 from fencepost.api import RecordError
-from fencepost.api.hosted_chain import RAW
 from fencepost.builtin.java.client.value_reader import ValueReader
 from fencepost.builtin.java.client.value_writer import UNWRITABLE, ValueWriter
+from fencepost.hook.hosted_chain import RAW
 from fencepost.record import ConnectRecord, Header, Schema
 from fencepost.record.schema import INT32, INT64, STRING
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from fencepost.api import ExactlyOnceSupport, RecordMetadata
-from fencepost.api.hosted_chain import Passed, Refused
 from fencepost.builtin.java.client.columns import columns_of, polled_of, processing_of
 from fencepost.builtin.java.client.crossing import Crossing
 from fencepost.builtin.java.client.events import Events
@@ -27,6 +26,7 @@ from fencepost.builtin.java.port import (
     PutEffects,
 )
 from fencepost.builtin.java.protocol import POSITIONS
+from fencepost.hook.hosted_chain import Passed, Refused
 from fencepost.record import ConnectRecord, SinkBatch, SinkRecord, TopicPartition
 
 _WITHIN_MS = 100  # then no other call of Java's put follows in the same request
@@ -232,7 +232,7 @@ class HostedSinkTask(HostedTask):
 
 
 class HostedSteps:
-    """The steps of a chain in a host. `fencepost.api.hosted_chain.HostedChain` says what the calls do.
+    """The steps of a chain in a host. `fencepost.hook.hosted_chain.HostedChain` says what the calls do.
 
     An error of `Refused` is a JavaError or a JavaRetriableError.
     """

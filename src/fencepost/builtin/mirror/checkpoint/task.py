@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fencepost.api import Batch
-from fencepost.api.mirror_task import MirrorTask
 from fencepost.builtin.mirror.checkpoint.checkpoints import (
     Checkpoints,
     is_within,
@@ -33,6 +32,7 @@ from fencepost.builtin.mirror.metric.measured import MeasuredCheckpoints, Rows
 from fencepost.builtin.mirror.schedule.timer import IntervalTimer
 from fencepost.builtin.mirror.setting.clients import FlowEnd
 from fencepost.builtin.mirror.warning_log import WarningLog
+from fencepost.hook.mirror import MirrorTask
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
 from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets
 from fencepost.kafka.group.group_survey import GroupSurvey

@@ -1,9 +1,10 @@
 """MirrorSinkConnector: copies topics to the target, and keeps its positions there in one transaction (KIP-656)."""
 
-from fencepost.api import LOW, OffsetsInGroup, at_least, one_of, setting
+from fencepost.api import LOW, at_least, one_of, setting
 from fencepost.builtin.mirror.sink.offsets import MirrorOffsets
 from fencepost.builtin.mirror.sink.task import MirrorSinkTask
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
+from fencepost.hook.mirror import OffsetsInGroup
 
 
 class MirrorSinkConnector(MirrorSourceConnector):

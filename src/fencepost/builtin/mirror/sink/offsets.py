@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from fencepost.api import OffsetsInGroup
 from fencepost.builtin.mirror.source.planning import Selection, from_text
 from fencepost.builtin.mirror.source.position import (
     last_of,
@@ -20,6 +19,7 @@ from fencepost.builtin.mirror.source.position import (
     source_offset,
     source_partition,
 )
+from fencepost.hook.mirror import OffsetsInGroup
 from fencepost.kafka.value.log_gap import NO_EPOCH, LogPosition
 from fencepost.record import TopicPartition
 

@@ -12,10 +12,8 @@ from fencepost.api import (
     ExactlyOnceSupport,
     FatalError,
     RetriableError,
-    SourceConnector,
     setting,
 )
-from fencepost.api.mirror_task import MirrorContext
 from fencepost.builtin.mirror.internal_topic import ensure_internal_topic
 from fencepost.builtin.mirror.offsets import Alterations
 from fencepost.builtin.mirror.schedule.rounds import Round, Rounds
@@ -31,6 +29,7 @@ from fencepost.builtin.mirror.source.planning import Selection, as_text, divided
 from fencepost.builtin.mirror.source.position import check_altered
 from fencepost.builtin.mirror.source.remote_topics import ConfigRule, RemoteTopics
 from fencepost.builtin.mirror.source.task import MirrorSourceTask
+from fencepost.hook.mirror import MirrorConnector
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import isolation_level
 from fencepost.kafka.setting.table import ClientKind
@@ -48,7 +47,7 @@ class MirrorSourceConnector(
     ReplicationSettings,
     SourceClusterSettings,
     TargetClusterSettings,
-    SourceConnector,
+    MirrorConnector,
 ):
     """Copies topics of a source cluster to the cluster that the worker's producers write to.
 
@@ -57,7 +56,6 @@ class MirrorSourceConnector(
     """
 
     task = MirrorSourceTask
-    context: MirrorContext
 
     assigned: list[str] = setting(
         "task.assigned.partitions", default=[], importance=LOW,

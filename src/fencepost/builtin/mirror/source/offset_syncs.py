@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fencepost.api import Header, SourceRecord
-from fencepost.api.mirror_task import Sent
 from fencepost.builtin.mirror.formats import OffsetSync
 from fencepost.builtin.mirror.source.position import last_of, place_of, position_of
+from fencepost.hook.mirror import Sent
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import ProducerError
 from fencepost.kafka.value.log_gap import LogPosition

@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from fencepost.api import Batch, HeaderColumn, SourceRecord
-from fencepost.api.mirror_task import MirrorTask, Sent
 from fencepost.builtin.mirror.formats import OffsetSync
 from fencepost.builtin.mirror.metric.measured import MeasuredRecords, Rows
 from fencepost.builtin.mirror.setting.clients import FlowEnd
@@ -25,6 +24,7 @@ from fencepost.builtin.mirror.source.position import (
     source_offset,
     source_partition,
 )
+from fencepost.hook.mirror import MirrorTask, Sent
 from fencepost.kafka.read.plan_input import PlanInput
 from fencepost.kafka.read.plan_reader import PlanReader
 from fencepost.kafka.setting.batch_settings import lacking_to_read

@@ -23,9 +23,9 @@ from fencepost.task.channel.client import ChannelError
 from fencepost.task.channel.message import Admission
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.life.admitted import admitted
 from fencepost.task.sink.epoch_plan import EpochOffset, EpochOffsets
-from fencepost.task.sink.subscription import subscription
+from fencepost.task.sink.reader import subscription
+from fencepost.task.start.runner import admitted
 from fencepost.worker.host.frame.jobs import FrameJobs
 
 log = logging.getLogger(__name__)

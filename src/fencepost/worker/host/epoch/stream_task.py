@@ -16,9 +16,9 @@ from fencepost.task.channel.message import RunState
 from fencepost.task.channel.split_message import EpochOutput, EpochReading
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.topic_creation import topics_of
-from fencepost.task.life.counters import StreamCounters
 from fencepost.task.sink.epoch_plan import EpochOffsets, OpenEpoch
-from fencepost.task.sink.subscription import OutputGuard
+from fencepost.task.sink.reader import OutputGuard
+from fencepost.task.start.counters import StreamCounters
 from fencepost.task.tracing.tracing import FrameBatch
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions

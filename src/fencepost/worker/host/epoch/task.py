@@ -17,9 +17,17 @@ from fencepost.record import TopicPartition
 from fencepost.spark.epoch.frame import EpochReader
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.life.counters import SinkCounters
-from fencepost.task.sink.epoch_plan import EpochOffset, EpochOffsets, OpenEpoch, all_begun, begun, newest, planned
-from fencepost.task.sink.ripeness import Ripeness
+from fencepost.task.sink.epoch_plan import (
+    EpochOffset,
+    EpochOffsets,
+    OpenEpoch,
+    Ripeness,
+    all_begun,
+    begun,
+    newest,
+    planned,
+)
+from fencepost.task.start.counters import SinkCounters
 from fencepost.task.tracing.tracing import FrameBatch, FrameWork
 from fencepost.worker.host.epoch.logs import EpochLogs
 from fencepost.worker.host.epoch.membership import CutShortError, EpochMembership, EpochWork

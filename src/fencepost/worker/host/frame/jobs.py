@@ -9,13 +9,14 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from fencepost.config.connector import RuntimeChoice
+from fencepost.hook.hosted_task import InOtherProcess
 from fencepost.spark.slot.cores import CoreUse
 from fencepost.spark.slot.job import cancel_group
 from fencepost.spark.slot.running_jobs import FIGURES_S, JobFigures, RunningJobs
 from fencepost.task.channel.split_message import Whereabouts
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.life.remark import progress_timeout_s, utc_of
+from fencepost.task.start.progress import progress_timeout_s, utc_of
 
 if TYPE_CHECKING:
     from fencepost.spark.session.session import SparkRuntime
@@ -156,8 +157,8 @@ class DriverWork:
         log.warning("task %s: %s", self._task, self.text)
 
 
-class SparkWork:
-    """The `Elsewhere` of a task. Its driver thread waits for Spark inside one call, and moves as long as Spark does."""
+class SparkWork(InOtherProcess):
+    """What a task does in Spark. Its driver thread waits for Spark inside one call, and moves as long as Spark does."""
 
     def __init__(
         self, spec: TaskSpec, control: Control, jobs: FrameJobs, whereabouts: Callable[[str], Sequence[Whereabouts]]

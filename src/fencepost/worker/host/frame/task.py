@@ -21,13 +21,11 @@ from fencepost.task.channel.message import Admission, RunState
 from fencepost.task.channel.split_message import Whereabouts
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.failure.back_off import BackOff
-from fencepost.task.failure.retried_errors import text_of
-from fencepost.task.life.admitted import NotAdmittedError, report_of
-from fencepost.task.life.counters import Counters
-from fencepost.task.life.remark import Remark
-from fencepost.task.tracing.process import spans_dropped, tracing_of
-from fencepost.task.tracing.tracing import Tracing
+from fencepost.task.failure.retry import BackOff, text_of
+from fencepost.task.start.counters import Counters
+from fencepost.task.start.progress import ProgressWatch
+from fencepost.task.start.runner import NotAdmittedError, report_of
+from fencepost.task.tracing.tracing import Tracing, spans_dropped, tracing_of
 from fencepost.telemetry.secret import hold
 from fencepost.telemetry.traces import trace_of
 from fencepost.worker.host.frame.jobs import FrameJobs, SparkWork
@@ -54,14 +52,14 @@ class FrameStatus:
 
     def __init__(
         self,
-        remark: Remark,
+        progress: ProgressWatch,
         counters: Callable[[], Counters],
         publish: Callable[[str | None, Mapping[str, float]], None],
     ) -> None:
         """`publish` sends the task's report with a trace, and with further counters."""
         self.waits_for: str | None = None
         self.is_silent = False
-        self._remark = remark
+        self._progress = progress
         self._counters = counters
         self._send = publish
         self._lock = threading.Lock()
@@ -71,8 +69,8 @@ class FrameStatus:
         """Report a state, and its trace. After the last one nothing follows."""
         with self._lock:
             self._counters().state = state
-            self._remark.trace = self.waits_for if state is RunState.RUNNING else trace
-            self._publish(self._remark.of(state, self._retried))
+            self._progress.trace = self.waits_for if state is RunState.RUNNING else trace
+            self._publish(self._progress.of(state, self._retried))
             if state.is_over:  # `abandon` may set it at the same moment
                 self.is_silent = True
 
@@ -80,7 +78,7 @@ class FrameStatus:
         """Report whether the task stands still, and what is said of its Spark, if either has changed."""
         with self._lock:
             state = self._counters().state
-            trace, counters = self._remark.of(state, self._retried)
+            trace, counters = self._progress.of(state, self._retried)
             of_spark = spark if state is RunState.RUNNING else None
             said = "\n\n".join(filter(None, (trace, of_spark))) or None, counters
             if said != self._said:
@@ -140,8 +138,8 @@ class FrameTask(ABC):
         self._back_off = BackOff(self.control, _PAUSES_S)
         self._jobs = FrameJobs(runtime, spec.id)
         self.work = SparkWork(spec, self.control, self._jobs, lambda run: host.channel.whereabouts(run))
-        remark = Remark(spec, self.control, self._working_thread, lambda: self.work)
-        self._status = FrameStatus(remark, lambda: self.counters, self._send_report)
+        progress = ProgressWatch(spec, self.control, self._working_thread, lambda: self.work)
+        self._status = FrameStatus(progress, lambda: self.counters, self._send_report)
         self.thread = threading.Thread(target=self._run, name=f"frame-{spec.id}", daemon=True)
 
     @abstractmethod

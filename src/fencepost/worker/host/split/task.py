@@ -19,8 +19,8 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.copies import Copy, OffsetCopier, copier_of, with_copies
 from fencepost.task.delivery.lanes import open_delivery
 from fencepost.task.delivery.topic_creation import topics_of
-from fencepost.task.life.admitted import admitted
-from fencepost.task.life.counters import Counters
+from fencepost.task.start.counters import Counters
+from fencepost.task.start.runner import admitted
 from fencepost.task.tracing.tracing import FrameWork
 from fencepost.transaction import ProduceError, fence, lane_ids
 from fencepost.worker.host.frame.task import BACK_OFF_S, PASSING, FrameHost, FrameTask

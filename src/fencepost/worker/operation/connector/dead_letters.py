@@ -36,7 +36,7 @@ from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.plugin.secret_keys import hold_given_secrets
-from fencepost.task.sink.subscription import ReadTopics
+from fencepost.task.sink.reader import ReadTopics
 from fencepost.telemetry.secret import hide
 from fencepost.telemetry.subject import about
 from fencepost.worker.client_recipes import BOOTSTRAP, ClientRecipes

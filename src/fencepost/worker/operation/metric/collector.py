@@ -16,11 +16,11 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fencepost.api.hosted_task import PLUGIN_FIGURES
 from fencepost.builtin.mirror.metric.kinds import KINDS, FigureKind
 from fencepost.cluster.info import RetentionInfo
 from fencepost.cluster.leader import Leader
 from fencepost.config.watched import stale_files
+from fencepost.hook.hosted_task import PLUGIN_FIGURES
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, StatusTable
 from fencepost.task.channel.message import TaskReport

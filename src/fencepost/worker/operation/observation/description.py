@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fencepost.api import ExactlyOnceSupport, SinkConnector
-from fencepost.api.hosted_task import KnowsSettings
 from fencepost.cluster.figures import Delivery
 from fencepost.config import ConfigError
 from fencepost.config.connector import SourceConnectorConfig
 from fencepost.config.raw import RawConfig, given_values
 from fencepost.config.transaction import ExactlyOnceDemand
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.plugin import registry
 from fencepost.worker.connector_classes import kind_of_config, typical_class_of
 from fencepost.worker.validation.validation import config_warnings

@@ -38,6 +38,7 @@ from fencepost.task.channel.task_spec import (
     READER,
     READER_ADMIN,
     ClosedSpec,
+    CollectorSpec,
     CommitSpec,
     DeadLetterSpec,
     InputSpec,
@@ -46,8 +47,8 @@ from fencepost.task.channel.task_spec import (
     OutputSpec,
     References,
     TaskSpec,
+    TracingSpec,
 )
-from fencepost.task.channel.tracing_spec import CollectorSpec, TracingSpec
 from fencepost.worker.client_recipes import ClientRecipes
 from fencepost.worker.closed_topics import require_open_source, require_open_topics
 from fencepost.worker.connector_classes import is_dataframe, is_stream

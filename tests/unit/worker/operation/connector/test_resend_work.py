@@ -12,7 +12,7 @@ from fencepost.cluster.dead_letters import ResendProgressInfo, ResendRequest
 from fencepost.cluster.errors import BadRequestError
 from fencepost.config import java_regex
 from fencepost.config.worker import WorkerConfig
-from fencepost.task.sink.subscription import ReadTopics
+from fencepost.task.sink.reader import ReadTopics
 from fencepost.worker.operation.connector.dead_letters import DeadLetters, ResendTargets, ResendWork
 from fencepost.worker.settings import WorkerSettings
 from support.settings import SETTINGS

@@ -15,7 +15,7 @@ from fencepost.spark.session.jvm_figures import JvmFigures
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.task.life.counters import Counters, SinkCounters
+from fencepost.task.start.counters import Counters, SinkCounters
 from fencepost.telemetry.rate import WindowedRates
 from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
 from fencepost.worker.operation.metric.exporter_names import ExporterFigures

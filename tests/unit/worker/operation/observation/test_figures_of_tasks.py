@@ -15,7 +15,7 @@ from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import RETRYING, RunState, TaskReport
-from fencepost.task.life.counters import Counters, SinkCounters, StreamCounters
+from fencepost.task.start.counters import Counters, SinkCounters, StreamCounters
 from fencepost.worker.operation.observation import description
 from fencepost.worker.operation.observation.description import Description, delivery_of, described
 from fencepost.worker.operation.observation.figures import Figures, figures_of

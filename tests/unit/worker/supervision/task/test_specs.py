@@ -18,7 +18,7 @@ from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.life.references import resolved
+from fencepost.task.start.runner import resolved
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
 from fencepost.worker.supervision.task.specs import task_spec

@@ -39,7 +39,7 @@ WORKER = {**SETTINGS, "task.shutdown.graceful.timeout.ms": "5000"}
 FIRST, SECOND = TaskId("c", 0), TaskId("c", 1)
 
 
-class Door:
+class RecordingHost:
     """A `TaskHost` that remembers what it was told."""
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ class Stage:
         monkeypatch.setattr("time.monotonic", lambda: self.now)
         monkeypatch.setattr(module, "EventLoop", self._held_loop)
         monkeypatch.setattr(module, "Failures", partial(Failures, restarts=AutomaticRestarts(lambda: 0.5)))
-        self.door, self.board, self.preparation = Door(), Board(), Prepared()
+        self.host, self.board, self.preparation = RecordingHost(), Board(), Prepared()
         self.departures, self.totals = Departures(5.0, lambda: self.now), TaskTotals()
         self.told_stopped: list[Start] = []
         self.locked_out: list[TaskSpec] = []
@@ -191,8 +191,8 @@ class Stage:
         self.loop = HeldLoop(tick)
         return self.loop
 
-    def of(self, config: RawConfig) -> Door:
-        return self.door
+    def of(self, config: RawConfig) -> RecordingHost:
+        return self.host
 
     def ended_here(self, starts: Sequence[Start]) -> None:
         self.told_stopped.extend(starts)
@@ -271,7 +271,7 @@ def running(stage: Stage) -> Stage:
 def test_assigned_task_is_started_once_and_reported_as_running(running: Stage) -> None:
     running.tick()
     running.report(running.handle(), "RUNNING")
-    assert running.door.verbs == ["start STARTED"]
+    assert running.host.verbs == ["start STARTED"]
     assert running.board.states() == [State.RUNNING]
 
 
@@ -298,30 +298,30 @@ def test_a_task_of_another_worker_is_not_started(stage: Stage) -> None:
     stage.assign([SECOND])
     stage.tick()
     assert stage.supervisor.handle(FIRST) is None
-    assert stage.door.verbs == ["start STARTED"]
+    assert stage.host.verbs == ["start STARTED"]
 
 
 def test_no_task_runs_of_a_stopped_or_deleted_connector(stage: Stage) -> None:
     stage.tasks(1)
     stage.target(TargetState.STOPPED)
     stage.tick()
-    assert stage.door.told == []
+    assert stage.host.told == []
     stage.target(TargetState.STARTED)
     stage.write(records.connector_removed("c"))
     stage.tick()
-    assert stage.door.told == []
+    assert stage.host.told == []
 
 
 def test_a_new_generation_starts_only_when_the_older_start_has_ended(running: Stage) -> None:
     older = running.handle()
     running.tasks(1)
     running.tick()
-    assert running.door.told[-1] == ("stop", older.incarnation)
+    assert running.host.told[-1] == ("stop", older.incarnation)
     running.tick(after_s=1)
-    assert running.door.verbs == ["start STARTED", "stop"]
+    assert running.host.verbs == ["start STARTED", "stop"]
     assert running.supervisor.starts(FIRST) == [older]
     running.report(older, "STOPPED")
-    assert running.door.verbs == ["start STARTED", "stop", "start STARTED"]
+    assert running.host.verbs == ["start STARTED", "stop", "start STARTED"]
     assert running.handle().incarnation != older.incarnation
     assert running.supervisor.starts(FIRST) == [running.handle()]
 
@@ -334,9 +334,9 @@ def test_no_task_of_a_new_generation_starts_while_an_older_one_is_stopping(stage
     stage.tasks(1)
     stage.tick()
     stage.report(older[0], "STOPPED")
-    assert stage.door.verbs == ["start STARTED", "start STARTED", "stop", "stop"]
+    assert stage.host.verbs == ["start STARTED", "start STARTED", "stop", "stop"]
     stage.report(older[1], "STOPPED")
-    assert stage.door.verbs[4:] == ["start STARTED"]
+    assert stage.host.verbs[4:] == ["start STARTED"]
 
 
 def test_a_restart_of_one_task_does_not_wait_for_another(stage: Stage) -> None:
@@ -347,21 +347,21 @@ def test_a_restart_of_one_task_does_not_wait_for_another(stage: Stage) -> None:
     stage.supervisor.restart(SECOND)
     stage.tick()
     stage.report(older[0], "STOPPED")
-    assert stage.door.verbs[4:] == ["start STARTED"]
+    assert stage.host.verbs[4:] == ["start STARTED"]
 
 
 def test_a_task_that_does_not_stop_in_time_is_abandoned_and_its_neighbours_move(stage: Stage) -> None:
     stage.tasks(2)
     stage.tick()
     deaf, neighbour = stage.handle(FIRST), stage.handle(SECOND)
-    stage.door.neighbours = [neighbour.incarnation]
+    stage.host.neighbours = [neighbour.incarnation]
     stage.supervisor.restart(FIRST)
     stage.tick()
     stage.tick(after_s=4.9)
-    assert "abandon" not in stage.door.verbs
+    assert "abandon" not in stage.host.verbs
     stage.tick(after_s=0.2)
-    assert ("abandon", deaf.incarnation) in stage.door.told
-    assert ("stop", neighbour.incarnation) in stage.door.told
+    assert ("abandon", deaf.incarnation) in stage.host.told
+    assert ("stop", neighbour.incarnation) in stage.host.told
     assert stage.handle(FIRST).incarnation != deaf.incarnation
     stage.report(neighbour, "STOPPED")
     assert stage.handle(SECOND).state is HandleState.HOSTED
@@ -387,10 +387,10 @@ def test_failed_task_has_its_trace_and_stays_failed_until_it_is_restarted(runnin
     running.report(running.handle(), "FAILED", "the trace")
     assert running.board.said[-1] == (FIRST, State.FAILED, "the trace")
     running.tick(after_s=60)
-    assert running.door.verbs == ["start STARTED"]
+    assert running.host.verbs == ["start STARTED"]
     running.supervisor.restart(FIRST)
     running.tick()
-    assert running.door.verbs == ["start STARTED", "start STARTED"]
+    assert running.host.verbs == ["start STARTED", "start STARTED"]
     assert State.RESTARTING in running.board.states()
 
 
@@ -416,7 +416,7 @@ def test_stuck_task_is_running_with_its_stack_until_it_moves(running: Stage) -> 
     running.report(running.handle(), "RUNNING")
     said = [(state, trace) for _, state, trace in running.board.said]
     assert said == [(State.RUNNING, None), (State.RUNNING, "in poll"), (State.RUNNING, None)]
-    assert running.door.verbs == ["start STARTED"]
+    assert running.host.verbs == ["start STARTED"]
 
 
 def test_task_with_a_stuck_start_is_unassigned_with_its_stack(stage: Stage) -> None:
@@ -435,13 +435,13 @@ def test_stuck_task_fails_when_configured_and_its_neighbours_leave_the_slot(stag
     stage.tick()
     deaf, neighbour = stage.handle(FIRST), stage.handle(SECOND)
     stage.report(deaf, "RUNNING")
-    stage.door.neighbours = (neighbour.incarnation,)
+    stage.host.neighbours = (neighbour.incarnation,)
     stage.report(deaf, "RUNNING", "in commit")  # it waits for Kafka
     assert stage.board.said[-1] == (FIRST, State.RUNNING, "in commit")
     stage.report(deaf, "RUNNING", "in poll", hangs=1)
     assert stage.board.said[-1] == (FIRST, State.FAILED, "in poll")
-    assert ("abandon", deaf.incarnation) in stage.door.told
-    assert ("stop", neighbour.incarnation) in stage.door.told
+    assert ("abandon", deaf.incarnation) in stage.host.told
+    assert ("stop", neighbour.incarnation) in stage.host.told
     assert [spec.incarnation for spec in stage.locked_out] == [deaf.incarnation]
     stage.report(deaf, "RUNNING")  # it has come back to life
     assert stage.board.states()[-1] is State.FAILED
@@ -463,7 +463,7 @@ def test_stuck_task_is_restarted_when_automatic_restarts_are_enabled(stage: Stag
     stage.tick(after_s=2)
     stage.tick(after_s=2)
     assert stage.handle().incarnation != deaf.incarnation
-    assert stage.door.verbs[-1] == "start STARTED"
+    assert stage.host.verbs[-1] == "start STARTED"
     assert stage.locked_out == []
 
 
@@ -474,9 +474,9 @@ def test_abandoned_start_is_retried_and_not_reported_as_failed(stage: Stage) -> 
     assert stage.board.said == []
     stage.preparation.error = None
     stage.tick()
-    assert stage.door.told == []
+    assert stage.host.told == []
     stage.tick(after_s=1.1)
-    assert stage.door.verbs == ["start STARTED"]
+    assert stage.host.verbs == ["start STARTED"]
 
 
 def test_start_without_admission_is_retried_only_while_the_task_is_assigned(running: Stage) -> None:
@@ -484,19 +484,19 @@ def test_start_without_admission_is_retried_only_while_the_task_is_assigned(runn
     assert State.FAILED not in running.board.states()
     running.assign([])
     running.tick(after_s=1.1)
-    assert running.door.verbs == ["start STARTED"]
+    assert running.host.verbs == ["start STARTED"]
     assert running.supervisor.handle(FIRST) is None
 
 
 def test_a_task_without_room_is_unassigned_with_the_reason_until_there_is_room(stage: Stage) -> None:
-    stage.door.has_room = False
+    stage.host.has_room = False
     stage.tasks(1)
     stage.tick()
     stage.tick(after_s=0.6)
     assert stage.board.said == [(FIRST, State.UNASSIGNED, "all cores are taken")]
-    stage.door.has_room = True
+    stage.host.has_room = True
     stage.tick(after_s=0.6)
-    assert stage.door.verbs == ["start STARTED"]
+    assert stage.host.verbs == ["start STARTED"]
 
 
 def test_lost_task_starts_again_at_once_and_is_restarting_meanwhile(running: Stage) -> None:
@@ -505,7 +505,7 @@ def test_lost_task_starts_again_at_once_and_is_restarting_meanwhile(running: Sta
     running.tick()
     assert running.board.said[-1] == (FIRST, State.RESTARTING, "the process of its slot was ended by SIGSEGV")
     assert running.handle().incarnation != lost.incarnation
-    assert running.door.verbs == ["start STARTED", "start STARTED"]
+    assert running.host.verbs == ["start STARTED", "start STARTED"]
 
 
 def test_task_runs_alone_and_then_fails_when_its_process_dies_repeatedly(running: Stage) -> None:
@@ -513,7 +513,7 @@ def test_task_runs_alone_and_then_fails_when_its_process_dies_repeatedly(running
         running.supervisor.crashed([running.handle().incarnation], "its slot ended: exited unexpectedly")
         running.tick()
         running.tick(after_s=1.1)
-        assert [running.handle().state, running.door.specs[-1].runs_alone] == [HandleState.HOSTED, is_alone]
+        assert [running.handle().state, running.host.specs[-1].runs_alone] == [HandleState.HOSTED, is_alone]
     running.supervisor.crashed([running.handle().incarnation], "its slot ended: exited unexpectedly")
     running.tick()
     task, state, trace = running.board.said[-1]
@@ -524,7 +524,7 @@ def test_task_runs_alone_and_then_fails_when_its_process_dies_repeatedly(running
     assert running.handle().state is HandleState.FAILED
     running.supervisor.restart(FIRST)
     running.tick()
-    assert [running.handle().state, running.door.specs[-1].runs_alone] == [HandleState.HOSTED, False]
+    assert [running.handle().state, running.host.specs[-1].runs_alone] == [HandleState.HOSTED, False]
 
 
 def _lose(stage: Stage, *incarnations: str, is_crash: bool = True, reason: str = "the host ended: exit code 3") -> None:
@@ -555,7 +555,7 @@ def test_suspects_of_repeated_host_crashes_run_alone_until_the_culprit_fails(
     for _ in range(2):
         _lose(stage, *(handle.incarnation for handle in stage.hosted()))
         stage.tick(after_s=1.1)
-    assert [spec.runs_alone for spec in stage.door.specs[-2:]] == [True, True]
+    assert [spec.runs_alone for spec in stage.host.specs[-2:]] == [True, True]
     culprit, innocent = stage.hosted()
     _lose(stage, culprit.incarnation)
     assert (culprit.state, innocent.state) == (HandleState.FAILED, HandleState.HOSTED)
@@ -566,12 +566,12 @@ def test_task_is_no_suspect_when_its_host_was_killed_because_of_a_neighbour(runn
     for _ in range(4):
         _lose(running, running.handle().incarnation, is_crash=False)
         assert running.handle().state is HandleState.HOSTED
-    assert not running.door.specs[-1].runs_alone
+    assert not running.host.specs[-1].runs_alone
 
 
 def test_suspects_run_one_after_the_other_when_there_are_no_cores_for_own_slots(stage: Stage) -> None:
     """Two of them in one slot are two suspects each time it dies: nobody would ever be the culprit."""
-    stage.door.has_cores = False
+    stage.host.has_cores = False
     stage.tasks(3)
     stage.tick()
     for _ in range(2):
@@ -598,7 +598,7 @@ def test_task_lost_while_it_stops_counts_as_stopped(running: Stage) -> None:
     running.tick()
     running.supervisor.lost([older.incarnation], "its slot ended")
     running.tick()
-    assert running.door.verbs == ["start STARTED", "stop", "start STARTED"]
+    assert running.host.verbs == ["start STARTED", "stop", "start STARTED"]
 
 
 def test_pause_and_resume_are_passed_on_once(running: Stage) -> None:
@@ -608,25 +608,25 @@ def test_pause_and_resume_are_passed_on_once(running: Stage) -> None:
     running.report(running.handle(), "PAUSED")
     running.target(TargetState.STARTED)
     running.tick()
-    assert running.door.verbs == ["start STARTED", "pause", "resume"]
+    assert running.host.verbs == ["start STARTED", "pause", "resume"]
     assert running.board.states() == [State.RUNNING, State.PAUSED]
 
 
 def test_a_task_that_was_paused_while_it_waited_for_room_is_started_paused(stage: Stage) -> None:
-    stage.door.has_room = False
+    stage.host.has_room = False
     stage.tasks(1)
     stage.tick()
     stage.target(TargetState.PAUSED)
-    stage.door.has_room = True
+    stage.host.has_room = True
     stage.tick(after_s=0.6)
-    assert stage.door.verbs == ["start PAUSED"]
+    assert stage.host.verbs == ["start PAUSED"]
 
 
 def test_shutdown_stops_every_task_and_reports_it_unassigned(running: Stage) -> None:
     handle = running.handle()
     running.begin_shutdown()
     running.tick()
-    assert running.door.told[-1] == ("stop", handle.incarnation)
+    assert running.host.told[-1] == ("stop", handle.incarnation)
     assert not running.loop.is_over
     running.report(handle, "STOPPED")
     assert running.loop.is_over
@@ -638,7 +638,7 @@ def test_a_shutdown_does_not_wait_longer_than_the_grace(running: Stage) -> None:
     running.tick()
     running.tick(after_s=5.1)
     running.tick()
-    assert "abandon" in running.door.verbs
+    assert "abandon" in running.host.verbs
     assert running.loop.is_over
 
 
@@ -647,7 +647,7 @@ def test_a_deleted_connector_s_tasks_stop_and_are_not_called_unassigned(running:
     running.write(records.connector_removed("c"), records.target_state_removed("c"))
     running.tick()
     running.report(handle, "STOPPED")
-    assert running.door.verbs == ["start STARTED", "stop"]
+    assert running.host.verbs == ["start STARTED", "stop"]
     assert running.board.states() == [State.RUNNING]
 
 
@@ -675,14 +675,14 @@ def test_cut_off_worker_stops_its_tasks_and_reports_nothing_until_it_is_back(run
     handle = running.handle()
     running.supervisor.cut_off(True)
     running.tick()
-    assert running.door.told[-1] == ("stop", handle.incarnation)
+    assert running.host.told[-1] == ("stop", handle.incarnation)
     running.report(handle, "STOPPED")
     running.tick(after_s=60)
     assert running.supervisor.handle(FIRST) is None
     assert running.board.states() == [State.RUNNING]
     running.supervisor.cut_off(False)
     running.tick()
-    assert running.door.verbs == ["start STARTED", "stop", "start STARTED"]
+    assert running.host.verbs == ["start STARTED", "stop", "start STARTED"]
 
 
 def test_late_end_of_a_task_does_not_hide_the_status_from_its_next_owner(running: Stage) -> None:
@@ -704,10 +704,10 @@ def test_reassigned_task_waits_until_the_previous_worker_has_stopped_it(stage: S
     stage.tick()
     stage.share({"other": [], "me": [FIRST]})
     stage.tick()
-    assert stage.door.told == []
+    assert stage.host.told == []
     stage.departures.ended("other", [(FIRST, stage.config.snapshot.commit_offsets["c"])])
     stage.tick()
-    assert stage.door.verbs == ["start STARTED"]
+    assert stage.host.verbs == ["start STARTED"]
 
 
 def test_revoked_task_is_reported_stopped_once_it_has_ended(running: Stage) -> None:
@@ -732,9 +732,9 @@ def test_new_task_configs_stop_own_tasks_at_once_and_wait_for_other_workers(runn
     running.share({"other": [SECOND], "me": [FIRST]})
     running.tick()
     running.report(middle, "STOPPED")
-    assert running.door.verbs == ["start STARTED", "stop", "start STARTED", "stop"]
+    assert running.host.verbs == ["start STARTED", "stop", "start STARTED", "stop"]
     running.tick(after_s=6)
-    assert running.door.verbs[4:] == ["start STARTED"], "the grace is over"
+    assert running.host.verbs[4:] == ["start STARTED"], "the grace is over"
 
 
 def test_illegal_state_transitions_raise() -> None:
@@ -853,9 +853,9 @@ def test_failed_task_is_not_restarted_when_stopped_or_assigned_elsewhere(revivin
     fail(reviving)
     reviving.target(TargetState.STOPPED) if away == "stopped" else reviving.share({"other": [FIRST]})
     reviving.tick()
-    started = reviving.door.verbs.count("start STARTED")
+    started = reviving.host.verbs.count("start STARTED")
     reviving.tick(after_s=1000)
-    assert reviving.door.verbs.count("start STARTED") == started
+    assert reviving.host.verbs.count("start STARTED") == started
 
 
 def test_restart_count_is_reset_by_new_task_configs(reviving: Stage) -> None:
@@ -879,7 +879,7 @@ def test_failed_task_is_not_restarted_unless_automatic_restarts_are_enabled(runn
 
 
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)
-@pytest.mark.parametrize("where", ["preparation", "door"])
+@pytest.mark.parametrize("where", ["preparation", "host"])
 def test_base_exception_in_preparation_or_config_fails_only_that_task(
     stage: Stage, error: BaseException, where: str
 ) -> None:
@@ -937,13 +937,13 @@ def test_a_task_is_restarted_once_when_its_values_have_expired(expiring: Stage) 
     older = expiring.handle()
     expiring.preparation.ttl_ms = None
     expiring.tick(after_s=9)
-    assert expiring.door.verbs == ["start STARTED"]
+    assert expiring.host.verbs == ["start STARTED"]
     expiring.tick(after_s=1)
     expiring.report(older, "STOPPED")
     expiring.report(expiring.handle(), "RUNNING")
     for _ in range(3):
         expiring.tick(after_s=100)
-    assert expiring.door.verbs == ["start STARTED", "stop", "start STARTED"]
+    assert expiring.host.verbs == ["start STARTED", "stop", "start STARTED"]
 
 
 def test_task_with_expired_values_is_not_restarted_before_it_runs(stage: Stage) -> None:
@@ -951,19 +951,19 @@ def test_task_with_expired_values_is_not_restarted_before_it_runs(stage: Stage) 
     stage.tasks(1)
     stage.tick()
     stage.tick(after_s=100)
-    assert stage.door.verbs == ["start STARTED"]
+    assert stage.host.verbs == ["start STARTED"]
     stage.report(stage.handle(), "RUNNING")
-    assert stage.door.verbs == ["start STARTED", "stop"]
+    assert stage.host.verbs == ["start STARTED", "stop"]
 
 
 def test_a_task_goes_on_with_expired_values_while_their_store_is_away(expiring: Stage) -> None:
     expiring.preparation.away = "closed today"
     for _ in range(3):
         expiring.tick(after_s=20)
-    assert expiring.door.verbs == ["start STARTED"]
+    assert expiring.host.verbs == ["start STARTED"]
     expiring.preparation.away = ""
     expiring.tick(after_s=20)
-    assert expiring.door.verbs == ["start STARTED", "stop"]
+    assert expiring.host.verbs == ["start STARTED", "stop"]
 
 
 def test_task_keeps_expired_values_when_config_action_reload_is_none(stage: Stage) -> None:
@@ -972,7 +972,7 @@ def test_task_keeps_expired_values_when_config_action_reload_is_none(stage: Stag
     stage.tick()
     stage.report(stage.handle(), "RUNNING")
     stage.tick(after_s=100)
-    assert stage.door.verbs == ["start STARTED"]
+    assert stage.host.verbs == ["start STARTED"]
 
 
 def test_start_is_retried_and_reported_once_while_its_secret_store_is_away(stage: Stage) -> None:
@@ -984,4 +984,4 @@ def test_start_is_retried_and_reported_once_while_its_secret_store_is_away(stage
     assert stage.board.said == [(FIRST, State.UNASSIGNED, "closed today")]
     stage.preparation.error = None
     stage.tick(after_s=2)
-    assert stage.door.verbs == ["start STARTED"]
+    assert stage.host.verbs == ["start STARTED"]

@@ -1,0 +1,103 @@
+"""Whole columns through converters: those of one topic at a time, if they depend on the topic.
+
+The methods of converters for columns are only called here, because a class may override a method for single values of
+the class from which it inherits them.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from fencepost.api import Converter, HeaderConverter
+from fencepost.hook.batch_method import covers
+from fencepost.record import HeaderBytes, HeaderColumn, Repeated, Schema, distinct, is_missing, picked
+
+T = TypeVar("T")
+
+_CONTRACT = (Converter, HeaderConverter)  # a class may be both
+_FROM_ONE, _FROM_MANY = frozenset({"from_connect_data", "from_connect_record"}), frozenset({"from_column"})
+_TO_ONE, _TO_MANY = frozenset({"to_connect_data", "to_connect_record"}), frozenset({"to_column"})
+_FROM_HEADER, _FROM_HEADERS = frozenset({"from_connect_header"}), frozenset({"from_header_column"})
+_TO_HEADER, _TO_HEADERS = frozenset({"to_connect_header"}), frozenset({"to_header_column"})
+
+
+def values_to_bytes(
+    converter: Converter, schema: Schema | None, values: Sequence[Any]
+) -> Sequence[bytes | None] | None:
+    """Return what `from_column` returns, or None if it may differ from what the class does with single values."""
+    is_same = covers(type(converter), _CONTRACT, _FROM_ONE, _FROM_MANY)
+    return converter.from_column(schema, values) if is_same else None
+
+
+def bytes_to_values(converter: Converter, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
+    """Return what `to_column` returns, or None if it may differ from what the class does with single values."""
+    is_same = covers(type(converter), _CONTRACT, _TO_ONE, _TO_MANY)
+    return converter.to_column(column) if is_same else None
+
+
+def headers_to_bytes(converter: HeaderConverter, headers: HeaderColumn) -> Sequence[Sequence[HeaderBytes]] | None:
+    """Return what `from_header_column` returns, or None if it may differ from what the class does with one header."""
+    is_same = covers(type(converter), _CONTRACT, _FROM_HEADER, _FROM_HEADERS)
+    return converter.from_header_column(headers) if is_same else None
+
+
+def bytes_to_headers(converter: HeaderConverter, headers: Sequence[Sequence[HeaderBytes]]) -> HeaderColumn | None:
+    """Return what `to_header_column` returns, or None if it may differ from what the class does with one header."""
+    is_same = covers(type(converter), _CONTRACT, _TO_HEADER, _TO_HEADERS)
+    return converter.to_header_column(headers) if is_same else None
+
+
+def topic_groups(topics: Sequence[str], *converters: Converter) -> list[Sequence[int]]:
+    """Return which records the converters can convert at once: all of them, or those of each topic."""
+    names = sorted(distinct(topics))
+    if all(each.for_topic(name) is each.for_topic(names[0]) for name in names[1:] for each in converters):
+        return [range(len(topics))]
+    places: dict[str, list[int]] = {name: [] for name in names}
+    for index, topic in enumerate(topics):
+        places[topic].append(index)
+    return list(places.values())
+
+
+def column_to_bytes(
+    converter: Converter, topics: Sequence[str], schema: Schema | None, values: Sequence[Any]
+) -> Sequence[bytes | None] | None:
+    """Return the bytes of a column, or None if it must be converted record by record."""
+    groups = topic_groups(topics, converter)
+    if len(groups) == 1:
+        return values_to_bytes(_for(converter, topics), schema, values)
+    joined: list[bytes | None] = [None] * len(values)
+    for group in groups:
+        part = values_to_bytes(converter.for_topic(topics[group[0]]), schema, picked(values, group))
+        if part is None:
+            return None
+        for index, data in zip(group, part, strict=True):
+            joined[index] = data
+    return joined
+
+
+def column_to_connect(
+    converter: Converter, topics: Sequence[str], column: Sequence[bytes | None]
+) -> tuple[Schema | None, Sequence[Any]] | None:
+    """Return the schema and values of a column of one of the `topic_groups`; one without values is read at once.
+
+    Returns None if it must be converted record by record.
+    """
+    converter = _for(converter, topics)
+    if not is_missing(column):
+        return bytes_to_values(converter, column)
+    read = bytes_to_values(converter, [None])
+    return None if read is None else (read[0], Repeated(read[1][0], len(column)))
+
+
+def unless_empty(column: Sequence[T]) -> Sequence[T] | None:
+    """Return the column, or None if it is one value for all records which says nothing: None, or no headers."""
+    return None if isinstance(column, Repeated) and column.value in (None, ()) else column
+
+
+def have_header_of(converters: Iterable[Converter], headers: Iterable[Sequence[tuple[Any, ...]]]) -> bool:
+    """Say whether a record has a header that a converter reads or replaces, which it does record by record."""
+    names = {name for each in converters for name in each.headers_read}
+    return bool(names) and any(header[0] in names for pairs in headers for header in pairs)
+
+
+def _for(converter: Converter, topics: Sequence[str]) -> Converter:
+    return converter.for_topic(topics[0]) if len(topics) else converter

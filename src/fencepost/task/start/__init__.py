@@ -1,0 +1,1 @@
+"""One start of a task, whatever its kind: its thread and state, its counters, and its progress."""
