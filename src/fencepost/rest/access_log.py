@@ -1,5 +1,6 @@
-"""The access log: a line per request in extended NCSA form, with the latency in milliseconds at its end."""
+"""The access log and the audit log."""
 
+import json
 import logging
 import time
 from collections.abc import Mapping
@@ -87,3 +88,27 @@ def _escaped(text: str) -> str:
     """Escape quotes, and control characters, which could write to the terminal of whoever reads the log."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in escaped)
+
+
+audit = logging.getLogger("fencepost.rest.audit")
+
+
+def log_change(scope: Scope, user: str | None, status: int) -> None:
+    """Log a request. `user` is None if the worker does not ask who its callers are, or does not know this one."""
+    client = scope.get("client")
+    fields = {
+        "user": user,
+        "address": client[0] if client else None,
+        "method": scope["method"],
+        "path": sent_path(scope),
+        "status": status,
+    }
+    audit.info(
+        "user=%s address=%s method=%s path=%s status=%d",
+        "-" if user is None else json.dumps(user),
+        fields["address"] or "-",
+        scope["method"],
+        json.dumps(fields["path"]),
+        status,
+        extra={REQUEST: fields},
+    )

@@ -10,38 +10,37 @@ from fastapi import Depends, FastAPI
 from fencepost import __version__
 from fencepost.cluster.errors import ElsewhereError
 from fencepost.cluster.operations import ConnectOperations
-from fencepost.rest import document
-from fencepost.rest.access.access import UNPROTECTED, Access
+from fencepost.rest.access.access import NO_LIMITS, UNPROTECTED, Access, Limits
 from fencepost.rest.access.caller import authorize
 from fencepost.rest.access.guard import Guard
-from fencepost.rest.access.proxy import Network, TrustedProxies
+from fencepost.rest.access.origin import Network, TrustedProxies
 from fencepost.rest.access_log import AccessLog
-from fencepost.rest.describe import ERRORS
 from fencepost.rest.errors import install_error_handlers
 from fencepost.rest.forwarding import Forwarding
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.header import NO_SNIFF, HeaderRule, ResponseHeaders, allow_origins, origins_of
-from fencepost.rest.limits import NO_LIMITS, Limits
+from fencepost.rest.model import ERRORS
 from fencepost.rest.path import EncodedPath
-from fencepost.rest.resources import (
-    connectors,
-    dead_letters,
-    guide,
-    internal,
-    lifecycle,
-    loggers,
-    observation,
-    offsets,
-    plugins,
-    retention,
-    root,
-    tasks,
-    topics,
-)
+from fencepost.rest.resources import cluster, connectors, guide, internal, records
 from fencepost.rest.ui.application import PAGES, add_pages
-from fencepost.rest.ui.error_page import ErrorPages
 from fencepost.rest.ui.inside import Inside
+from fencepost.rest.ui.page import ErrorPages
 
+_MAIN = (
+    cluster.root,
+    connectors.router,
+    connectors.lifecycle,
+    connectors.tasks,
+    connectors.offsets_router,
+    records.dead_letters,
+    records.observation,
+    records.topics,
+    cluster.plugins,
+    cluster.retention,
+    internal.router,
+    guide.document,
+    guide.guide,
+)
 _ABOUT = "Kafka Connect's REST API. Every error is an object of error_code and message."
 
 
@@ -92,11 +91,10 @@ def create_app(
     )
     gateway = app.state.gateway = Gateway(operations)
     app.state.limits = options.limits
-    main = [root, connectors, lifecycle, tasks, offsets, dead_letters, observation]
-    main += [topics, plugins, retention, internal, document, guide]
-    resources = [*(main if options.parts.has_main else []), *([loggers] if options.parts.has_admin else [])]
+    admin = [cluster.admin] if options.parts.has_admin else []
+    resources = [*(_MAIN if options.parts.has_main else ()), *admin]
     has_ui = options.parts.has_main and options.parts.has_ui
-    routers = [*(one.router for one in resources), *(PAGES if has_ui else ())]
+    routers = [*resources, *(PAGES if has_ui else ())]
     app.state.routes = tuple(route for router in routers for route in router.routes)
     for router in routers:
         app.include_router(router)

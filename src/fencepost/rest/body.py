@@ -7,16 +7,35 @@ is done (E12).
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
+from urllib.parse import parse_qsl, unquote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from fencepost.cluster.errors import BadRequestError, OperationError
+from fencepost.cluster.errors import BadRequestError, NothingToAlterError, OperationError
 from fencepost.cluster.info import ConnectorOffset, InitialState
+from fencepost.cluster.session_key import ensure_body
 from fencepost.config.byte_order import marked_encoding
-from fencepost.rest.kept_body import keep_body, kept_body
+from fencepost.redaction import HIDDEN
+from fencepost.secret_name import is_secret_name
+from fencepost.telemetry.secret import Secrets, hide
+
+_BODY = "fencepost.body"
+
+
+def keep_body(request: Request, body: bytes) -> None:
+    """Keep a body that was read."""
+    request.scope[_BODY] = body
+
+
+def kept_body(request: Request) -> bytes | None:
+    """Return the body, if it was read."""
+    body: bytes | None = request.scope.get(_BODY)
+    return body
+
 
 BODY_S = 60.0
 """How long a client may take to send a body."""
@@ -198,3 +217,80 @@ _KINDS: dict[type, tuple[str, str]] = {
 
 def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON number")
+
+
+def offsets_body(offsets: Sequence[ConnectorOffset]) -> dict[str, object]:
+    return {"offsets": [{"partition": one.partition, "offset": one.offset} for one in offsets]}
+
+
+async def read_offsets(request: Request) -> list[ConnectorOffset]:
+    """Return the offsets to be altered. NothingToAlterError if there are none."""
+    value = parse_json(await read_body(request), numbers_as_text=False)
+    if value is None:
+        raise NothingToAlterError
+    fields = json_object(value, "ConnectorOffsets")
+    refuse_unknown(fields, "ConnectorOffsets", ("offsets",))
+    offsets = offsets_of(fields.get("offsets"))
+    if not offsets:
+        raise NothingToAlterError
+    return offsets
+
+
+MOST_UNVERIFIED = 8
+_UNVERIFIED = "unverified_bodies"
+
+Verify = Callable[[bytes | None], Awaitable[bool]]
+
+
+async def read_signed_body(request: Request, verify: Verify) -> bytes:
+    """Return the body once its signature is verified. Raises as `verify` and `read_body` do."""
+    if await verify(None):
+        body = await read_body(request)
+        ensure_body(request.headers, body)
+        return body
+    async with _places(request):
+        body = await read_body(request)
+        await verify(body)
+    return body
+
+
+def _places(request: Request) -> asyncio.Semaphore:
+    """Return the places for bodies that are not verified yet, which an application has once."""
+    state = request.app.state
+    if not hasattr(state, _UNVERIFIED):
+        setattr(state, _UNVERIFIED, asyncio.Semaphore(MOST_UNVERIFIED))
+    places: asyncio.Semaphore = getattr(state, _UNVERIFIED)
+    return places
+
+
+def without_secrets(message: str, request: Request) -> str:
+    """Return an error about a request without secrets, except what the request said."""
+    own, shown = Secrets(), [request.scope["path"], unquote(request.scope["path"]), unquote(request.url.query)]
+    for key, text in _sent(kept_body(request) or b""):
+        if is_secret_name(key) and text != HIDDEN:
+            own.remember(text)
+        else:
+            shown += (key, text)
+    return hide(own.hide(message), unless_in="\n".join(shown))
+
+
+def _sent(body: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the texts in a body with their keys."""
+    text = body.decode(errors="replace")
+    try:
+        yield from _texts("", json.loads(text, parse_int=str, parse_float=str))
+    except (ValueError, RecursionError):
+        yield "", text
+        yield from parse_qsl(text)
+
+
+def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield key, name
+            yield from _texts(name, each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(key, each)
+    elif isinstance(value, str):
+        yield key, value

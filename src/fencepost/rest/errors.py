@@ -20,8 +20,8 @@ from fencepost.cluster.errors import (
     NotReadyError,
     OperationError,
 )
+from fencepost.rest.body import without_secrets
 from fencepost.rest.response import json_response
-from fencepost.rest.sent import without_secrets
 from fencepost.telemetry.secret import hide
 
 log = logging.getLogger(__name__)

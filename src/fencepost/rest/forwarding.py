@@ -28,10 +28,10 @@ from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.session_key import INVALID_SIGNATURE
 from fencepost.rest.access.caller import CALLER, caller_of, encoded
 from fencepost.rest.access.principal import Principal
+from fencepost.rest.body import kept_body
 from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
-from fencepost.rest.kept_body import kept_body
-from fencepost.rest.warning import WARNINGS
+from fencepost.rest.response import WARNINGS
 
 if TYPE_CHECKING:
     import ssl

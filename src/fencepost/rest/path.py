@@ -7,8 +7,8 @@ look the same; so routing here sees the path as it was sent.
 from typing import Annotated
 from urllib.parse import quote, unquote
 
-from fastapi import Path
-from pydantic import AfterValidator
+from fastapi import Path, Query
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -56,3 +56,34 @@ def _routed(scope: Scope) -> str:
         # Encoded letters in fixed segments ("connector%73") are the same resource.
         path = "/".join(quote(unquote(segment), safe="") for segment in path.split("/"))
     return path if path == "/" else path.removesuffix("/")
+
+
+def _is_true(value: object) -> bool:
+    # As Java's Boolean.valueOf: clients send True and False, and anything else is false.
+    return value is True or str(value).strip().lower() == "true"
+
+
+_FLAG = (
+    BeforeValidator(_is_true),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "boolean"}, {"type": "string"}],
+            "description": "true, in any case of letters; anything else is false.",
+        }
+    ),
+)
+
+Expand = Annotated[
+    list[str] | None,
+    Query(description="status, info, figures; repeatable. Other words are ignored."),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+]
+IncludeTasks = Annotated[bool, Query(alias="includeTasks"), *_FLAG]
+OnlyFailed = Annotated[bool, Query(alias="onlyFailed"), *_FLAG]
+ConnectorsOnly = Annotated[bool, Query(alias="connectorsOnly"), *_FLAG]
+PluginVersion = Annotated[
+    str | None,
+    Query(description="A version, or a range such as [1.0,2.0); without it, or with latest: the newest installed."),
+    WithJsonSchema({"type": "string"}),
+]
+Dry = Annotated[bool, Query(), *_FLAG]

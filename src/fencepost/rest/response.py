@@ -1,6 +1,7 @@
-"""Answers as JSON."""
+"""Answers as JSON, and their header of warnings about keys of a connector's config."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
@@ -9,6 +10,8 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter
 from starlette.responses import Response
+
+from fencepost.cluster.info import KeyWarning
 
 
 def json_response(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -42,3 +45,15 @@ def _plain(value: object) -> Any:
 @cache
 def _adapter(kind: type) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
+
+
+WARNINGS = "fencepost-warnings"
+_MOST_CHARACTERS = 4000  # many servers and clients refuse headers of 8 KB
+
+
+def warning_header(warnings: Sequence[KeyWarning]) -> dict[str, str]:
+    """Return the header: a JSON list of texts, in ASCII; no header if there are no warnings."""
+    texts = [one.message for one in warnings]
+    while texts and len(json.dumps(texts)) > _MOST_CHARACTERS:
+        texts = [*texts[:-2], f"{len(warnings) - len(texts) + 2} more"]
+    return {WARNINGS: json.dumps(texts)} if texts else {}

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 import uvicorn
 from starlette.types import ASGIApp
 
-from fencepost.rest.acceptor import Acceptor
-from fencepost.rest.connection import Connection
+from fencepost.rest.connection import Acceptor, Connection
 
 GRACEFUL_SHUTDOWN_S = 60
 KEEP_ALIVE_S = 30

@@ -12,7 +12,7 @@ import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.rest.access.password import hashed
+from fencepost.rest.access.basic import hashed
 from fencepost.storage.config_topic import ConfigTopic
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually

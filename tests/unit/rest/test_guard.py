@@ -10,12 +10,10 @@ from starlette.testclient import TestClient
 
 from fencepost.rest import create_app
 from fencepost.rest.access import attempts
-from fencepost.rest.access.access import Access
+from fencepost.rest.access.access import Access, Limits
 from fencepost.rest.access.attempts import Attempts
-from fencepost.rest.access.principal import Checked, Principal, Role, UncheckedError
-from fencepost.rest.access.rules import Grant, Rules
+from fencepost.rest.access.principal import Checked, Grant, Principal, Role, Rules, UncheckedError
 from fencepost.rest.app import RestOptions
-from fencepost.rest.limits import Limits
 
 from .fake import SIGNATURE, FakeWorker
 from .test_need import Anybody

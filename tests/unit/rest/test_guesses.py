@@ -10,9 +10,9 @@ from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import KeyReport, KeyValue
 from fencepost.rest import create_app
 from fencepost.rest.access.access import Access
-from fencepost.rest.access.rules import Rules
+from fencepost.rest.access.principal import Rules
 from fencepost.rest.app import RestOptions
-from fencepost.rest.ui.hiding import shown
+from fencepost.rest.ui.config import shown
 from fencepost.telemetry.secret import hold
 from fencepost.worker.validation.masking import shown as shown_report
 

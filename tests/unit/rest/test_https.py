@@ -14,8 +14,7 @@ from fencepost.config.rest_tls import tls_config
 from fencepost.config.worker import WorkerConfig
 from fencepost.rest import Endpoint, RestServer, create_app
 from fencepost.rest.access.access import UNPROTECTED, Access
-from fencepost.rest.access.principal import Role
-from fencepost.rest.access.rules import Grant, Rules
+from fencepost.rest.access.principal import Grant, Role, Rules
 from fencepost.rest.app import RestOptions
 from support.authority import Authority, Issued
 from support.settings import SETTINGS

@@ -11,8 +11,7 @@ from starlette.testclient import TestClient
 from fencepost.rest import create_app
 from fencepost.rest.access.access import Access
 from fencepost.rest.access.need import NEEDS
-from fencepost.rest.access.principal import Checked, Principal, Role
-from fencepost.rest.access.rules import Grant, Rules
+from fencepost.rest.access.principal import Checked, Grant, Principal, Role, Rules
 from fencepost.rest.app import RestOptions
 from fencepost.rest.resources import guide
 from fencepost.rest.ui.offset import Offsets

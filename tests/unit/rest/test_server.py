@@ -10,7 +10,7 @@ import pytest
 from fencepost.cluster.dead_letters import LetterPage, LetterQuery
 from fencepost.cluster.figures import ConnectorFigures
 from fencepost.rest import Endpoint, RestServer, create_app
-from fencepost.rest.gateway import LETTER_THREADS, LOOK_THREADS, WAITING_THREADS
+from fencepost.rest.gateway import LOOK_THREADS, READ_THREADS, WAITING_THREADS
 from fencepost.testing import eventually
 from support.timing import fastest_s
 
@@ -157,9 +157,9 @@ def test_pages_of_dead_letters_that_take_long_hold_up_no_other_request(
     for asker in askers:
         asker.start()
     try:
-        eventually(lambda: len(reading) >= LETTER_THREADS, within_s=60)
+        eventually(lambda: len(reading) >= READ_THREADS, within_s=60)
         assert _get(server, "/connectors/file").status_code == 200
-        assert len(reading) == LETTER_THREADS
+        assert len(reading) == READ_THREADS
     finally:
         release.set()
         for asker in askers:

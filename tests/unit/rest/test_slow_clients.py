@@ -12,7 +12,8 @@ import httpx
 import pytest
 from starlette.types import ASGIApp
 
-from fencepost.rest import Endpoint, RestServer, acceptor, body, create_app
+from fencepost.rest import Endpoint, RestServer, body, create_app
+from fencepost.rest import connection as acceptor
 from fencepost.rest.connection import Connection
 from fencepost.testing import eventually
 from support.certificate import server_certificate

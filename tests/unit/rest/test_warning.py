@@ -5,7 +5,7 @@ import json
 from starlette.testclient import TestClient
 
 from fencepost.cluster.info import KeyWarning
-from fencepost.rest.warning import warning_header
+from fencepost.rest.response import warning_header
 
 GOOD = {"connector.class": "FileStreamSource", "file": "f"}
 ODD = {**GOOD, "odd": "x"}

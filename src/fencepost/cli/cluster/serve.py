@@ -23,12 +23,10 @@ from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.setting.client_settings import admin_conf, member_conf, producer_conf, reader_conf
 from fencepost.plugin.origins import Origins
 from fencepost.plugin.process import registry
-from fencepost.rest.access.access import Access
-from fencepost.rest.access.host_name import HostNames
-from fencepost.rest.access.set_up import access_of, exposures
+from fencepost.rest.access.access import Access, Limits, access_of, exposures
+from fencepost.rest.access.origin import HostNames
 from fencepost.rest.app import Parts, RestOptions, create_app
 from fencepost.rest.header import HeaderRule, parse_header_rules
-from fencepost.rest.limits import Limits
 from fencepost.rest.server import Endpoint, RestServer
 from fencepost.telemetry.lock_watch import watch_of_worker
 from fencepost.telemetry.plain_line import announce

@@ -251,7 +251,7 @@ def hash_password(
     ] = None,
 ) -> None:
     """Print a hash for `rest.basic.users.file`. The password is asked for, or read from standard input."""
-    from fencepost.rest.access.password import hashed
+    from fencepost.rest.access.basic import hashed
 
     if sys.stdin.isatty():
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)

@@ -12,8 +12,7 @@ from starlette.types import Scope
 
 from fencepost.cluster.errors import ForbiddenError
 from fencepost.rest.access.need import NEEDS, Need, Where
-from fencepost.rest.access.principal import Principal, Role
-from fencepost.rest.access.rules import EVERYTHING, Rules
+from fencepost.rest.access.principal import EVERYTHING, Principal, Role, Rules
 
 CALLER = "x-fencepost-caller"
 """The header with which another worker, which signs it, says whom it has identified."""

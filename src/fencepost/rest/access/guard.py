@@ -14,22 +14,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fencepost.cluster.errors import OperationError
 from fencepost.config.rest import RestConfig
 from fencepost.config.rest_limit import RestLimitConfig
-from fencepost.rest.access.access import Access
-from fencepost.rest.access.attempts import Attempts, WrongPasswords
-from fencepost.rest.access.audit import log_change
+from fencepost.rest.access.access import NO_LIMITS, Access, Limits
+from fencepost.rest.access.attempts import Attempts, KnownCredentials, WrongPasswords
 from fencepost.rest.access.caller import CALLER, Caller, decoded, keep_caller
-from fencepost.rest.access.certificate import PEER
-from fencepost.rest.access.known import KnownCredentials
 from fencepost.rest.access.need import READING, is_audited, is_between_workers
-from fencepost.rest.access.principal import Authenticator, Checked, Principal, UncheckedError
-from fencepost.rest.access.proxy import network_of
-from fencepost.rest.access.rules import Rules
-from fencepost.rest.access.site import is_of_own_site
+from fencepost.rest.access.origin import is_of_own_site, network_of
+from fencepost.rest.access.principal import PEER, Authenticator, Checked, Principal, Rules, UncheckedError
+from fencepost.rest.access_log import log_change
+from fencepost.rest.body import read_signed_body
 from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
-from fencepost.rest.limits import NO_LIMITS, Limits
 from fencepost.rest.path import signed_target
-from fencepost.rest.signed_body import read_signed_body
 
 _MOST_CHECKED = 4  # of a scheme at the same time: a hash takes a core for 0.2 s, and an issuer may not answer
 _NOBODY = Caller(rules=Rules(()))

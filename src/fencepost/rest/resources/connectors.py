@@ -1,4 +1,4 @@
-"""`/connectors` and `/connectors/C`: create, look at, change and delete connectors."""
+"""`/connectors` and `/connectors/C`: connectors, their life cycle, tasks, topics and offsets."""
 
 from collections.abc import Mapping
 
@@ -7,18 +7,27 @@ from starlette.responses import Response
 
 from fencepost.cluster.errors import BadRequestError, NotFoundError
 from fencepost.cluster.figures import ConnectorFigures
-from fencepost.cluster.info import ConnectorInfo, ConnectorStatus, StoredConnector
+from fencepost.cluster.info import ConnectorInfo, ConnectorStatus, StoredConnector, TaskInfo, TaskState
 from fencepost.cluster.operations import LocalOperations
 from fencepost.rest.access.caller import Asking, Caller
 from fencepost.rest.access.principal import Role
-from fencepost.rest.body import read_create_request, read_string_map
-from fencepost.rest.describe import CONFIG_SCHEMA, PATCH_SCHEMA, also, takes
+from fencepost.rest.body import offsets_body, read_create_request, read_offsets, read_string_map
 from fencepost.rest.gateway import Worker
-from fencepost.rest.model import ConfigMap, CreateBody, ExpandedBody
-from fencepost.rest.path import ConnectorName, connector_location
-from fencepost.rest.query import Expand
-from fencepost.rest.response import empty_response, json_response
-from fencepost.rest.warning import warning_header
+from fencepost.rest.model import (
+    CONFIG_SCHEMA,
+    PATCH_SCHEMA,
+    ConfigMap,
+    ConnectorGapsBody,
+    ConnectorOffsetsBody,
+    CreateBody,
+    ExpandedBody,
+    MessageBody,
+    TopicsBody,
+    also,
+    takes,
+)
+from fencepost.rest.path import ConnectorName, Expand, IncludeTasks, OnlyFailed, TaskNumber, connector_location
+from fencepost.rest.response import empty_response, json_response, warning_header
 
 router = APIRouter(prefix="/connectors", tags=["connectors"])
 
@@ -40,7 +49,7 @@ async def list_connectors(
         names = caller.visible(worker.local.connector_names())
         parts["figures"] = await worker.look(worker.operations.probes.figures, names)
     # With thousands of connectors this takes a while, in which the loop has others to answer.
-    return await worker.show(lambda: json_response(_expanded(worker.local, expand, caller, parts)))
+    return await worker.recall(lambda: json_response(_expanded(worker.local, expand, caller, parts)))
 
 
 def _expanded(
@@ -140,3 +149,110 @@ def _named(config: dict[str, str | None], name: str) -> dict[str, str | None]:
             f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})"
         )
     return config | {_NAME: name}
+
+
+lifecycle = APIRouter(prefix="/connectors/{name}", tags=["life cycle"])
+
+
+@lifecycle.put("/pause", status_code=202, response_class=Response)
+async def pause_connector(name: ConnectorName, worker: Worker) -> Response:
+    """Pauses a connector and its tasks; they keep their resources."""
+    await worker.run(worker.operations.connectors.pause, name)
+    return empty_response(202)
+
+
+@lifecycle.put("/resume", status_code=202, response_class=Response)
+async def resume_connector(name: ConnectorName, worker: Worker) -> Response:
+    """Lets a paused or stopped connector go on."""
+    await worker.run(worker.operations.connectors.resume, name)
+    return empty_response(202)
+
+
+@lifecycle.put("/stop", status_code=204)
+async def stop_connector(name: ConnectorName, worker: Worker) -> Response:
+    """Stops a connector and removes its tasks; config and offsets stay (KIP-875)."""
+    await worker.run(worker.operations.connectors.stop, name)
+    return empty_response(204)
+
+
+@lifecycle.post(
+    "/restart",
+    status_code=204,
+    responses=also(202, ConnectorStatus, "The instances that will be restarted read RESTARTING"),
+)
+async def restart_connector(
+    name: ConnectorName,
+    worker: Worker,
+    include_tasks: IncludeTasks = False,
+    only_failed: OnlyFailed = False,
+) -> Response:
+    """Restarts a connector, with its tasks, or only what has failed (KIP-745)."""
+    status = await worker.run(
+        worker.operations.connectors.restart, name, include_tasks=include_tasks, only_failed=only_failed
+    )
+    return empty_response(204) if status is None else json_response(status, 202)
+
+
+tasks = APIRouter(prefix="/connectors/{name}", tags=["tasks"])
+
+
+@tasks.get("/tasks", response_model=list[TaskInfo])
+async def list_tasks(name: ConnectorName, worker: Worker) -> Response:
+    """Tasks of a connector with their configs."""
+    tasks = await worker.run(worker.operations.tasks.configs, name)
+    return json_response(list(tasks))
+
+
+@tasks.get("/tasks/{task}/status", response_model=TaskState)
+async def get_task_status(name: ConnectorName, task: TaskNumber, worker: Worker) -> Response:
+    """State of one task."""
+    return json_response(worker.local.task_status(name, task))
+
+
+@tasks.post("/tasks/{task}/restart", status_code=204)
+async def restart_task(name: ConnectorName, task: TaskNumber, worker: Worker) -> Response:
+    """Restarts one task."""
+    await worker.run(worker.operations.tasks.restart, name, task)
+    return empty_response(204)
+
+
+@tasks.get("/topics", response_model=dict[str, TopicsBody])
+async def list_topics(name: ConnectorName, worker: Worker) -> Response:
+    """Topics that the connector has used since its topics were last reset (KIP-558)."""
+    return json_response({name: {"topics": list(worker.local.active_topics(name))}})
+
+
+@tasks.put("/topics/reset", status_code=202, response_class=Response)
+async def reset_topics(name: ConnectorName, worker: Worker) -> Response:
+    """Forgets which topics the connector has used."""
+    await worker.run(worker.operations.tasks.reset_active_topics, name)
+    return empty_response(202)
+
+
+offsets_router = APIRouter(prefix="/connectors/{name}", tags=["offsets"])
+
+
+@offsets_router.get("/offsets", response_model=ConnectorOffsetsBody)
+async def get_offsets(name: ConnectorName, worker: Worker) -> Response:
+    """Returns the offset of every source partition that has one, in any state of the connector."""
+    return json_response(offsets_body(await worker.run(worker.operations.offsets.read, name)))
+
+
+@offsets_router.get("/gaps", response_model=ConnectorGapsBody)
+async def get_gaps(name: ConnectorName, worker: Worker) -> Response:
+    """Returns what a mirror has left out, where records of its source were gone before it had read them."""
+    gaps = await worker.run(worker.operations.offsets.gaps, name)
+    return json_response({"gaps": [dict(gap) for gap in gaps]})
+
+
+@offsets_router.patch("/offsets", response_model=MessageBody, openapi_extra=takes(ConnectorOffsetsBody))
+async def alter_offsets(name: ConnectorName, request: Request, worker: Worker) -> Response:
+    """Sets the offsets of the given partitions of a stopped connector; null forgets one."""
+    offsets = await read_offsets(request)
+    return json_response({"message": await worker.run(worker.operations.offsets.alter, name, offsets)})
+
+
+@offsets_router.delete("/offsets", response_model=MessageBody)
+async def reset_offsets(name: ConnectorName, worker: Worker) -> Response:
+    """Forgets all offsets of a stopped connector."""
+    return json_response({"message": await worker.run(worker.operations.offsets.reset, name)})

@@ -7,12 +7,11 @@ from starlette.responses import Response
 
 from fencepost.cluster.figures import PastFigures, ReportedTask
 from fencepost.cluster.log_events import LogQuery, WorkersEvents
-from fencepost.rest.body import parse_json, string_maps
-from fencepost.rest.describe import TASK_CONFIGS_SCHEMA, takes
+from fencepost.rest.body import parse_json, read_signed_body, string_maps
 from fencepost.rest.gateway import Gateway, Worker
+from fencepost.rest.model import TASK_CONFIGS_SCHEMA, takes
 from fencepost.rest.path import ConnectorName, signed_target
 from fencepost.rest.response import empty_response, json_response
-from fencepost.rest.signed_body import read_signed_body
 
 router = APIRouter(tags=["between workers"])
 
@@ -44,14 +43,14 @@ async def get_figures(
 ) -> Response:
     """Gives another worker what the tasks on this one do; refused unless signed by a worker (KIP-507)."""
     await _verified_body(request, worker)
-    return json_response(await worker.answer_peer(worker.operations.probes.figures_here, connector))
+    return json_response(await worker.recall(worker.operations.probes.figures_here, connector))
 
 
 @router.get("/internal/past", response_model=list[PastFigures])
 async def get_past_figures(request: Request, worker: Worker) -> Response:
     """Gives another worker what tasks here moved in the last hour; refused unless signed by a worker (KIP-507)."""
     await _verified_body(request, worker)
-    return json_response(await worker.answer_peer(worker.operations.probes.past_here))
+    return json_response(await worker.recall(worker.operations.probes.past_here))
 
 
 @router.get("/internal/logs", response_model=WorkersEvents)
@@ -66,9 +65,7 @@ async def get_logs(request: Request, worker: Worker) -> Response:
         asked.get("after"),
         limit=int(asked.get("limit", "500")),
     )
-    return json_response(
-        await worker.answer_peer(worker.operations.probes.logs_here, asked.get("connector", ""), query)
-    )
+    return json_response(await worker.recall(worker.operations.probes.logs_here, asked.get("connector", ""), query))
 
 
 async def _verified_body(request: Request, worker: Gateway) -> bytes:
@@ -77,6 +74,6 @@ async def _verified_body(request: Request, worker: Gateway) -> bytes:
 
     async def verify(body: bytes | None) -> bool:
         to_verify = worker.operations.internal.verify
-        return await worker.answer_peer(to_verify, request.method, signed_target(request), body, headers)
+        return await worker.recall(to_verify, request.method, signed_target(request), body, headers)
 
     return await read_signed_body(request, verify)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from fencepost.rest.ui import show
+from fencepost.rest.ui.page import count, rate, span
 from fencepost.rest.ui.series import Point
 
 WIDTH, HEIGHT = 560, 150
@@ -39,12 +39,12 @@ def throughput(points: Sequence[Point]) -> Plot | None:
     """Return the plot of records read and written a second; None if nothing is known yet."""
     read = [(point.at_s, point.read) for point in points]
     written = [(point.at_s, point.written) for point in points]
-    return _plot("Throughput", {"written": written, "read": read}, show.rate)
+    return _plot("Throughput", {"written": written, "read": read}, rate)
 
 
 def lag(points: Sequence[Point]) -> Plot | None:
     """Return the plot of the largest lag; None if there is none, as for sources."""
-    return _plot("Lag", {"lag": [(point.at_s, point.lag) for point in points]}, show.count)
+    return _plot("Lag", {"lag": [(point.at_s, point.lag) for point in points]}, count)
 
 
 def spark(points: Sequence[Point]) -> Sequence[str]:
@@ -68,7 +68,7 @@ def _plot(name: str, of: dict[str, list[Value]], say: Callable[[float | None], s
         if any(value is not None for _, value in values)
     ]
     said = "; ".join(f"{line.name} {line.last} now" for line in lines)
-    length = show.span(last_s - first_s)
+    length = span(last_s - first_s)
     return Plot(
         f"{name} of the last {length}: {said}; at most {say(max(known))}",
         lines,

@@ -1,5 +1,9 @@
 """A request for a page: who asks, what REST answers to them, and the page."""
 
+import hashlib
+import hmac
+import re
+import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
@@ -9,14 +13,46 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from fencepost.cluster.errors import ForbiddenError
 from fencepost.rest.access.caller import Asking, Caller
+from fencepost.rest.access.origin import is_of_own_site
 from fencepost.rest.access.principal import Role
 from fencepost.rest.body import read_body
+from fencepost.rest.response import to_json
 from fencepost.rest.ui.inside import Answer, RestRefusedError, ask, ask_for
 from fencepost.rest.ui.page import html_response, render
-from fencepost.rest.ui.series import Series
-from fencepost.rest.ui.token import FIELD, ensure_own_form, keep_token, token_of
-from fencepost.rest.ui.watch import Watch
+from fencepost.rest.ui.series import Series, Watch
+
+
+def digest(content: object) -> str:
+    """Return a short text that is the same for the same content."""
+    return hashlib.blake2b(to_json(content), digest_size=6).hexdigest()
+
+
+FIELD = "token"
+_COOKIE = "fencepost-form"
+_TOKEN = re.compile(r"[\w-]{43}", re.ASCII)
+
+
+def token_of(request: Request) -> str:
+    """Return the token of the browser that sends a request: the one that it has, else a new one."""
+    kept = request.cookies.get(_COOKIE, "")
+    return kept if _TOKEN.fullmatch(kept) else secrets.token_urlsafe(32)
+
+
+def keep_token(response: Response, token: str, *, is_secure: bool) -> None:
+    """Have the browser keep its token, for the pages of the UI alone."""
+    response.set_cookie(_COOKIE, token, path="/ui", secure=is_secure, httponly=True, samesite="strict")
+
+
+def ensure_own_form(request: Request, fields: Mapping[str, str]) -> None:
+    """Raise ForbiddenError unless a form comes from a page of this worker."""
+    kept, sent = request.cookies.get(_COOKIE, ""), fields.get(FIELD, "")
+    if not is_of_own_site(request.headers):
+        raise ForbiddenError("A page of another site has sent this form")
+    if not _TOKEN.fullmatch(kept) or not hmac.compare_digest(kept.encode(), sent.encode()):
+        raise ForbiddenError("The form has no valid token: load its page again, with cookies allowed, and send it then")
+
 
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 5_000

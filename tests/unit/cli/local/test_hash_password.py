@@ -2,7 +2,7 @@ from typer.testing import CliRunner
 
 from fencepost.cli.main import app
 from fencepost.config.properties import parse_properties
-from fencepost.rest.access.password import kept
+from fencepost.rest.access.basic import kept
 
 
 def test_hash_password_prints_a_valid_line_of_the_users_file() -> None:

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.config import ConfigError
-from fencepost.rest.access.basic import KNOWN_FOR_S, UserFile, read_users
-from fencepost.rest.access.password import KeptPassword, hashed
+from fencepost.rest.access.basic import KNOWN_FOR_S, KeptPassword, UserFile, hashed, read_users
 from fencepost.rest.access.principal import Checked, Principal
 
 

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.rest import create_app
-from fencepost.rest.access.host_name import HostNames
+from fencepost.rest.access.origin import HostNames
 from rest.fake import FakeWorker
 from support.settings import SETTINGS
 

@@ -1,6 +1,6 @@
 import pytest
 
-from fencepost.rest.access.password import hashed, kept
+from fencepost.rest.access.basic import hashed, kept
 
 
 def test_a_hash_accepts_its_password_only() -> None:

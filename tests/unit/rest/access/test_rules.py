@@ -1,8 +1,7 @@
 import pytest
 
 from fencepost.config import ConfigError
-from fencepost.rest.access.principal import Principal, Role
-from fencepost.rest.access.rules import EVERYTHING, Rules, parse_rules
+from fencepost.rest.access.principal import EVERYTHING, Principal, Role, Rules, parse_rules
 
 TEXT = """
 # who                      role     connectors

@@ -4,8 +4,7 @@ import pytest
 
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
-from fencepost.rest.access.access import Access
-from fencepost.rest.access.set_up import access_of, exposures
+from fencepost.rest.access.access import Access, access_of, exposures
 from support.settings import SETTINGS
 
 EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from fencepost.rest import create_app
 from fencepost.rest.access.access import UNPROTECTED, Access
-from fencepost.rest.access.site import is_of_own_site
+from fencepost.rest.access.origin import is_of_own_site
 from fencepost.rest.app import RestOptions
 from rest.fake import FakeWorker
 from rest.test_need import BODIES, PARTS, Anybody, reset, rows

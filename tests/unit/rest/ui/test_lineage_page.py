@@ -1,4 +1,4 @@
-from fencepost.rest.ui.resources.lineage import flows_of
+from fencepost.rest.ui.lineage import flows_of
 
 
 def test_topics_of_other_clusters_are_other_topics() -> None:

@@ -4,8 +4,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from fencepost import __version__
-from fencepost.rest.ui.show import words
-from fencepost.rest.ui.tile import Tile, chosen, installable, summaries, tiles
+from fencepost.rest.ui.config import Tile, chosen, installable, summaries, tiles
+from fencepost.rest.ui.page import words
 
 FILE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 

@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 from fencepost.cluster.errors import NotFoundError
 from fencepost.cluster.figures import ConnectorFigures, Delivery, TaskFigures
 from fencepost.rest.resources import connectors
+from fencepost.rest.ui import overview as page
 from fencepost.rest.ui.overview import Recent, Row, Wanted, selected
-from fencepost.rest.ui.resources import overview as page
 from rest.fake import FakeConnector, FakePlugins, FakeWorker
 
 

@@ -1,4 +1,4 @@
-from fencepost.rest.ui.picture import WIDTH, Box, Flow, Node, around, picture
+from fencepost.rest.ui.lineage import WIDTH, Box, Flow, Node, around, picture
 
 
 def topic(name: str) -> Node:

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.cluster.info import HealthStatus
 from fencepost.config.worker import WorkerConfig
-from fencepost.rest.access.set_up import access_of
+from fencepost.rest.access.access import access_of
 from fencepost.telemetry.secret import hold
 from fencepost.worker.operation.cluster import HealthCheck, Probes
 from fencepost.worker.state import Progress

@@ -8,8 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from fencepost.cluster.glance import figures_of
-from fencepost.rest.ui.digest import digest
-from fencepost.rest.ui.visit import Visit, Visiting
+from fencepost.rest.ui.visit import Visit, Visiting, digest
 
 router = APIRouter(prefix="/ui", include_in_schema=False)
 

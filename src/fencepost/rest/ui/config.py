@@ -1,12 +1,20 @@
-"""`/ui/new` and the config of a connector: shown, checked, changed."""
+"""`/ui/new` and the config of a connector: shown without its secrets, checked, changed."""
 
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fencepost.rest.gateway import Worker
+from fencepost.builtin.java.install.known import search
+from fencepost.config import ConfigError
+from fencepost.plugin import PluginKind
+from fencepost.plugin.about import summary
+from fencepost.plugin.process import registry
+from fencepost.plugin.secret_keys import secret_keys, undecided_keys
+from fencepost.redaction import HIDDEN
+from fencepost.rest.gateway import Gateway, Worker
 from fencepost.rest.path import ConnectorName
 from fencepost.rest.ui.field import (
     CLASS,
@@ -19,10 +27,62 @@ from fencepost.rest.ui.field import (
     sent_config,
     without_missing,
 )
-from fencepost.rest.ui.hiding import hidden_keys, shown
 from fencepost.rest.ui.inside import path_of
-from fencepost.rest.ui.tile import chosen, installable, summaries, tiles
 from fencepost.rest.ui.visit import Visit, Visiting
+
+
+async def hidden_keys(gateway: Gateway, config: Mapping[str, str | None]) -> set[str]:
+    """Return the keys whose values no page shows. On a thread: it may have to import the connector's class."""
+    return await gateway.run(lambda: secret_keys(config) | undecided_keys(config))
+
+
+def shown(config: Mapping[str, str | None], hidden: set[str]) -> dict[str, str]:
+    """Return a config, as REST shows it, as a page shows it: sorted by key."""
+    return {key: HIDDEN if key in hidden else value or "" for key, value in sorted(config.items())}
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """An installed connector; `about` is empty if its class says nothing, as Java's."""
+
+    plugin: str
+    kind: str
+    version: str | None
+    about: str
+
+    @property
+    def name(self) -> str:
+        return self.plugin.rpartition(".")[2]
+
+
+def summaries() -> dict[str, str]:
+    """Return what each connector in Python does, by full name. On a thread: it imports their classes."""
+    plugins, found = registry(), {}
+    for name in plugins.python_names(PluginKind.CONNECTOR):
+        try:
+            found[name] = summary(plugins.find(PluginKind.CONNECTOR, name))
+        except ConfigError:
+            continue
+    return found
+
+
+def tiles(plugins: Iterable[Mapping[str, Any]], about: Mapping[str, str]) -> list[Tile]:
+    """Return a tile for each entry of `GET /connector-plugins`, sorted by name."""
+    found = [Tile(one["class"], one["type"], one.get("version"), about.get(one["class"], "")) for one in plugins]
+    return sorted(found, key=lambda tile: tile.name.casefold())
+
+
+def installable(text: str, installed: Iterable[Tile]) -> list[tuple[str, str]]:
+    """Return known connectors that are not installed and have the text in their names, with what installs each."""
+    there = {tile.plugin for tile in installed}
+    return [(name, plugin.plain_command) for name, plugin in search(text) if name not in there]
+
+
+def chosen(found: Iterable[Tile], text: str) -> list[Tile]:
+    """Return the tiles that have each word of the text in the class or in what it does."""
+    words = text.casefold().split()
+    return [tile for tile in found if all(word in f"{tile.plugin} {tile.about}".casefold() for word in words)]
+
 
 router = APIRouter(prefix="/ui", include_in_schema=False)
 

@@ -1,1 +1,0 @@
-"""Handlers of `/ui`, one module for each kind of page."""
