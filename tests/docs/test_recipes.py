@@ -108,7 +108,7 @@ def test_recipe_for_a_transform_suffices(tree: Tree) -> None:
     assert _unnamed(tree, "A transform, predicate or converter") == []
 
 
-_RESOURCE = '''@router.get("/greeting")
+_RESOURCE = '''@lifecycle.get("/greeting")
 async def get_greeting(name: ConnectorName, worker: Worker) -> Response:
     """Greets a connector."""
     greeting = await worker.run(worker.operations.connectors.greeting, name)
@@ -141,7 +141,7 @@ print(answer.status_code, answer.text)
 
 
 def test_recipe_for_a_rest_endpoint_suffices(tree: Tree) -> None:
-    tree.insert("rest/resources/lifecycle.py", '@router.put("/pause"', _RESOURCE)
+    tree.insert("rest/resources/connectors.py", '@lifecycle.put("/pause"', _RESOURCE)
     tree.insert("cluster/info.py", "@dataclass", _INFO)
     tree.insert("cluster/operations.py", "    def pause(", "    def greeting(self, name: str) -> Greeting: ...\n\n")
     tree.insert("cluster/operations.py", "from fencepost.cluster.info", "from fencepost.cluster.info import Greeting\n")

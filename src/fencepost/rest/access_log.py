@@ -17,7 +17,10 @@ access = logging.getLogger("fencepost.rest.access")
 
 
 class AccessLog:
-    """Logs each answered request to `fencepost.rest.access` at INFO."""
+    """Logs each answered request to `fencepost.rest.access` at INFO.
+
+    A line is in extended NCSA form, with the latency in milliseconds at its end.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -94,7 +97,11 @@ audit = logging.getLogger("fencepost.rest.audit")
 
 
 def log_change(scope: Scope, user: str | None, status: int) -> None:
-    """Log a request. `user` is None if the worker does not ask who its callers are, or does not know this one."""
+    """Log a change, a validation, or a look at logs or records: who, from where, and the answer.
+
+    It is written by the worker that was asked, also if it forwards the request, and also if it refuses it. `user` is
+    None if the worker does not ask who its callers are, or does not know this one.
+    """
     client = scope.get("client")
     fields = {
         "user": user,

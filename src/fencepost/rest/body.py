@@ -27,7 +27,7 @@ _BODY = "fencepost.body"
 
 
 def keep_body(request: Request, body: bytes) -> None:
-    """Keep a body that was read."""
+    """Keep a body that was read: for forwarding, and for errors that repeat what it says."""
     request.scope[_BODY] = body
 
 
@@ -243,7 +243,11 @@ Verify = Callable[[bytes | None], Awaitable[bool]]
 
 
 async def read_signed_body(request: Request, verify: Verify) -> bytes:
-    """Return the body once its signature is verified. Raises as `verify` and `read_body` do."""
+    """Return the body once its signature is verified. Raises as `verify` and `read_body` do.
+
+    Anybody can send such a request, and its body may be large. The signature of a current worker is verified by the
+    head alone. That of an older worker, or of Kafka Connect, needs the body: few of those are read at the same time.
+    """
     if await verify(None):
         body = await read_body(request)
         ensure_body(request.headers, body)
@@ -264,7 +268,11 @@ def _places(request: Request) -> asyncio.Semaphore:
 
 
 def without_secrets(message: str, request: Request) -> str:
-    """Return an error about a request without secrets, except what the request said."""
+    """Return an error about a request without secrets, except what the request said.
+
+    If that were hidden only when it is a secret elsewhere, callers could guess the passwords of others (E11). A value
+    whose key is that of a secret is never shown.
+    """
     own, shown = Secrets(), [request.scope["path"], unquote(request.scope["path"]), unquote(request.url.query)]
     for key, text in _sent(kept_body(request) or b""):
         if is_secret_name(key) and text != HIDDEN:
@@ -275,7 +283,6 @@ def without_secrets(message: str, request: Request) -> str:
 
 
 def _sent(body: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the texts in a body with their keys."""
     text = body.decode(errors="replace")
     try:
         yield from _texts("", json.loads(text, parse_int=str, parse_float=str))

@@ -1,7 +1,7 @@
 """A connection of the REST server: HTTP/1.1 with limits on what a slow or silent client can hold, and its certificate.
 
 A client has `HEAD_S` to send the head of its first request, and of any later one once it has begun, and `STALLED_S` to
-read on while an answer waits for it. After that the connection is closed. TLS handshakes (`acceptor`) and bodies
+read on while an answer waits for it. After that the connection is closed. TLS handshakes (`Acceptor`) and bodies
 (`body`) have limits of their own, and an idle connection is closed by uvicorn.
 """
 
@@ -33,6 +33,9 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 class Acceptor:
     """A listening socket whose connections get a protocol each. All on the event loop.
+
+    asyncio's own server shows a connection when its handshake is complete: a client that never completes one would cost
+    memory that nobody counts.
 
     A handshake has `HANDSHAKE_S`. One more than `MOST_HANDSHAKES` cuts off the oldest of the address that has most of
     them, so that a client that begins many takes no room from others.

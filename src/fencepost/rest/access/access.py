@@ -29,10 +29,6 @@ NO_LIMITS = Limits()
 _NONE: Mapping[str, Authenticator] = MappingProxyType({})
 
 
-def _everything() -> Rules:
-    return EVERYTHING
-
-
 @dataclass(frozen=True)
 class Access:
     """The protection of the API; without arguments there is none.
@@ -43,7 +39,7 @@ class Access:
 
     authenticators: Mapping[str, Authenticator] = field(default_factory=lambda: _NONE, repr=False)
     has_certificates: bool = False
-    rules: Callable[[], Rules] = field(default=_everything, repr=False)
+    rules: Callable[[], Rules] = field(default=lambda: EVERYTHING, repr=False)
     open_paths: frozenset[str] = frozenset()
 
     @property
@@ -119,7 +115,6 @@ def _rules(path: str | None) -> Callable[[], Rules]:
 
 
 def _with_certificates(config: RestConfig) -> list[Listener]:
-    """Return the listeners that ask callers for certificates."""
     admin = config.admin_rest_listeners or ()
     found = [(one, LISTENERS_HTTPS) for one in config.rest_listeners] + [(one, ADMIN_HTTPS) for one in admin]
     return [one for one, prefix in found if one.is_tls and tls_config(config.originals, prefix).asks_for_certificates]

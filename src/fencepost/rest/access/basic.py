@@ -55,7 +55,7 @@ def kept(text: str) -> KeptPassword:
 
 
 def hashed(password: str, salt: Callable[[int], bytes] = os.urandom) -> str:
-    """Return a hash of a password as files keep it."""
+    """Return a hash of a password as files keep it: `{scrypt}N$r$p$salt$hash`, the last two in base64 (RFC 7914)."""
     used = salt(_SALT_BYTES)
     digest = _digest(password, used, (_N, _R, _P))
     return f"{_PREFIX}{_N}${_R}${_P}${base64.b64encode(used).decode()}${base64.b64encode(digest).decode()}"

@@ -61,7 +61,8 @@ class Guard:
         self._known = KnownCredentials(now_s)
         self._allowed_origins = allowed_origins
         self._wrong = WrongPasswords(now_s)
-        self._requests = _of_rate(limits.requests_per_s, now_s)
+        per_s = limits.requests_per_s
+        self._requests = Attempts(most=2 * per_s, refill_s=1 / per_s, now_s=now_s) if per_s else None
         self._checking = {scheme: asyncio.Semaphore(_MOST_CHECKED) for scheme in access.authenticators}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,7 +121,6 @@ class Guard:
         return Caller(peer, access.rules())
 
     async def _forwarded(self, request: Request) -> Principal:
-        """Return the caller that another worker has identified, whose signature is verified."""
         stated, headers = request.headers[CALLER], dict(request.headers)
 
         async def verify(body: bytes | None) -> bool:
@@ -175,10 +175,6 @@ class Guard:
 
 def _address(request: Request) -> str:
     return network_of(request.client.host) if request.client is not None else ""
-
-
-def _of_rate(per_s: int, now_s: Callable[[], float]) -> Attempts | None:
-    return Attempts(most=2 * per_s, refill_s=1 / per_s, now_s=now_s) if per_s else None
 
 
 def _shown(scheme: str) -> str:

@@ -19,7 +19,8 @@ def is_of_own_site(headers: Headers) -> bool:
 
     A browser says which site a page is of, except to plain http on other machines. It then still names the page's
     origin, at least for what is no GET. A proxy that gives the worker another `Host` passes on the one that it was
-    called by; a page cannot add that header to a request to another site without asking first (CORS).
+    called by; a page cannot add that header to a request to another site without asking first (CORS). Programs other
+    than browsers send none of these headers.
     """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
@@ -78,7 +79,12 @@ def _parsed(address: str) -> _Address | None:
 
 
 class HostNames:
-    """Refuses requests with other names than these; addresses and `localhost` are always taken."""
+    """Refuses requests with other names than these; addresses and `localhost` are always taken.
+
+    It is for workers that ask no credentials. Anybody can have a name lead to a loopback address once a page of that
+    name is loaded (DNS rebinding): for the browser, the worker then belongs to the page's site, whose scripts may read
+    and change everything. Such requests have the name in `Host`. Addresses cannot be made to lead elsewhere.
+    """
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
         """`names` are in lower case."""
@@ -96,7 +102,6 @@ class HostNames:
 
 
 def _name_of(host: str) -> str:
-    """Return the name in a header `Host`, in lower case, without its port."""
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     return name.lower().removesuffix(".")
 

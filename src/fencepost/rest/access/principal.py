@@ -163,7 +163,8 @@ PEER = "fencepost.peer"
 def principal_of(tls: "ssl.SSLObject | None") -> Principal | None:
     """Return the principal of a connection; None without TLS, without a certificate, or without a subject in it.
 
-    The certificate was verified in the handshake.
+    Its name is the certificate's subject, as Kafka's brokers name it, such as `CN=alice,OU=ops,O=Acme`. The certificate
+    was verified in the handshake.
     """
     encoded = tls.getpeercert(binary_form=True) if tls is not None else None
     if not encoded:

@@ -128,6 +128,7 @@ async def get_topic_retention(topic: PathText, worker: Worker, dry: Dry = False)
 
 
 admin = APIRouter(prefix="/admin/loggers", tags=["logging"])
+"""Log levels of this worker (KIP-495) or of all (KIP-976), which are lost when a worker restarts."""
 
 
 @admin.get("", response_model=dict[str, LoggerBody])

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import re
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,9 @@ async def get_docs(request: Request) -> Response:
 def render_page(document: dict[str, Any]) -> str:
     """Return an HTML page of an OpenAPI document: per tag, a row per operation with its parameters and answers."""
     title = escape(document["info"]["title"])
-    sections = "".join(_section(tag, list(rows)) for tag, rows in _by_tag(document).items())
+    sections = "".join(
+        f"<h2>{escape(tag)}</h2><table>{''.join(rows)}</table>" for tag, rows in _by_tag(document).items()
+    )
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f"<style>{_STYLE}</style></head><body><h1>{title} {escape(document['info']['version'])}</h1>"
@@ -60,10 +61,6 @@ def _by_tag(document: dict[str, Any]) -> dict[str, list[str]]:
     return rows
 
 
-def _section(tag: str, rows: list[str]) -> str:
-    return f"<h2>{escape(tag)}</h2><table>{''.join(rows)}</table>"
-
-
 def _row(method: str, path: str, operation: dict[str, Any]) -> str:
     answers = ", ".join(code for code in operation["responses"] if code != "default")
     return (
@@ -73,12 +70,8 @@ def _row(method: str, path: str, operation: dict[str, Any]) -> str:
 
 
 def _query(operation: dict[str, Any]) -> str:
-    names = list(_query_names(operation))
+    names = [item["name"] for item in operation.get("parameters", ()) if item["in"] == "query"]
     return f"?{'&'.join(f'{name}=' for name in names)}" if names else ""
-
-
-def _query_names(operation: dict[str, Any]) -> Iterator[str]:
-    return (item["name"] for item in operation.get("parameters", ()) if item["in"] == "query")
 
 
 guide = APIRouter(prefix="/docs/guide", include_in_schema=False)

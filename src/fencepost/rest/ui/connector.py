@@ -2,7 +2,6 @@
 
 import asyncio
 import shlex
-from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter
@@ -46,7 +45,8 @@ async def show_live(name: ConnectorName, visit: Visiting) -> Response:
 
 async def _live(name: str, visit: Visit) -> dict[str, Any]:
     info = await visit.get(path_of("connectors", name))
-    status = await visit.maybe_get(path_of("connectors", name, "status")) or _not_started(info)
+    new = {"connector": {"state": "UNASSIGNED", "worker_id": ""}, "tasks": [], "type": info["type"]}
+    status = await visit.maybe_get(path_of("connectors", name, "status")) or new
     figures = await visit.maybe_get(path_of("connectors", name, "figures"))
     one = {"info": info, "status": status, "figures": figures}
     by_task = {task["id"]: task for task in figures_of(one)}
@@ -68,11 +68,6 @@ async def _live(name: str, visit: Visit) -> dict[str, Any]:
         "lag": plot.lag(points),
     }
     return content | {"seen": digest(content)}
-
-
-def _not_started(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the status of a connector that has none yet, as right after it was created."""
-    return {"connector": {"state": "UNASSIGNED", "worker_id": ""}, "tasks": [], "type": info["type"]}
 
 
 action = APIRouter(prefix="/ui/connectors/{name}", include_in_schema=False)

@@ -231,7 +231,6 @@ def _joined(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def _line(key: str, value: str) -> str:
-    """Return a line that `_lines` reads as this key and value."""
     return f"{key}={' ' if value[:1].isspace() else ''}{_ended(value)}"
 
 

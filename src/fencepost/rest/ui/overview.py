@@ -157,7 +157,6 @@ def _row(name: str, one: Mapping[str, Any]) -> Row:
 
 
 def _about(one: Mapping[str, Any]) -> str:
-    """Return what a connector is for, and how often what it moves arrives."""
     return " · ".join(word for word in (kind_word(one), delivery_word(one)) if word != "-")
 
 

@@ -197,7 +197,7 @@ _KEPT = ("www-authenticate", "retry-after", "allow")
 
 
 class ErrorPages:
-    """Turns REST's errors into pages, below `/ui` alone."""
+    """Turns REST's errors into pages, below `/ui` alone, whatever layer has answered."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

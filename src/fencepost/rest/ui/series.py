@@ -11,7 +11,6 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -135,11 +134,7 @@ class Watch:
 
 async def _samples(request: Request) -> dict[str, Sample | None]:
     found = await ask_for(request, "GET", "/connectors", query={"expand": "figures"})
-    return await run_in_threadpool(_samples_of, found)
-
-
-def _samples_of(found: Mapping[str, Any]) -> dict[str, Sample | None]:
-    return {name: Sample.of(figures_of(one)) for name, one in found.items()}
+    return await run_in_threadpool(lambda: {name: Sample.of(figures_of(one)) for name, one in found.items()})
 
 
 def _own(request: Request) -> Request:

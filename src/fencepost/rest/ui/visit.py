@@ -46,7 +46,12 @@ def keep_token(response: Response, token: str, *, is_secure: bool) -> None:
 
 
 def ensure_own_form(request: Request, fields: Mapping[str, str]) -> None:
-    """Raise ForbiddenError unless a form comes from a page of this worker."""
+    """Raise ForbiddenError unless a form comes from a page of this worker, and from the browser that got the page.
+
+    A cookie and a field of each form hold the same random text. Pages of other sites can have a browser send the
+    cookie, but can neither read it nor set it. So any worker can check a form of any other, and nothing is stored.
+    Browsers also say which site a request comes from; a form of another one is refused whatever CORS allows.
+    """
     kept, sent = request.cookies.get(_COOKIE, ""), fields.get(FIELD, "")
     if not is_of_own_site(request.headers):
         raise ForbiddenError("A page of another site has sent this form")
