@@ -195,13 +195,8 @@ def use(name: _Known) -> None:
 def list_all(output: Form = Output.TABLE) -> None:
     """List the contexts; a star marks the one in use."""
     contexts = Contexts.load()
-    printer = Printer(output)
-    if not printer.is_table:
-        printer.data(
-            [{"name": n, "current": n == contexts.current, **c.to_json()} for n, c in contexts.by_name.items()]
-        )
-        return
-    printer.table(
+    Printer(output).listing(
+        [{"name": n, "current": n == contexts.current, **c.to_json()} for n, c in contexts.by_name.items()],
         ("", "NAME", "URL", "WHO"),
         [("*" if n == contexts.current else "", n, c.url, _who(c)) for n, c in contexts.by_name.items()],
     )

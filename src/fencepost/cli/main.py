@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from fencepost import __version__
 from fencepost.api.errors import ConnectError
@@ -32,23 +32,12 @@ from fencepost.config import ConfigError
 from fencepost.embedded.cli import app as kafka_app
 from fencepost.telemetry.plain_line import printable
 
-_START, _CONNECTORS, _CLUSTER, _TOOLS = "Start here", "Connectors", "Cluster", "Tools"
-_PANELS = {
-    _START: ("dev", "docs", "new", "apply", "status"),
-    _CONNECTORS: ("get", "describe", "edit", "validate", "plan", "export", "pause", "resume", "stop", "restart",
-                  "delete", "top", "logs", "offsets", "dead-letters", "audit"),
-    _CLUSTER: ("worker", "topic", "mirror", "context", "acls", "adopt"),
-    _TOOLS: ("plugin", "kafka", "hash-password", "version"),
-}  # fmt: skip
-_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
-
 
 class _InPanels(TyperGroup):
     """Lists commands as `_PANELS` does."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        order = list(_PANEL_OF)
-        return sorted(self.commands, key=lambda name: order.index(name) if name in order else len(order))
+        return sorted(self.commands, key=_ORDER.index)
 
 
 app = typer.Typer(
@@ -81,30 +70,27 @@ def version() -> None:
     typer.echo(__version__)
 
 
-def _add(command: Callable[..., None], name: str = "", cls: type[TyperCommand] | None = None) -> None:
-    name = name or command.__name__
-    app.command(name, cls=cls, rich_help_panel=_PANEL_OF.get(name))(command)
-
-
-for _name, _group in {
-    "context": context_app,
-    "kafka": kafka_app,
-    "mirror": mirror_app,
-    "new": new_app,
-    "offsets": offsets_app,
-    "plugin": plugin_app,
-    "topic": topic_app,
-}.items():
-    app.add_typer(_group, name=_name, rich_help_panel=_PANEL_OF[_name])
-for _command in (
-    acls, apply, audit, delete, describe, dev, docs, edit, export, get, pause, plan, restart, resume, status, stop, top,
-    validate, version, worker,
-):  # fmt: skip
-    _add(_command)
-_add(adopt, cls=AlsoJson)
-_add(logs, cls=AlsoJson)
-_add(dead_letters, "dead-letters", AlsoJson)
-_add(hash_password, "hash-password")
+_PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
+    "Start here": {"dev": dev, "docs": docs, "new": new_app, "apply": apply, "status": status},
+    "Connectors": {
+        "get": get, "describe": describe, "edit": edit, "validate": validate, "plan": plan, "export": export,
+        "pause": pause, "resume": resume, "stop": stop, "restart": restart, "delete": delete, "top": top, "logs": logs,
+        "offsets": offsets_app, "dead-letters": dead_letters, "audit": audit,
+    },
+    "Cluster": {
+        "worker": worker, "topic": topic_app, "mirror": mirror_app, "context": context_app, "acls": acls,
+        "adopt": adopt,
+    },
+    "Tools": {"plugin": plugin_app, "kafka": kafka_app, "hash-password": hash_password, "version": version},
+}  # fmt: skip
+_ORDER = [name for commands in _PANELS.values() for name in commands]
+for _panel, _commands in _PANELS.items():
+    for _name, _command in _commands.items():
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_panel)
+        else:
+            _cls = AlsoJson if _command in (adopt, logs, dead_letters) else None
+            app.command(_name, cls=_cls, rich_help_panel=_panel)(_command)
 
 
 def main() -> None:

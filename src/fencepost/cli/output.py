@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,9 @@ def counted(number: int, thing: str) -> str:
     """Return a number of things: 1 task, 2 tasks."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
+
+_UNSAFE = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
+"""What JSON does not escape by itself, and `printable` does; all of it is within strings."""
 
 _COLOURS = {
     "RUNNING": "green",
@@ -68,6 +72,12 @@ Form = Annotated[Output, typer.Option("--output", "-o", help="The form.")]
 """The option of commands that print in each of them."""
 
 
+def print_json(data: Any, indent: int | None = None) -> None:
+    """Print JSON without control characters: names and records come from others, and could write to the terminal."""
+    text = json.dumps(data, indent=indent, ensure_ascii=False)
+    typer.echo(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
 class Printer:
     """Prints in one form."""
 
@@ -79,6 +89,13 @@ class Printer:
         """Return whether people read it."""
         return self._output is Output.TABLE
 
+    def listing(self, data: Any, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print a list: as a table, or its data."""
+        if self.is_table:
+            self.table(headings, rows)
+        else:
+            self.data(data)
+
     def data(self, data: Any) -> None:
         """Print JSON or YAML."""
         if self._output is Output.YAML:
@@ -86,7 +103,7 @@ class Printer:
 
             typer.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
         else:
-            typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+            print_json(data, indent=2)
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print a table; on a terminal with colours, and in lines that fit."""

@@ -7,7 +7,7 @@ import pytest
 from typer.main import get_command
 
 from fencepost.cli.connect import Connect, access
-from fencepost.cli.main import _PANEL_OF, app
+from fencepost.cli.main import _ORDER, app
 from fencepost.cli.output import counted
 from fencepost.config import ConfigError
 from support.command_line import fencepost
@@ -24,7 +24,7 @@ def commands() -> dict[str, object]:
 
 
 def test_each_command_is_in_one_group_of_the_help() -> None:
-    assert set(commands()) == set(_PANEL_OF)
+    assert set(commands()) == set(_ORDER)
     shown = fencepost("--help").out
     places = [shown.index(f" {title} ") for title in ("Start here", "Connectors", "Cluster", "Tools")]
     assert places == sorted(places)

@@ -11,8 +11,16 @@ from fencepost.builtin.mirror.setting.clients import FlowEnd
 from fencepost.builtin.mirror.setting.mirror_settings import MirrorSettings
 from fencepost.builtin.mirror.sink.connector import MirrorSinkConnector
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
-from fencepost.cli.cluster.mirror_rights import MirrorAccess, MirrorEnd
-from fencepost.cli.cluster.rights import EVERY, ClientIdentity, ConnectorAccess, SinkAccess, StreamAccess, WorkerAccess
+from fencepost.cli.cluster.rights import (
+    EVERY,
+    ClientIdentity,
+    ConnectorAccess,
+    MirrorAccess,
+    MirrorEnd,
+    SinkAccess,
+    StreamAccess,
+    WorkerAccess,
+)
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.connector import (
@@ -40,7 +48,6 @@ _CHOOSING = frozenset(
 
 
 def _plain_name(transform: str) -> str:
-    """Return the name of a transform without its package and its side."""
     return transform.rpartition(".")[2].partition("$")[0]
 
 
@@ -78,7 +85,6 @@ def worker_access(config: WorkerConfig, principals: Principals, topics: Sequence
 
 
 def _emptied(config: WorkerConfig, topics: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the named topics that are emptied (KIP-762), or a placeholder if there are none."""
     patterns = [re.compile(pattern) for pattern in config.delete_committed_topics]
     named = tuple(name for name in topics if any(p.fullmatch(name) for p in patterns))
     return named or ((UNKNOWN_TOPIC,) if patterns else ())

@@ -24,7 +24,6 @@ from fencepost.cli.cluster.acl_clients import (
     stream_access,
     worker_access,
 )
-from fencepost.cli.cluster.mirror_rights import mirror_acls
 from fencepost.cli.cluster.rights import (
     Acl,
     AnyAccess,
@@ -33,6 +32,7 @@ from fencepost.cli.cluster.rights import (
     Need,
     Resource,
     ledger_acls,
+    mirror_acls,
     required_acls,
 )
 from fencepost.cli.output import aligned
@@ -116,7 +116,6 @@ class _Asked:
         return required_acls(worker_access(config, self.principals, self.topics), found, others)
 
     def _access(self, config: WorkerConfig, properties: dict[str, str], *, has_initial_offsets: bool) -> AnyAccess:
-        """Return the access that a connector needs."""
         given = self.principals
         how: dict[str, Any] = {"topics": self.topics, "has_initial_offsets": has_initial_offsets}
         if is_stream_config(properties):
@@ -200,7 +199,6 @@ def _by_target(listed: Iterable[Acl]) -> list[list[Acl]]:
 
 
 def _command(own: Sequence[Acl]) -> str:
-    """Return one command for all operations on one resource."""
     first = own[0]
     access: ClientIdentity = first.access
     words = [*_TOOL, access.cluster, "--command-config", _ADMIN_FILE, "--add", "--allow-principal", access.principal]

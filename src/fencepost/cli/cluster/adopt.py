@@ -1,6 +1,5 @@
 """`fencepost adopt`: takes over a group that another program has processed, and prints its state."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +7,7 @@ from typing import Any
 
 import typer
 
-from fencepost.cli.output import aligned
+from fencepost.cli.output import aligned, print_json
 from fencepost.config import ConfigError
 from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.setting.client_settings import producer_conf
@@ -171,7 +170,9 @@ def take_over(group: str, options: Options) -> None:
         adoption.ensure_free(view, removes_members=options.removes_members)
         adoption.ensure_attributed(view)
         if not options.is_confirmed:
-            typer.confirm(_question(view), abort=True, err=options.as_json)
+            count = sum(holder.is_open for holder in view.holders)
+            question = f"Fence {len(view.holders)} producers, and abort {count} open transactions?"
+            typer.confirm(question, abort=True, err=options.as_json)
         positions = adoption.take_over(view, options.timeout_s, removes_members=options.removes_members)
         if options.as_json:
             _show(view, positions, as_json=True)
@@ -180,9 +181,7 @@ def take_over(group: str, options: Options) -> None:
 
 
 def _show(view: GroupView, positions: Positions | None, *, as_json: bool) -> None:
-    typer.echo(json.dumps(to_json(view, positions), indent=2) if as_json else "\n".join(shown(view)))
-
-
-def _question(view: GroupView) -> str:
-    count = sum(holder.is_open for holder in view.holders)
-    return f"Fence {len(view.holders)} producers, and abort {count} open transactions?"
+    if as_json:
+        print_json(to_json(view, positions), indent=2)
+    else:
+        typer.echo("\n".join(shown(view)))

@@ -1,6 +1,5 @@
 """Commands about a cluster, its Kafka and its workers, with their options."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from fencepost.cli.on_worker import connector_names, on_worker
-from fencepost.cli.output import AlsoJson, Form, JsonForm, Output, Printer, TextOrJson
+from fencepost.cli.output import AlsoJson, Form, JsonForm, Output, Printer, TextOrJson, print_json
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
@@ -130,8 +129,9 @@ def mirror() -> None:
 
 topic_app = typer.Typer(help="Topics and their records, as the workers read them.", no_args_is_help=True)
 
-_LATEST = "latest"
-_MOST = 500
+LATEST = "latest"
+MOST = 500
+"""How many records REST answers with at most."""
 
 
 @topic_app.command("list")
@@ -141,11 +141,7 @@ def list_topics(connect: "Connect", output: Form = Output.TABLE) -> None:
     from fencepost.cli.cluster.topic import asked
 
     found = asked(connect, ("topics",), {})
-    printer = Printer(output)
-    if printer.is_table:
-        printer.table(("TOPIC", "PARTITIONS"), [(one["name"], str(one["partitions"])) for one in found])
-    else:
-        printer.data(found)
+    Printer(output).listing(found, ("TOPIC", "PARTITIONS"), [(one["name"], str(one["partitions"])) for one in found])
 
 
 @topic_app.command(cls=AlsoJson)
@@ -153,7 +149,7 @@ def list_topics(connect: "Connect", output: Form = Output.TABLE) -> None:
 def read(
     connect: "Connect",
     topic: Annotated[str, typer.Argument(help="A topic.", metavar="TOPIC")],
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=_MOST, help="How many records, at first.")] = 10,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=MOST, help="How many records, at first.")] = 10,
     start: Annotated[
         str,
         typer.Option(
@@ -161,7 +157,7 @@ def read(
             help="earliest: the first records; latest: the last ones; an offset; or a time: 2026-11-21T10:00:00Z.",
             metavar="earliest|latest|OFFSET|TIME",
         ),
-    ] = _LATEST,
+    ] = LATEST,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written from now on.")] = False,
     partition: Annotated[int | None, typer.Option(min=0, help="Only records of this partition.")] = None,
     connector: Annotated[
@@ -185,8 +181,10 @@ def read(
     path = ("topics", topic, "records") if connector is None else ("connectors", connector, "topics", topic, "records")
     given: dict[str, object] = {"from": start} | ({} if partition is None else {"partition": partition})
     for record in records(connect, path, given, count, is_endless=follow):
-        for line in [json.dumps(record, ensure_ascii=False)] if output is TextOrJson.JSON else lines_of(record):
-            typer.echo(line)
+        if output is TextOrJson.JSON:
+            print_json(record)
+        else:
+            typer.echo("\n".join(lines_of(record)))
 
 
 def acls(

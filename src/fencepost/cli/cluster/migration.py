@@ -209,7 +209,6 @@ class Migration:
         return [side.name for side in (self._old, self._new) if _may_run(snapshot, side.name)]
 
     def _positions(self, offsets: Sequence[StoredOffset]) -> dict[TopicPartition, StoredOffset]:
-        """Return the offsets that are positions in the flow's source, by partition."""
         at = {place_within(one.partition or {}, self._old.flow.source): one for one in offsets}
         return {place: one for place, one in at.items() if place is not None and position_of(one.offset) is not None}
 

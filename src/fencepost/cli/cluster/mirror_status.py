@@ -17,7 +17,7 @@ from fencepost.builtin.mirror.source.gap import gap_of_offset
 from fencepost.builtin.mirror.source.position import place_within, position_of
 from fencepost.cli.cluster.migration import TypedFlow
 from fencepost.cli.connect import Connect, Json, access
-from fencepost.cli.output import aligned
+from fencepost.cli.output import aligned, print_json
 from fencepost.cluster.command import now_ms
 from fencepost.config import ConfigError
 from fencepost.kafka.admin.client import Admin
@@ -109,7 +109,7 @@ def status(where: str, *, as_json: bool) -> None:
     described = of_workers(where) if is_url else of_file(Path(where))
     found = [looked_at(one) for one in described]
     if as_json:
-        typer.echo(json.dumps([each.to_json() for each in found], indent=2))
+        print_json([each.to_json() for each in found], indent=2)
         return
     for each in found:
         typer.echo("\n".join(shown(each)))
@@ -144,7 +144,6 @@ def _described(side: TypedFlow) -> FlowDescription:
 
 
 def _remarks(traces: Iterable[str | None]) -> list[str]:
-    """Return the reasons in the traces of connector and tasks, without duplicates."""
     return list(dict.fromkeys(reason_in(trace) for trace in traces if trace and trace.strip()))
 
 
@@ -247,7 +246,6 @@ def _age_of_oldest(connector: MirrorSourceConnector, topic: str, waiting: Mappin
 
 
 def _last_syncs(connector: MirrorSourceConnector) -> dict[str, int]:
-    """Return the time of each topic's last offset sync."""
     cluster, topic = connector.offset_syncs_cluster(), connector.offset_syncs_topic()
     last: dict[str, int] = {}
 

@@ -5,8 +5,8 @@ implied: Read, Write, Delete and Alter include Describe on the same resource, an
 IdempotentWrite (KIP-679).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from fencepost.cluster.fencing import leader_transactional_id, task_transactional_ids
@@ -146,14 +146,60 @@ class StreamAccess:
     writes: ConnectorAccess
 
 
+@dataclass(frozen=True)
+class MirrorEnd:
+    """A mirror's own clients at one cluster."""
+
+    admin: ClientIdentity
+    consumer: ClientIdentity
+    producer: ClientIdentity
+
+
+@dataclass(frozen=True)
+class MirrorAccess:
+    """The clients and objects of a mirror's connector, in addition to those of any source.
+
+    Args:
+        topics: The source topics that it mirrors, or whose groups it follows, and their names at the target.
+        mirrors: Whether it copies these topics.
+        syncs: The topic of offset syncs; empty if there is none. `has_syncs_at_source` says where it is.
+        made: The internal topic that it creates at the target; empty if there is none.
+        groups: The source's groups whose positions it follows. `commits_groups`: it also commits them at the target.
+        writer: The worker's producer at the target. `asker` is the worker's admin client there.
+        group: The group that keeps the positions; empty if a topic does.
+        has_configs: Whether remote topics get their sources' configs. `has_acls`: whether they get the read ACLs.
+    """
+
+    name: str
+    source: MirrorEnd
+    target: MirrorEnd
+    writer: ClientIdentity
+    asker: ClientIdentity
+    topics: Mapping[str, str] = field(default_factory=dict)
+    mirrors: bool = False
+    syncs: str = ""
+    has_syncs_at_source: bool = True
+    made: str = ""
+    groups: tuple[str, ...] = ()
+    commits_groups: bool = False
+    group: str = ""
+    has_configs: bool = True
+    has_acls: bool = True
+
+
 AnyAccess = ConnectorAccess | SinkAccess | StreamAccess
 
 KAFKA_CLUSTER = "kafka-cluster"
 EVERY = "*"  # every resource of a kind
+_READ, _DESCRIBE, _ALTER = Operation.READ, Operation.DESCRIBE, Operation.ALTER
+_DESCRIBE_CONFIGS = Operation.DESCRIBE_CONFIGS
 _ONLY_FOR_OFFSETS = "without it, offsets cannot be read or changed over REST"
 _ONLY_NOTES = "without it, only earlier tasks of the connector are fenced; the task logs and waits for other producers"
 _ONLY_RESENDS = "without it, dead letters cannot be seen and resent over REST and in the web UI"
 _OFFSETS_LOG = "__consumer_offsets"
+_ONLY_ACLS = "without it, ACLs are not mirrored: set sync.topic.acls.enabled=false"
+_ONLY_LAG = "without it, tools at the source do not see the mirror's progress"
+_ONLY_LOST = "without it, a position that the target's group has lost cannot be restored from there"
 _UNTIL_MADE = "only until the topic exists"
 _ONE_LANE = "without it, the task uses one producer and logs a warning"
 _UNCHECKED = "without it, the worker cannot check that the topic is compacted, and logs a warning"
@@ -172,14 +218,11 @@ def required_acls(
     """
     listed = worker_acls(worker)
     for connector in connectors:
-        listed += _acls_of(worker, connector)
+        if isinstance(connector, StreamAccess):
+            listed += stream_acls(worker, connector)
+        else:
+            listed += sink_acls(connector) if isinstance(connector, SinkAccess) else connector_acls(worker, connector)
     return _with_implied(_distinct([*listed, *others]))
-
-
-def _acls_of(worker: WorkerAccess, connector: AnyAccess) -> list[Acl]:
-    if isinstance(connector, StreamAccess):
-        return stream_acls(worker, connector)
-    return sink_acls(connector) if isinstance(connector, SinkAccess) else connector_acls(worker, connector)
 
 
 def worker_acls(worker: WorkerAccess) -> list[Acl]:
@@ -306,6 +349,80 @@ def stream_acls(worker: WorkerAccess, stream: StreamAccess) -> list[Acl]:
     looked_up = _topic(writes.producer, _OFFSETS_LOG, fencing, Operation.READ)
     listed += [replace(acl, need=Need.OPTIONAL, note=_ONLY_NOTES) for acl in looked_up]
     return [*listed, _idempotent(writes.producer)]
+
+
+_Right = tuple[ClientIdentity, str, tuple[Operation, ...], str]
+"""A client, what the operations are for (`{}` is the connector), the operations, and the note."""
+
+
+def mirror_acls(mirror: MirrorAccess) -> list[Acl]:
+    """Return the rights of a mirror's own clients at both of its clusters.
+
+    Its producer writes the remote topics, as that of any source does: `connector_acls` has the rights for that.
+    """
+    return [
+        Acl(client, resource, name, operation, reason.format(mirror.name), need, note)
+        for resource, names, rights in _rights_of(mirror)
+        for name in names
+        for client, reason, operations, note in rights
+        for need in (Need.REQUIRED if note in ("", _UNTIL_MADE) else Need.OPTIONAL,)
+        for operation in operations
+    ]
+
+
+def _rights_of(mirror: MirrorAccess) -> Iterator[tuple[Resource, Iterable[str], Sequence[_Right]]]:
+    """Yield names of a kind of resource, and the rights that are needed for each of them."""
+    topic, group, source, target, writer = Resource.TOPIC, Resource.GROUP, mirror.source, mirror.target, mirror.writer
+    remote, syncs = mirror.topics.values(), [mirror.syncs] if mirror.syncs else []
+    synced, writes_syncs = (source, source.producer) if mirror.has_syncs_at_source else (target, writer)
+    if mirror.made:
+        yield topic, [mirror.made], _made_rights(target.admin, "{} writes it")
+    if mirror.mirrors:
+        copied = (source.consumer, "{} mirrors it", (_READ, _DESCRIBE), "")
+        looked_at = (source.admin, "{} mirrors it", (_DESCRIBE, _DESCRIBE_CONFIGS), "")
+        yield topic, mirror.topics, [copied, looked_at]
+        yield topic, remote, list(_kept_rights(mirror))
+    if mirror.mirrors and mirror.has_acls:
+        reads = (source.admin, "{} mirrors ACLs", (_DESCRIBE,), _ONLY_ACLS)
+        yield Resource.CLUSTER, [KAFKA_CLUSTER], [reads, (target.admin, "{} mirrors ACLs", (_ALTER,), _ONLY_ACLS)]
+    if mirror.mirrors:
+        written = (writes_syncs, "{} writes offset syncs", (Operation.WRITE, _DESCRIBE), "")
+        yield topic, syncs, [*_made_rights(synced.admin, "{} writes offset syncs"), written]
+    if mirror.group:
+        committing, reading = "{} commits its positions", "the positions of {} are read"
+        lost = "{} restores a lost position"
+        yield group, [mirror.group], [(writer, committing, (_READ, _DESCRIBE), "")]
+        yield topic, remote, [(writer, committing, (_READ,), "")]
+        yield group, [mirror.group], [(each, reading, (_DESCRIBE,), "") for each in (mirror.asker, target.admin)]
+        yield topic, remote, [(mirror.asker, reading, (_DESCRIBE,), "")]
+        progress = (source.consumer, "{} commits its progress at the source", (_READ,), _ONLY_LAG)
+        yield group, [mirror.group], [progress, (source.admin, lost, (_DESCRIBE,), _ONLY_LOST)]
+        yield topic, syncs, [(target.admin, lost, (_READ,), _ONLY_LOST)]
+    if mirror.groups:
+        followed = [(source.admin, "{} reads the offsets of groups", (_DESCRIBE,), "")]
+        yield group, mirror.groups, followed
+        yield topic, mirror.topics, followed
+        translating = "{} translates positions"
+        yield topic, [mirror.syncs], [(synced.consumer, translating, (_READ, _DESCRIBE), "")]
+        yield topic, [mirror.made], [(target.consumer, translating, (_READ, _DESCRIBE), "")]
+        yield topic, remote, [(target.admin, translating, (_DESCRIBE,), "")]
+    if mirror.groups and mirror.commits_groups:
+        yield group, mirror.groups, [(target.admin, "{} commits groups", (_READ, _DESCRIBE), "")]
+        yield topic, remote, [(target.admin, "{} commits groups", (_READ,), "")]
+
+
+def _kept_rights(mirror: MirrorAccess) -> Iterator[_Right]:
+    """Yield the rights to create a remote topic, and to keep it like the source's topic."""
+    admin = mirror.target.admin
+    yield admin, "{} creates it", (Operation.CREATE,), _UNTIL_MADE
+    yield admin, "{} adds the partitions that the source has", (_ALTER,), ""
+    yield admin, "{} checks whether it exists", (_DESCRIBE,), ""
+    if mirror.has_configs:
+        yield admin, "{} sets the configs that the source has", (Operation.ALTER_CONFIGS, _DESCRIBE_CONFIGS), ""
+
+
+def _made_rights(admin: ClientIdentity, reason: str) -> list[_Right]:
+    return [(admin, reason, (Operation.CREATE,), _UNTIL_MADE), (admin, reason, (_DESCRIBE,), "")]
 
 
 def _transactional_ids(group_id: str, connector: ConnectorAccess) -> list[Acl]:

@@ -144,7 +144,6 @@ def _header_rules(text: str) -> tuple[HeaderRule, ...]:
 
 
 def _endpoints(config: WorkerConfig, access: Access, operations: ConnectOperations) -> dict[Listener, Endpoint]:
-    """Return what is served at each listener. Raises ConfigError for certificates that cannot be used."""
     options = RestOptions(
         allow_origin=config.access_control_allow_origin,
         allow_methods=config.access_control_allow_methods,
@@ -170,7 +169,6 @@ def _served(config: WorkerConfig, app: ASGIApp, listeners: Sequence[Listener], p
 
 
 def _named(config: WorkerConfig, listener: Listener, endpoint: Endpoint) -> Endpoint:
-    """Return what is served at a listener that asks for no credentials."""
     names = config.names_of(listener)
     return endpoint if names is None else replace(endpoint, app=HostNames(endpoint.app, names))
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import typer
 
+from fencepost.cli.cluster.command import LATEST, MOST
 from fencepost.cli.connect import Connect, RefusedError
 from fencepost.config import ConfigError
 from fencepost.telemetry.plain_line import printable
 
-LATEST = "latest"
-MOST = 500
 _PAUSE_S = 1.0
 _OLD = "these workers do not read topics: they are Kafka Connect's, or of an older version"
 
@@ -26,9 +25,12 @@ def records(
         try:
             page = asked(connect, path, {**query, "limit": left or MOST})
         except (ConfigError, RefusedError) as error:
-            if not is_endless or not (query != given or _is_missing(error)):
+            is_missing = isinstance(error, RefusedError) and str(error).startswith("There is no topic")
+            if not is_endless or not (query != given or is_missing):
                 raise
-            trouble = _warned(error, trouble)
+            if str(error) != trouble:
+                trouble = str(error)
+                typer.echo(printable(f"-- {error}; trying again"), err=True)
             time.sleep(_PAUSE_S)
             continue
         trouble = ""
@@ -40,18 +42,6 @@ def records(
             return
         if is_at_end and not page["records"]:
             time.sleep(_PAUSE_S)
-
-
-def _is_missing(error: Exception) -> bool:
-    """Say whether the topic does not exist yet."""
-    return isinstance(error, RefusedError) and error.status == 404 and str(error).startswith("There is no topic")
-
-
-def _warned(error: Exception, before: str) -> str:
-    """Say, once, why there are no records now: the topic is not there yet, or the worker is started again."""
-    if str(error) != before:
-        typer.echo(printable(f"-- {error}; trying again"), err=True)
-    return str(error)
 
 
 def asked(connect: Connect, path: Sequence[str], query: Mapping[str, object]) -> Any:

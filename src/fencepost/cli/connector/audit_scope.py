@@ -55,7 +55,9 @@ def files_scope(
         (config.get(_FORMAT) or str(FilesSink.settings()[_FORMAT].default)).lower(),
         offset_column(query),
         is_raw=is_text and not query and not has_schema,
-        has_header=_has_header(config),
+        has_header=any(
+            key.lower() == f"{_WRITER}header" and (value or "").lower() == "true" for key, value in config.items()
+        ),
     )
     _ensure_known(form.format, config)
     return FilesScope(
@@ -93,7 +95,6 @@ def keeps_all(query: str) -> bool:
 
 
 def _ensure_known(format_: str, config: Mapping[str, str | None]) -> None:
-    """Raise ConfigError if files have a form in which an audit cannot tell rows."""
     if format_ == PARQUET:
         return
     known = {"compression": ("none", "uncompressed", "gzip", "bzip2"), "header": ("true", "false")}
@@ -104,10 +105,6 @@ def _ensure_known(format_: str, config: Mapping[str, str | None]) -> None:
             raise ConfigError(
                 f"{key}={value}: an audit does not know files of {format_} with that, so it cannot compare"
             )
-
-
-def _has_header(config: Mapping[str, str | None]) -> bool:
-    return any(key.lower() == f"{_WRITER}header" and (value or "").lower() == "true" for key, value in config.items())
 
 
 def _directory(path: str) -> Path:

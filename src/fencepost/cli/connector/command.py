@@ -68,11 +68,8 @@ def get(
         for each in all_connectors(connect, patterns or ())
         if (not wanted or any(map(each.is_in, wanted))) and kind in (None, each.kind, each.type)
     ]
-    printer = Printer(output)
-    if printer.is_table:
-        printer.table(("NAME", "TYPE", "STATE", "TASKS", "DELIVERY", "WORKER", "CLASS"), [_row(each) for each in found])
-    else:
-        printer.data([_as_data(each) for each in found])
+    headings = ("NAME", "TYPE", "STATE", "TASKS", "DELIVERY", "WORKER", "CLASS")
+    Printer(output).listing([_as_data(each) for each in found], headings, [_row(each) for each in found])
 
 
 def _row(view: "ConnectorView") -> tuple[str, ...]:
@@ -315,14 +312,20 @@ def delete(connect: "Connect", names: ConnectorNames, yes: Yes = False) -> None:
     for_each(names, "deleted", lambda name: connect.delete("connectors", name))
 
 
+_Properties = Annotated[
+    Path | None,
+    typer.Option(help="A file with the settings of Kafka clients, such as the worker's own.", metavar="FILE"),
+]
+_Bootstrap = Annotated[
+    str | None, typer.Option(help="Kafka's bootstrap servers. Default: the connector's, the file's, or the worker's.")
+]
+
+
 @on_worker
 def audit(
     connect: "Connect",
     connector: ConnectorName,
-    properties: Annotated[
-        Path | None,
-        typer.Option(help="A file with the settings of Kafka clients, such as the worker's own.", metavar="FILE"),
-    ] = None,
+    properties: _Properties = None,
     source_properties: Annotated[
         Path | None,
         typer.Option(
@@ -330,10 +333,7 @@ def audit(
             metavar="FILE",
         ),
     ] = None,
-    bootstrap: Annotated[
-        str | None,
-        typer.Option(help="Kafka's bootstrap servers. Default: the connector's, the file's, or the worker's."),
-    ] = None,
+    bootstrap: _Bootstrap = None,
     ledger: Annotated[
         str | None, typer.Option(help="The ledger's topic. Default: the config's; with it, no worker is asked.")
     ] = None,
@@ -368,14 +368,8 @@ def audit(
 def dead_letters(
     connect: "Connect",
     connector: ConnectorName,
-    properties: Annotated[
-        Path | None,
-        typer.Option(help="A file with the settings of Kafka clients, such as the worker's own.", metavar="FILE"),
-    ] = None,
-    bootstrap: Annotated[
-        str | None,
-        typer.Option(help="Kafka's bootstrap servers. Default: the connector's, the file's, or the worker's."),
-    ] = None,
+    properties: _Properties = None,
+    bootstrap: _Bootstrap = None,
     topic: Annotated[str | None, typer.Option(help="The dead letter topic. Default: the config's.")] = None,
     limit: Annotated[int, typer.Option(help="How many dead letters to show; 0: all.", min=0)] = 20,
     from_beginning: Annotated[
@@ -438,12 +432,9 @@ def show(
     from fencepost.cli.connector.view import existing_connector
 
     existing_connector(connect, connector)
-    found, printer = connect.get("connectors", connector, "offsets"), Printer(output)
-    if printer.is_table:
-        rows = [(json.dumps(one["partition"]), json.dumps(one["offset"])) for one in found["offsets"]]
-        printer.table(("PARTITION", "OFFSET"), rows)
-    else:
-        printer.data(found)
+    found = connect.get("connectors", connector, "offsets")
+    rows = [(json.dumps(one["partition"]), json.dumps(one["offset"])) for one in found["offsets"]]
+    Printer(output).listing(found, ("PARTITION", "OFFSET"), rows)
 
 
 @offsets_app.command()

@@ -1,6 +1,5 @@
 """`fencepost dead-letters`: shows dead letters, and resends those of sinks."""
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import typer
 from fencepost.cli.client import BOOTSTRAP, client_properties
 from fencepost.cli.connect import Connect
 from fencepost.cli.connector.letter import lines, newest_letters, summary, to_json
-from fencepost.cli.output import counting
+from fencepost.cli.output import counting, print_json
 from fencepost.config import ConfigError
 from fencepost.config.connector import DeadLetterConfig
 from fencepost.config.raw import names_in
@@ -130,7 +129,7 @@ def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_begi
         is_mine = dead_letter.connector == name
         is_sent_again = is_mine and handled.get(record.partition, Handled(0)).has(record.offset)
         if as_json:
-            typer.echo(json.dumps(to_json(dead_letter, is_sent_again=is_sent_again), ensure_ascii=False))
+            print_json(to_json(dead_letter, is_sent_again=is_sent_again))
         else:
             typer.echo("\n".join([*lines(dead_letter, is_sent_again=is_sent_again), ""]))
     if not as_json:

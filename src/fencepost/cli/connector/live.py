@@ -1,6 +1,5 @@
 """`fencepost top` and `fencepost logs`: what runs, as it goes on."""
 
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost.cli.on_worker import connector_names, on_worker
-from fencepost.cli.output import JsonForm, Output, Printer, TextOrJson
+from fencepost.cli.output import JsonForm, Output, Printer, TextOrJson, print_json
 from fencepost.cluster.glance import RETRYING, STANDS_STILL, WORST_FIRST, task_word
 from fencepost.config.name_pattern import matches
 from fencepost.telemetry.plain_line import printable
@@ -180,11 +179,7 @@ def top(
         if any("figures" in one for one in before.values()):
             time.sleep(min(every, 1.0))
         tasks = ordered(_again(connect, before, before_s, pattern)[0], sort)
-        printer = Printer(output)
-        if printer.is_table:
-            printer.table(HEADINGS, [cells(task) for task in tasks])
-        else:
-            printer.data([task.as_data() for task in tasks])
+        Printer(output).listing([task.as_data() for task in tasks], HEADINGS, [cells(task) for task in tasks])
         return
     _watch(connect, before, pattern, sort, every)
 
@@ -277,7 +272,10 @@ def logs(
         is_answered = True
         away = _print_missed(found["missed"], away)
         for event in found["events"]:
-            typer.echo(json.dumps(event, ensure_ascii=False) if output is TextOrJson.JSON else line_of(event))
+            if output is TextOrJson.JSON:
+                print_json(event)
+            else:
+                typer.echo(line_of(event))
         if not follow:
             return
         asked |= {"after": found["cursor"], "wait_ms": _WAIT_MS, "limit": 1000}

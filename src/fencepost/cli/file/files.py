@@ -211,7 +211,6 @@ def _of_strimzi(file: str, document: Mapping[str, Any]) -> WantedConnector:
 
 
 def _ignored(file: str, document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the operator ignores in spec.config."""
     if document.get("kind") != _STRIMZI:
         return
     for key in _IGNORED:

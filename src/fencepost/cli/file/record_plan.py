@@ -148,7 +148,6 @@ def reason(error: BaseException) -> str:
 
 
 def _registering(**converters: Converter) -> str:
-    """Return which converter would write to a schema registry; empty if none would."""
     registering = (
         f"{type(one).__name__} would register a schema of the {role}"
         for role, one in converters.items()
@@ -229,7 +228,6 @@ def _consumer(worker: WorkerConfig, config: Mapping[str, str]) -> dict[str, obje
 
 
 def _rights(properties: Mapping[str, object], acls: Iterable[Acl], topics: set[str]) -> Iterator[str]:
-    """Yield the rights on these topics that the principal with these client settings has not."""
     needed = [
         acl for acl in acls if acl.resource is Resource.TOPIC and acl.name in topics and acl.need is Need.REQUIRED
     ]
@@ -239,17 +237,15 @@ def _rights(properties: Mapping[str, object], acls: Iterable[Acl], topics: set[s
     except (KafkaUnavailableError, KafkaAuthorizationError) as error:
         yield f"Rights are not checked: {error}"
         return
-    missing = [a for a in needed if a.name in refused or (a.name in there and not _allows(there[a.name], a))]
+    missing = [
+        a for a in needed if a.name in refused or (a.name in there and not there[a.name].allows(a.operation.name))
+    ]
     for acl in missing:
         yield f"missing: {acl.operation.value} on topic {acl.name} for {acl.access.principal}, {acl.reason}"
     for topic in sorted(topics - there.keys() - refused.keys()):
         yield f"Topic {topic} does not exist."
     if not missing:
         yield "No right on these topics is missing. `fencepost acls` lists all rights."
-
-
-def _allows(view: Any, acl: Acl) -> bool:
-    return bool(view.allows(acl.operation.name))
 
 
 _LONGEST_S = 30.0

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 
-from fencepost.cli.output import Form, JsonForm, Output, Printer, TextOrJson
+from fencepost.cli.output import Form, JsonForm, Output, Printer, TextOrJson, print_json
 from fencepost.guide import NO_PAGES, pages
 from fencepost.plugin import PluginKind, PluginRegistry
 
@@ -156,7 +155,7 @@ def describe(
 
     found = find_any(_registry(plugin_path, properties), name, kind)
     if output is TextOrJson.JSON:
-        typer.echo(orjson.dumps(reference(found), option=orjson.OPT_INDENT_2).decode())
+        print_json(reference(found), indent=2)
         return
     for line in text(found):
         typer.echo(line)
@@ -182,10 +181,8 @@ def list_all(
     printer = Printer(output)
     if url or context:
         found = of_worker(url, context, kind)
-        if printer.is_table:
-            printer.table(("KIND", "CLASS", "VERSION"), [(o["type"], o["class"], o["version"] or "") for o in found])
-        else:
-            printer.data(found)
+        cells = [(one["type"], one["class"], one["version"] or "") for one in found]
+        printer.listing(found, ("KIND", "CLASS", "VERSION"), cells)
         return
     registry = _registry(plugin_path, properties)
     origins = Origins(registry)
@@ -195,11 +192,9 @@ def list_all(
         for each in kinds
         for name in sorted({n for view in registry.views() for n in view.names(each)})
     ]
-    if printer.is_table:
-        printer.table(("KIND", "CLASS", "VERSION", "FROM"), [(*row[:3], in_short(row[3])) for row in rows])
-    else:
-        keys = ("type", "class", "version", "from")
-        printer.data([dict(zip(keys, (*row[:3], ", ".join(row[3])), strict=True)) for row in rows])
+    keys = ("type", "class", "version", "from")
+    data = [dict(zip(keys, (*row[:3], ", ".join(row[3])), strict=True)) for row in rows]
+    printer.listing(data, ("KIND", "CLASS", "VERSION", "FROM"), [(*row[:3], in_short(row[3])) for row in rows])
     for failure in (*registry.failures(), *origins.changes()):
         typer.echo(failure, err=True)
 
