@@ -1,4 +1,8 @@
-"""`fencepost context`: the clusters of this user, and the file that has them."""
+"""`fencepost context`: which clusters this user works with, and as whom; and the file that has them.
+
+The file has no passwords, only where they are:
+{"current": "prod", "contexts": {"prod": {"url": "https://…", "user": "alice", "password_from": "env:PROD_PASSWORD"}}}
+"""
 
 import json
 import os

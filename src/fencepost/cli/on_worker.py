@@ -13,7 +13,7 @@ _TIMEOUT_S = 1.0
 
 
 def connector_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the connectors of the command's cluster whose names begin so."""
+    """Return the connectors of the command's cluster whose names begin so: quickly, and none if nobody answers."""
     from fencepost.cli.connect import access, rest_client
 
     try:
