@@ -90,10 +90,10 @@ class Scene:
         leader_module.TransactionalWriter = lambda *_: self.topic  # type: ignore[attr-defined, assignment]
         self.queue = CommandQueue()
         departures = Departures(5.0)
-        lost = LostTasks(Ended(), departures.abandoned_tasks)
+        lost = LostTasks(cast(LeftOpen, Ended()), departures.abandoned_tasks)
         self.roster: list[str] = []
         logging.getLogger("fencepost.cluster.balance").setLevel(logging.ERROR)  # which names them all
-        self.leader = Leader("g", self.topic, {}, Roster(lambda: list(self.roster)), lost, self.queue)
+        self.leader = Leader("g", cast(ConfigTopic, self.topic), {}, Roster(lambda: list(self.roster)), lost, self.queue)
         self.leader.start()
         self.leader.on_term(Term(1, "proof"))
 

@@ -5,18 +5,24 @@ with the group's first partition coordinates what all of them have written.
 """
 
 import contextlib
+import json
 import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
 
+import fastavro
 import psutil
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
 from fencepost.embedded import EmbeddedKafka
+from fencepost.embedded.ivy import pyspark_jars
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.testing import eventually
@@ -24,9 +30,78 @@ from support.chaos.evidence import Evidence
 from support.chaos.java_faults import JavaFault, struck
 from support.cluster import LightWorker
 from support.host_processes import hosts
-from support.iceberg import SETTINGS, iceberg, rows, sink_config
 from support.long_form import IS_LONG
+from support.maven_plugin import plugin
 from support.worker import Worker
+
+ICEBERG = "1.12.0"
+SETTINGS = {"offset.flush.interval.ms": "500"}
+"""Of the worker. Iceberg's sink looks at its control topic when records are put, or it is time to put none."""
+_DELETED = 2  # the status of an entry of a manifest
+
+
+def iceberg(plugin_path: Path) -> None:
+    """Put Iceberg's sink into a directory of `plugin.path`, with the Hadoop classes that come with PySpark."""
+    hadoop = [jar for kind in ("api", "runtime") for jar in pyspark_jars().glob(f"hadoop-client-{kind}-*.jar")]
+    assert len(hadoop) == 2, hadoop
+    plugin("org.apache.iceberg", ("iceberg-kafka-connect", "iceberg-parquet"), ICEBERG, plugin_path, *hadoop)
+
+
+def sink_config(topic: str, bootstrap: str, warehouse: Path, table: str) -> dict[str, str]:
+    """Return the config of a sink that writes a topic of JSON into a table, which it makes.
+
+    `earliest` is for the control topic: with its default, Iceberg's coordinator passes over what was written before it
+    began, unless it has committed once.
+    """
+    return {
+        "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+        "tasks.max": "1",
+        "topics": topic,
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "iceberg.catalog.type": "hadoop",
+        "iceberg.catalog.warehouse": warehouse.as_uri(),
+        "iceberg.tables": table,
+        "iceberg.tables.auto-create-enabled": "true",
+        "iceberg.control.topic": f"control-{topic}",
+        "iceberg.control.commit.interval-ms": "1000",
+        "iceberg.kafka.bootstrap.servers": bootstrap,
+        "iceberg.kafka.auto.offset.reset": "earliest",
+    }
+
+
+def rows(warehouse: Path, table: str) -> list[Mapping[str, Any]]:
+    """Return the rows of a table's current snapshot; none if there is no table or no snapshot yet."""
+    return [
+        row for file in _data_files(warehouse.joinpath(*table.split("."))) for row in pq.read_table(file).to_pylist()
+    ]
+
+
+def _data_files(table: Path) -> Iterator[Path]:
+    newest = max(table.glob("metadata/v*.metadata.json"), key=_version, default=None)
+    if newest is None:
+        return
+    metadata = json.loads(newest.read_text())
+    current = metadata.get("current-snapshot-id")
+    for snapshot in metadata.get("snapshots", ()):
+        if snapshot["snapshot-id"] == current:
+            for manifest in _avro(snapshot["manifest-list"]):
+                entries = _avro(manifest["manifest_path"])
+                yield from (_path(each["data_file"]["file_path"]) for each in entries if each["status"] != _DELETED)
+
+
+def _version(metadata: Path) -> int:
+    return int(metadata.name.split(".")[0].removeprefix("v"))
+
+
+def _avro(url: str) -> list[Any]:
+    with _path(url).open("rb") as file:
+        return list(fastavro.reader(file))
+
+
+def _path(url: str) -> Path:
+    return Path(os.path.abspath(urlparse(url).path))
+
 
 pytestmark = [pytest.mark.chaos, pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long")]
 WITHIN_S = 240

@@ -1,6 +1,6 @@
-"""What several tests share. Where to look, and where a new file belongs:
+"""What several tests share; what one test needs is in that test. Where to look, and where a new file belongs:
 
-brokers     `quick` starts one cheaply, `brokers` several; `secured`, `old_kafka`, `quotas`, `tokens` are special ones.
+brokers     `quick` starts one cheaply, `brokers` several; `secured`, `quotas`, `tokens` are special ones.
 faults      `proxy` is between clients and a broker and acts on chosen requests; `chaos.gate` cuts off a port.
 workers     `worker` starts `fencepost worker`, `cluster` several, `light_worker` one without Spark; also `footprint`.
 stages      the real parts of a task: `source_stage` and `group_stage` (sinks, streams) without a broker, `sink_stage`,
@@ -12,15 +12,14 @@ data        `log_writer`, `feed` write topics; `batch_records`, `batch_topic`, `
 groups      `member`, `group_members`, `group_commit`; `old_style` are programs from before KIP-447.
 registries  `schema_registry` is a real one for the whole run, `memory_registry` stands in for one.
             `scripted_registry` answers what a test wants, and `avro_topic` writes topics of Avro.
-            `apicurio_converter` is Apicurio's plug-in in Java.
 services    `http_answers` answers HTTP requests by a function of a test, with a `certificate` if it likes;
             `gcp_account` makes an account of Google's.
 made up     for Hypothesis: `schemas` and values, `registry_schemas`, `avro_values`; `column_records` also compares
             transforms on columns with those on records. `kafka_values`: what ours make of cases recorded from Java.
-elsewhere   `java_program`, `object_store`, `s3a`, `hadoop`, `partitioner`: clients and partitioner of Java, S3, Hadoop.
+elsewhere   `java_program`, `object_store`, `hadoop`, `partitioner`: clients and partitioner of Java, S3, Hadoop.
             `java_plugins`: plug-ins for a host of Java plug-ins, Kafka's own and made up ones; `host_processes`.
-            `postgres` and `mariadb` are servers, the former with Debezium's plug-in for it; `iceberg` has that of
-            Iceberg's sink, and reads its tables. `maven_plugin` fetches such.
+            `postgres` and `mariadb` are servers, the former with Debezium's plug-in for it.
+            `maven_plugin` fetches plug-ins.
 no JVM      `scripted_plugins`: a registry whose Java plug-ins are `jars` without code, and whose hosts are scripted
             (`java_host`). `hosted_parts`: transforms and converters of another process, which is scripted.
 pytest      `seed`, `shared`, `long_form`, `drawn`, `timing`, `forked`, `own_pytest`, `both_ends`, `board`, `clients`.

@@ -10,12 +10,18 @@ import pytest
 
 from fencepost.api import ConnectRecord, Schema, SinkRecord, SourceRecord, TopicPartition
 from fencepost.builtin.java.client.host import JavaHost
-from fencepost.builtin.java.port import ChainStart, ChainStep, HostOptions, JavaClass, SourceTaskStart
+from fencepost.builtin.java.port import ChainStart, ChainStep, HostOptions, JavaClass, Location, SourceTaskStart
 from fencepost.builtin.java.start import start_host
 from fencepost.hook.hosted_chain import RAW, Passed, Refused
 from fencepost.record.schema import INT64, STRING, decimal
-from support.apicurio_converter import apicurio_converter
 from support.java_plugins import CONVERTERS, file_class
+from support.maven_plugin import fetched
+
+
+def apicurio_converter() -> Location:
+    directory = fetched("io.apicurio", ("apicurio-registry-utils-converter",), "2.6.13.Final")
+    return Location(str(directory), tuple(sorted(map(str, directory.glob("*.jar")))))
+
 
 NAME = "io.apicurio.registry.utils.converter.AvroConverter"
 ORDER = Schema.struct({"id": INT64, "who": STRING.optional(), "total": decimal(2)}, name="Order")
