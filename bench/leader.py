@@ -7,7 +7,7 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -16,11 +16,12 @@ from fencepost.cluster.assignment import Member
 from fencepost.cluster.balance import LostTasks, Roster
 from fencepost.cluster.command import PutConnector, PutTaskConfigs, Reassign, RemoveConnector
 from fencepost.cluster.leader import CommandQueue, Leader
-from fencepost.cluster.left_open import Settled
+from fencepost.cluster.left_open import LeftOpen, Settled
 from fencepost.cluster.running import Departures
 from fencepost.kafka.group.member import Term
 from fencepost.storage import records
 from fencepost.storage.change import Change
+from fencepost.storage.config_topic import ConfigTopic
 from fencepost.storage.fold import apply
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
@@ -93,7 +94,8 @@ class Scene:
         lost = LostTasks(cast(LeftOpen, Ended()), departures.abandoned_tasks)
         self.roster: list[str] = []
         logging.getLogger("fencepost.cluster.balance").setLevel(logging.ERROR)  # which names them all
-        self.leader = Leader("g", cast(ConfigTopic, self.topic), {}, Roster(lambda: list(self.roster)), lost, self.queue)
+        topic, roster = cast(ConfigTopic, self.topic), Roster(lambda: list(self.roster))
+        self.leader = Leader("g", topic, {}, roster, lost, self.queue)
         self.leader.start()
         self.leader.on_term(Term(1, "proof"))
 
