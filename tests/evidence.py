@@ -43,22 +43,22 @@ left out, with the command that runs it. `FENCEPOST_TESTS_DRAWN_BY=all make test
 Only `make chaos` runs
 
 - databases and stores with Java's connectors, which take minutes each and plug-ins of hundreds of megabytes:
-  `test_debezium`, `test_iceberg`, `test_jdbc_sink`, `test_mongo_sink`.
-- comparisons with a worker of Kafka Connect, which takes half a minute to start: `test_metric_values`,
-  `test_tools_oracle`, `test_mirror_maker`, half of `integration/cli`.
-- long forms of what has a short one: `test_kills`, `test_mirror_brokers` (six brokers), `test_hangs_table`,
-  `test_java_footprint`, `test_cluster`, `test_lost_members`, `test_initial_offsets`, `test_object_store`,
-  `test_traces`, `test_adopt`.
-- what needs time to show: `test_soak` (an hour), `test_rest_fuzz` (ten minutes), `test_quotas` (one minute).
+  `test_debezium.py`, `test_iceberg.py`, `test_jdbc_sink.py`, `test_mongo_sink.py`.
+- comparisons with a worker of Kafka Connect, which takes half a minute to start: `test_metric_values.py`,
+  `test_tools_oracle.py`, `test_mirror_maker.py`, half of `integration/cli`.
+- long forms of what has a short one: `test_kills.py`, `test_mirror_brokers.py` (six brokers), `test_hangs_table.py`,
+  `test_java_footprint.py`, `test_cluster.py`, `test_lost_members.py`, `test_initial_offsets.py`,
+  `test_object_store.py`, `test_traces.py`, `test_adopt.py`.
+- what needs time to show: `test_soak.py` (an hour), `test_rest_fuzz.py` (ten minutes), `test_quotas.py` (one minute).
 
 Some tests are skipped where something is missing, and name it:
 
-- what a machine may not have: `test_alert_rules` (promtool), `test_web_ui` (Chromium, the built site), `test_chart`
-  (Helm), `test_service_files` (systemd), `test_wheel` and `test_retyped` (Postgres, a JDK, a clone), and what
-  `support/postgres`, `support/mariadb`, `support/browser` and `support/java_program` start.
-- what a system may not be able to do: `test_spool`, `test_spool_moves`, `test_local_directory`, `test_file_watch`
-  (mounts, inotify), `test_embedded_guard`, `test_memory` (Linux), `test_data_source`, `test_epoch_frame`,
-  `test_kafka_read` (Spark 4.2).
+- what a machine may not have: `test_alert_rules.py` (promtool), `test_web_ui.py` (Chromium, the built site),
+  `test_chart.py` (Helm), `test_service_files.py` (systemd), `test_wheel.py` and `test_retyped.py` (Postgres, a JDK, a
+  clone), and what `support/postgres`, `support/mariadb`, `support/browser` and `support/java_program` start.
+- what a system may not be able to do: `test_spool.py`, `test_spool_moves.py`, `test_local_directory.py`,
+  `test_file_watch.py` (mounts, inotify), `test_embedded_guard.py`, `test_memory.py` (Linux), `test_data_source.py`,
+  `test_epoch_frame.py`, `test_kafka_read.py` (Spark 4.2).
 """
 
 _HEAD = """\

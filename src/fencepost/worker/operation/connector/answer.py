@@ -16,7 +16,7 @@ from fencepost.worker.connector_classes import type_of
 
 
 def masked(config: RawConfig, connector: RawConfig | None = None) -> RawConfig:
-    """Return a config that may be shown; references to config providers stay, as they reveal nothing.
+    """Return a config that may be shown (E11); references to config providers stay, as they reveal nothing.
 
     Args:
         connector: The config of the connector, if `config` is that of one of its tasks.
