@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.telemetry import secret
+from fencepost.secret import known
 from support.drawn import DRAW, draw, keep_drawn, summary, take_note
 from support.log_writer import LogWriter
 from support.quick import LENT, LentKafka, quick_kafka
@@ -75,9 +75,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture(autouse=True)
 def _no_secrets_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide in the texts of a test only what that test has looked up."""
-    monkeypatch.setattr(secret._secrets, "_texts", {})
-    monkeypatch.setattr(secret._secrets, "_held", Counter())
-    monkeypatch.setattr(secret._secrets, "_patterns", [])
+    monkeypatch.setattr(known._secrets, "_texts", {})
+    monkeypatch.setattr(known._secrets, "_held", Counter())
+    monkeypatch.setattr(known._secrets, "_patterns", [])
 
 
 @pytest.fixture(scope="session")

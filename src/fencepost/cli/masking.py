@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from fencepost.config.reference import is_placeholder
 from fencepost.plugin.secret_keys import looks_secret, secrets_and_shown
-from fencepost.redaction import HIDDEN, redacted
-from fencepost.telemetry.secret import Secrets
+from fencepost.secret.known import Secrets
+from fencepost.secret.redaction import HIDDEN, redacted
 
 if TYPE_CHECKING:
     from fencepost.cli.connect import Connect

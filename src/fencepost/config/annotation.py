@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Union
 
-from fencepost.redaction import HIDDEN
+from fencepost.secret.redaction import HIDDEN
 
 
 class Type(Enum):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from fencepost.redaction import redacted
+from fencepost.secret.redaction import redacted
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from fencepost.config.annotation import Shape, shape_of
 from fencepost.config.annotation import Type as Type
 from fencepost.config.check import Check
 from fencepost.config.errors import ConfigError
-from fencepost.redaction import HIDDEN
+from fencepost.secret.redaction import HIDDEN
 
 
 class Importance(Enum):

@@ -22,7 +22,8 @@ from fencepost.config import ConfigError
 from fencepost.dead_letter.letter import DeadLetter, parsed
 from fencepost.dead_letter.progress import Handled, handled_by, is_mark
 from fencepost.kafka.read.browse import Effort, Range, TopicBrowser, TopicRecord, backwards
-from fencepost.redaction import HIDDEN
+from fencepost.secret.known import hide, longest_known
+from fencepost.secret.redaction import HIDDEN
 from fencepost.task.failure.dead_letter import (
     CLASS,
     EXCEPTION,
@@ -34,7 +35,6 @@ from fencepost.task.failure.dead_letter import (
     TASK,
     TOPIC,
 )
-from fencepost.telemetry.secret import hide, longest_known
 
 KEY, VALUE, _HEADER, _FACT, _STACK = 1_024, 4_096, 256, 2_048, 8_192
 _HEADERS = 20

@@ -18,9 +18,9 @@ from fencepost.plugin.class_key import class_keys
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.process import registry
 from fencepost.plugin.registry import PluginRegistry
-from fencepost.redaction import has_key, has_login, has_password
-from fencepost.secret_name import is_secret_name
-from fencepost.telemetry.secret import hold
+from fencepost.secret.known import hold
+from fencepost.secret.name import is_secret_name
+from fencepost.secret.redaction import has_key, has_login, has_password
 
 _CLASS, _VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class", "connector_version"))
 _OF_THE_FRAMEWORK = frozenset(

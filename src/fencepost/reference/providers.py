@@ -17,8 +17,8 @@ from fencepost.config.reference import Reference, has_references, references, re
 from fencepost.config.worker import WorkerConfig, nearest
 from fencepost.plugin import PluginKind, find
 from fencepost.reference.limited import AGAIN_S, HangingError, LimitedCalls
-from fencepost.secret_name import is_secret_name
-from fencepost.telemetry.secret import hide, hold, remember
+from fencepost.secret.known import hide, hold, remember
+from fencepost.secret.name import is_secret_name
 
 _PROVIDERS = WorkerConfig.key_of("config_providers")
 _OF_CONNECTORS = ".param.allowlist.pattern"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fencepost.api import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.config.reference import has_references, replaced
-from fencepost.telemetry.secret import Secrets
+from fencepost.secret.known import Secrets
 
 _SHORTEST = 4  # a shorter value is replaced only where it is the value of its own key
 

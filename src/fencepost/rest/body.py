@@ -19,9 +19,9 @@ from fencepost.cluster.errors import BadRequestError, NothingToAlterError, Opera
 from fencepost.cluster.info import ConnectorOffset, InitialState
 from fencepost.cluster.session_key import ensure_body
 from fencepost.config.byte_order import marked_encoding
-from fencepost.redaction import HIDDEN
-from fencepost.secret_name import is_secret_name
-from fencepost.telemetry.secret import Secrets, hide
+from fencepost.secret.known import Secrets, hide
+from fencepost.secret.name import is_secret_name
+from fencepost.secret.redaction import HIDDEN
 
 _BODY = "fencepost.body"
 

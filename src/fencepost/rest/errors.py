@@ -22,7 +22,7 @@ from fencepost.cluster.errors import (
 )
 from fencepost.rest.body import without_secrets
 from fencepost.rest.response import json_response
-from fencepost.telemetry.secret import hide
+from fencepost.secret.known import hide
 
 log = logging.getLogger(__name__)
 

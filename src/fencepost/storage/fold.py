@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from fencepost.secret.known import remember
 from fencepost.storage import records
 from fencepost.storage.change import (
     Assignment,
@@ -29,7 +30,6 @@ from fencepost.storage.change import (
 )
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
-from fencepost.telemetry.secret import remember
 
 LOG = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fencepost.telemetry.secret import hide, shows_no_answer
+from fencepost.secret.known import hide, shows_no_answer
 from fencepost.telemetry.subject import add_subject
 from fencepost.telemetry.traces import split_trace
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import structlog
 
-from fencepost.redaction import redacted
+from fencepost.secret.known import protect
+from fencepost.secret.redaction import redacted
 from fencepost.telemetry.loggers import quiet_libraries
 from fencepost.telemetry.plain_line import is_json, printable
-from fencepost.telemetry.secret import protect
 from fencepost.telemetry.subject import FIELDS, REQUEST, add_subject
 from fencepost.telemetry.traces import log_what_nobody_catches, split_trace
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from fencepost.redaction import redacted
-from fencepost.telemetry.secret import protect
+from fencepost.secret.known import protect
+from fencepost.secret.redaction import redacted
 from fencepost.telemetry.subject import FIELDS, add_subject
 
 _START = '{"time":'

@@ -8,7 +8,7 @@ import traceback
 from types import TracebackType
 from typing import Any
 
-from fencepost.telemetry.secret import hide
+from fencepost.secret.known import hide
 
 _TRACE = "Traceback (most recent call last):"
 _OUR_CLASS = re.compile(r"^fencepost\.[\w.]+: (?=\S)")

@@ -12,7 +12,7 @@ from fencepost.config import ConfigError
 from fencepost.dead_letter.page import places, read_page
 from fencepost.dead_letter.progress import Handled, Mark
 from fencepost.kafka.read.browse import Effort, TopicRecord
-from fencepost.telemetry.secret import hold
+from fencepost.secret.known import hold
 from support.seed import new_seed
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.plugin.secret_keys import hold_given_secrets, looks_secret, secret_keys
-from fencepost.telemetry.secret import hide
+from fencepost.secret.known import hide
 
 AVRO = "io.confluent.connect.avro.AvroConverter"
 

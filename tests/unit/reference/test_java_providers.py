@@ -10,7 +10,7 @@ from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriabl
 from fencepost.builtin.java.port import JavaClass
 from fencepost.plugin import PluginKind
 from fencepost.reference import Providers
-from fencepost.telemetry.secret import hide
+from fencepost.secret.known import hide
 from support.java_host import ScriptedHost, ScriptedJava
 from support.scripted_plugins import ScriptedPlugins, plugins_with
 

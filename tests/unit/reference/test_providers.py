@@ -15,7 +15,7 @@ from fencepost.api import ConfigData, ConfigError, ConfigProvider, RetriableErro
 from fencepost.plugin import PluginRegistry
 from fencepost.reference import Providers, limited
 from fencepost.reference.limited import HangingError, LimitedCalls
-from fencepost.telemetry.secret import hide, remember
+from fencepost.secret.known import hide, remember
 from fencepost.testing import eventually
 from support.no_exception import no_exceptions
 

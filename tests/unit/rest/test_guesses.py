@@ -13,7 +13,7 @@ from fencepost.rest.access.access import Access
 from fencepost.rest.access.principal import Rules
 from fencepost.rest.app import RestOptions
 from fencepost.rest.ui.config import shown
-from fencepost.telemetry.secret import hold
+from fencepost.secret.known import hold
 from fencepost.worker.validation.masking import shown as shown_report
 
 from .fake import FakeWorker

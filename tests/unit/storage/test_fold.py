@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.secret.known import hide_known
 from fencepost.storage import records
 from fencepost.storage.change import (
     Assignment,
@@ -27,7 +28,6 @@ from fencepost.storage.change import (
 from fencepost.storage.fold import apply
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
-from fencepost.telemetry.secret import hide_known
 
 A0, A1, A2 = (TaskId("a", n) for n in range(3))
 

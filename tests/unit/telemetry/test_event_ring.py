@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from fencepost.secret.known import hold
 from fencepost.telemetry.event_ring import EventRing
-from fencepost.telemetry.secret import hold
 from fencepost.telemetry.subject import about, fields_of
 
 log = logging.getLogger("fencepost.test_event_ring")

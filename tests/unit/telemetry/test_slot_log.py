@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fencepost.secret.known import hold
 from fencepost.telemetry import logs
-from fencepost.telemetry.secret import hold
 from fencepost.telemetry.slot_log import SlotFormatter, log_again, write_slot_log
 from fencepost.telemetry.subject import about, fields_of
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost.telemetry.secret import remember
+from fencepost.secret.known import remember
 from fencepost.telemetry.traces import log_what_nobody_catches
 
 SECRET = "".join(("tangerine", "-", "41"))

@@ -27,7 +27,7 @@ from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.kafka.setting.client_settings import admin_conf, range_conf
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.record import TopicPartition
-from fencepost.redaction import HIDDEN
+from fencepost.secret.redaction import HIDDEN
 from fencepost.storage.offset_topic import StoredOffset
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics
 from fencepost.storage.status_topic import StatusTopic

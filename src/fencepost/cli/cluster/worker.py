@@ -25,11 +25,11 @@ from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
 from fencepost.embedded.java import find_java
 from fencepost.embedded.layout import is_free
 from fencepost.plugin import PluginKind
+from fencepost.secret.known import hide
 from fencepost.spark.session.archive_making import LateArchive
 from fencepost.spark.session.error import SparkError
 from fencepost.task.slot.memory import lasting_imports
 from fencepost.telemetry.plain_line import announce, is_json
-from fencepost.telemetry.secret import hide
 from fencepost.worker.host.driver import Driver
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from fencepost.ledger.files_audit import FilesScope
 from fencepost.ledger.mirror_audit import MirroredPartition, MirrorScope
 from fencepost.ledger.range_check import FileForm
 from fencepost.record import TopicPartition
-from fencepost.redaction import HIDDEN
+from fencepost.secret.redaction import HIDDEN
 
 _PATH, _FORMAT = FilesSink.key_of("path"), FilesSink.key_of("format")
 _SCHEMA, _QUERY = FilesSink.key_of("value_schema"), FilesSink.key_of("transforms_sql")

@@ -15,7 +15,7 @@ from fencepost.cli.masking import Masking
 from fencepost.cli.output import counted
 from fencepost.cluster.glance import AT_REST
 from fencepost.config import ConfigError
-from fencepost.redaction import HIDDEN
+from fencepost.secret.redaction import HIDDEN
 from fencepost.telemetry.plain_line import printable
 
 

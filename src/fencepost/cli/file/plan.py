@@ -14,7 +14,7 @@ from fencepost.cluster.glance import AT_REST
 from fencepost.config import ConfigError
 from fencepost.config.name_pattern import matches
 from fencepost.config.reference import is_placeholder
-from fencepost.redaction import HIDDEN
+from fencepost.secret.redaction import HIDDEN
 
 FILL = re.compile(r"^\$\{fill:[^}]*\}$")
 """What `export` writes in place of a secret: `apply` keeps the value that the connector has."""

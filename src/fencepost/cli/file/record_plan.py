@@ -41,9 +41,9 @@ from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 from fencepost.kafka.setting.client_settings import admin_conf, range_conf
 from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.plugin.secret_keys import hold_given_secrets
+from fencepost.secret.known import hide
 from fencepost.task.conversion.plugins import ChainConfig, converter_of
 from fencepost.telemetry.plain_line import printable
-from fencepost.telemetry.secret import hide
 from fencepost.testing.source_run import SourceRun
 from fencepost.worker.client_recipes import overrides, producer_properties, shared_properties
 from fencepost.worker.connector_classes import is_mirror

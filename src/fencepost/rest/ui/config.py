@@ -13,7 +13,6 @@ from fencepost.plugin import PluginKind
 from fencepost.plugin.about import summary
 from fencepost.plugin.process import registry
 from fencepost.plugin.secret_keys import secret_keys, undecided_keys
-from fencepost.redaction import HIDDEN
 from fencepost.rest.gateway import Gateway, Worker
 from fencepost.rest.path import ConnectorName
 from fencepost.rest.ui.field import (
@@ -29,6 +28,7 @@ from fencepost.rest.ui.field import (
 )
 from fencepost.rest.ui.inside import path_of
 from fencepost.rest.ui.visit import Visit, Visiting
+from fencepost.secret.redaction import HIDDEN
 
 
 async def hidden_keys(gateway: Gateway, config: Mapping[str, str | None]) -> set[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.redaction import HIDDEN
+from fencepost.secret.redaction import HIDDEN
 
 Config = Mapping[str, str | None]
 

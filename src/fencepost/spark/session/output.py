@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import IO
 
-from fencepost.telemetry.secret import hide_known
+from fencepost.secret.known import hide_known
 
 OnLine = Callable[[str], None]
 

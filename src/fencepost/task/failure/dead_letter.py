@@ -13,8 +13,8 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import TooFewBrokersError
 from fencepost.record import HeaderBytes
 from fencepost.record.java_utf8 import as_java_writes
+from fencepost.secret.known import hide
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.telemetry.secret import hide
 from fencepost.telemetry.traces import trace_of
 
 log = logging.getLogger(__name__)

@@ -14,6 +14,7 @@ from fencepost.api import FatalError, RetriableError
 from fencepost.hook.hosted_task import HostLostError, InOtherProcess
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.reference import providers_of
+from fencepost.secret.known import hold
 from fencepost.storage.ids import TargetState
 from fencepost.task.channel.message import Admission, LostTask, RunState, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
@@ -23,7 +24,6 @@ from fencepost.task.failure.retry import BackOff, pause_after
 from fencepost.task.start.counters import Counters
 from fencepost.task.start.progress import ProgressWatch
 from fencepost.task.tracing.tracing import spans_dropped
-from fencepost.telemetry.secret import hold
 from fencepost.telemetry.subject import about
 from fencepost.telemetry.traces import trace_of
 

@@ -22,8 +22,8 @@ from opentelemetry.trace import Tracer
 from opentelemetry.util.re import parse_env_headers
 
 from fencepost import __version__
+from fencepost.secret.known import hold
 from fencepost.task.channel.task_spec import TracingSpec
-from fencepost.telemetry.secret import hold
 
 log = logging.getLogger(__name__)
 

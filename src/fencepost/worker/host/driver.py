@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fencepost.config.worker import WorkerConfig
+from fencepost.secret.known import hide
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.session.jvm import DriverJvm
 from fencepost.task.channel.client import CA_VARIABLE
 from fencepost.task.channel.signature import SECRET_VARIABLE
 from fencepost.telemetry.plain_line import print_early
-from fencepost.telemetry.secret import hide
 from fencepost.telemetry.slot_log import log_again
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from fencepost.cluster.topic_records import TopicOperations
 from fencepost.config.raw import RawConfig
 from fencepost.config.watched import stale_files
 from fencepost.retention.keeper import Retention
+from fencepost.secret.known import hide
 from fencepost.storage import records
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
-from fencepost.telemetry.secret import hide
 from fencepost.worker.host.spark_keeper import SparkKeeper
 from fencepost.worker.membership.membership import Membership
 from fencepost.worker.membership.peers import Peers

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 from fencepost.cluster.leader import Leader
 from fencepost.config.cluster import GroupConfig
+from fencepost.secret.known import hide
 from fencepost.storage.change import HeldBackWork
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import Restart, State, Status, StatusTopic, Subject
-from fencepost.telemetry.secret import hide
 from fencepost.worker.supervision.automatic_restart import RestartSchedule
 from fencepost.worker.supervision.task_metrics import TaskTotals
 from fencepost.worker.topics import WorkerTopics

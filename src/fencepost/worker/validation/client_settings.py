@@ -12,7 +12,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.setting.client_settings import check_sink_settings, client_faults, transaction_timeout_ms
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import SettingsError, translate
-from fencepost.redaction import HIDDEN
+from fencepost.secret.redaction import HIDDEN
 from fencepost.worker.client_recipes import BOOTSTRAP, producer_properties, shared_properties
 from fencepost.worker.validation.findings import below
 

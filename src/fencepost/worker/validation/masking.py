@@ -7,8 +7,8 @@ from fencepost.cluster.info import KeyReport
 from fencepost.config.raw import RawConfig
 from fencepost.config.reference import has_references
 from fencepost.plugin.secret_keys import secret_keys
-from fencepost.redaction import HIDDEN
-from fencepost.telemetry.secret import hide, hide_known
+from fencepost.secret.known import hide, hide_known
+from fencepost.secret.redaction import HIDDEN
 
 
 def shown(report: KeyReport, config: RawConfig, faults: Mapping[str, str], said: str = "") -> KeyReport:

@@ -8,7 +8,7 @@ from fencepost.cli.connector.view import ConnectorView
 from fencepost.cli.file.files import WantedConnector
 from fencepost.cli.file.plan import Action, Plan, plan
 from fencepost.cli.masking import Masking
-from fencepost.redaction import HIDDEN
+from fencepost.secret.redaction import HIDDEN
 
 STORED = {"connector.class": "X", "name": "c", "topic": "t"}
 

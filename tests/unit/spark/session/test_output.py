@@ -4,8 +4,8 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+from fencepost.secret.known import remember
 from fencepost.spark.session.output import Output
-from fencepost.telemetry.secret import remember
 from fencepost.testing import eventually
 
 

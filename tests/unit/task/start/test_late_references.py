@@ -12,12 +12,12 @@ from fencepost.api import ConfigData, ConfigProvider, RetriableError
 from fencepost.plugin import PluginRegistry, process
 from fencepost.plugin.secret_keys import secret_keys
 from fencepost.reference import Providers
+from fencepost.secret.known import hide, remember
 from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, TaskSpec
 from fencepost.task.start import runner
 from fencepost.task.start.counters import Counters
 from fencepost.task.start.runner import TaskRunner
-from fencepost.telemetry.secret import hide, remember
 from fencepost.testing import eventually
 
 DECLARED = {"config.providers": "own", "config.providers.own.class": "Own"}

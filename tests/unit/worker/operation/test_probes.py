@@ -9,7 +9,7 @@ import pytest
 from fencepost.cluster.info import HealthStatus
 from fencepost.config.worker import WorkerConfig
 from fencepost.rest.access.access import access_of
-from fencepost.telemetry.secret import hold
+from fencepost.secret.known import hold
 from fencepost.worker.operation.cluster import HealthCheck, Probes
 from fencepost.worker.state import Progress
 from support.settings import SETTINGS

@@ -1,7 +1,7 @@
 """What a validation shows of values: a recommended one can be chosen, and stored, as it is."""
 
 from fencepost.cluster.info import KeyReport, KeyValue
-from fencepost.telemetry.secret import hold
+from fencepost.secret.known import hold
 from fencepost.worker.validation.masking import shown
 
 

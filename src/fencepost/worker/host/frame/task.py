@@ -13,6 +13,7 @@ from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig, given_values
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.plugin.secret_keys import hold_given_secrets
+from fencepost.secret.known import hold
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.storage.ids import TargetState, TaskId
@@ -26,7 +27,6 @@ from fencepost.task.start.counters import Counters
 from fencepost.task.start.progress import ProgressWatch
 from fencepost.task.start.runner import NotAdmittedError, report_of
 from fencepost.task.tracing.tracing import Tracing, spans_dropped, tracing_of
-from fencepost.telemetry.secret import hold
 from fencepost.telemetry.traces import trace_of
 from fencepost.worker.host.frame.jobs import FrameJobs, SparkWork
 from fencepost.worker.supervision.admission import Admissions

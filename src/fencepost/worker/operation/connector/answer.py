@@ -7,11 +7,11 @@ from fencepost.cluster.info import ConnectorInfo, ConnectorState, ConnectorStatu
 from fencepost.config.raw import RawConfig
 from fencepost.config.reference import is_placeholder
 from fencepost.plugin.secret_keys import hold_given_secrets, secret_keys, undecided_keys
-from fencepost.redaction import HIDDEN
+from fencepost.secret.known import Secrets
+from fencepost.secret.redaction import HIDDEN
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, Status, StatusTable
-from fencepost.telemetry.secret import Secrets
 from fencepost.worker.connector_classes import type_of
 
 

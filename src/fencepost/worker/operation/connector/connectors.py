@@ -25,7 +25,7 @@ from fencepost.cluster.info import (
 from fencepost.config.raw import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import registry
-from fencepost.redaction import HIDDEN, redacted
+from fencepost.secret.redaction import HIDDEN, redacted
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested
 from fencepost.storage.config_topic import TopicWriter

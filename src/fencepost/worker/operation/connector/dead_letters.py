@@ -36,8 +36,8 @@ from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.plugin.secret_keys import hold_given_secrets
+from fencepost.secret.known import hide
 from fencepost.task.sink.reader import ReadTopics
-from fencepost.telemetry.secret import hide
 from fencepost.telemetry.subject import about
 from fencepost.worker.client_recipes import BOOTSTRAP, ClientRecipes
 from fencepost.worker.connector_classes import type_of_config

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 from fencepost.cluster.info import Lineage, LineageEnd
 from fencepost.config.java_regex import SlowPatternError, compiled
 from fencepost.config.raw import RawConfig
-from fencepost.redaction import HIDDEN
+from fencepost.secret.redaction import HIDDEN
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import kind_of_config
 from fencepost.worker.operation.connector.answer import masked

@@ -25,7 +25,7 @@ from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.plugin import PluginKind
 from fencepost.plugin.process import registry
 from fencepost.plugin.secret_keys import hold_given_secrets
-from fencepost.telemetry.secret import hide
+from fencepost.secret.known import hide
 from fencepost.worker.client_recipes import ClientRecipes
 from fencepost.worker.operation.connector.lineage import lineage_of
 from fencepost.worker.operation.request import Requests

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.builtin.java.port import HostOptions
-from fencepost.redaction import HIDDEN
+from fencepost.secret.redaction import HIDDEN
 from fencepost.testing import eventually
 from fencepost.worker.operation.connector.answer import masked, unmasked
 from support.java_host import ScriptedHost, ScriptedJava, definition

@@ -6,8 +6,8 @@ import pytest
 
 from fencepost.config import Config, ConfigError, setting
 from fencepost.config.worker import WorkerConfig
-from fencepost.redaction import has_login, has_password, redacted
-from fencepost.telemetry.secret import Secrets, hide
+from fencepost.secret.known import Secrets, hide
+from fencepost.secret.redaction import has_login, has_password, redacted
 
 
 @pytest.mark.parametrize(

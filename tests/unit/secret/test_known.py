@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fencepost.telemetry.secret import Secrets, hide, protect, remember
+from fencepost.secret.known import Secrets, hide, protect, remember
 from fencepost.telemetry.traces import trace_of
 
 Quote = Callable[[str], str]

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
-from fencepost.redaction import HIDDEN, passwords, redacted
-from fencepost.secret_name import is_secret_field
+from fencepost.secret.name import is_secret_field
+from fencepost.secret.redaction import HIDDEN, passwords, redacted
 
 _SHORTEST = 4
 _MOST = 2_000

@@ -1,0 +1,3 @@
+"""Knows what is a secret, and shows text without it (E11): `name` by the name of a setting or field, `redaction` by the
+form of a text, `known` by the values that this process has looked up or holds. `plugin.secret_keys` has a config's.
+"""
