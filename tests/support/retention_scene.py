@@ -17,7 +17,7 @@ from fencepost.storage.change import TopicRetention
 from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
-from fencepost.worker.connector_classes import ConnectorClasses
+from fencepost.worker.connector_classes import is_source
 from fencepost.worker.settings import WorkerSettings
 from support.group_commit import put_at
 from support.log_writer import LogWriter
@@ -66,7 +66,7 @@ class RetentionStage:
         settings = WorkerSettings(WorkerConfig(given), "http://w:1", "me")
         self.retention = Retention(
             settings.config, 1000, RetentionClients(settings.admin_conf(), timeout_s), (), self.leader, self.leader,
-            lambda snapshot: readings(snapshot, settings, ConnectorClasses().is_source, dict), settings.cluster_ids,
+            lambda snapshot: readings(snapshot, settings, is_source, dict), settings.cluster_ids,
         )  # fmt: skip
         self.sink("a", 8)
 

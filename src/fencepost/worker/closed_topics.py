@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from fencepost.api import ConfigError, Connector, SinkConnector
 from fencepost.config.closed_topics import ALL_OPEN, CLOSED, ClosedTopics, closed_fault
 from fencepost.config.connector import SinkChoice, SinkConnectorConfig
-from fencepost.config.raw import RawConfig, given_values, names_in
-from fencepost.config.worker import WorkerConfig
-from fencepost.worker.client_recipes import BOOTSTRAP, overrides, producer_properties, shared_properties
+from fencepost.config.raw import RawConfig, names_in
 from fencepost.worker.connector_classes import class_of, is_mirror, typical_class_of
-from fencepost.worker.settings import WorkerSettings, known
+from fencepost.worker.plan import BOOTSTRAP, CONSUMER, PRODUCER, Client, ConnectorPlan
+from fencepost.worker.settings import WorkerSettings
 
 _TOPICS = SinkConnectorConfig.key_of("topics")
 _READ = (_TOPICS, SinkChoice.key_of("resend_topic"))
 _NAMES_TOPICS = re.compile(r"(^|[._-])topics?([._-]names?)?$", re.IGNORECASE)
-_CONSUMER = "consumer."
 
 
 @dataclass(frozen=True)
@@ -46,15 +44,15 @@ class Closed:
                 yield key, closed_fault(key, topic)
 
 
-def closed_by_name(worker: WorkerConfig, given: Mapping[str, str]) -> Closed:
+def closed_by_name(plan: ConnectorPlan) -> Closed:
     """Return what is closed by the servers that a config names. No request is made: others may be the same cluster."""
 
     def closed(servers: object) -> ClosedTopics:
-        is_own = not set(worker.bootstrap_servers).isdisjoint(names_in(str(servers)))
-        return worker.closed_topics if is_own else ALL_OPEN
+        is_own = not set(plan.worker.bootstrap_servers).isdisjoint(names_in(str(servers)))
+        return plan.worker.closed_topics if is_own else ALL_OPEN
 
-    read = {**shared_properties(worker, _CONSUMER), **overrides(given, _CONSUMER)}
-    return Closed(closed(read[BOOTSTRAP]), closed(producer_properties(worker, given)[BOOTSTRAP]))
+    read, written = ({**plan.clients.shared(kind), **plan.clients.own(kind)} for kind in (CONSUMER, PRODUCER))
+    return Closed(closed(read[BOOTSTRAP]), closed(written[BOOTSTRAP]))
 
 
 def closed_in(settings: WorkerSettings, cluster_id: str) -> ClosedTopics:
@@ -62,7 +60,7 @@ def closed_in(settings: WorkerSettings, cluster_id: str) -> ClosedTopics:
     return settings.config.closed_topics if _is_workers(settings, cluster_id) else ALL_OPEN
 
 
-def require_open_topics(settings: WorkerSettings, config: RawConfig, *, reads: bool, writes: bool) -> Closed:
+def require_open_topics(settings: WorkerSettings, plan: ConnectorPlan, *, reads: bool, writes: bool) -> Closed:
     """Return what is closed to a connector. The clusters that it names by other servers are asked for their ids.
 
     A cluster that its task neither reads nor writes is not asked.
@@ -71,21 +69,25 @@ def require_open_topics(settings: WorkerSettings, config: RawConfig, *, reads: b
     cluster does not answer.
     """
     topics = settings.config.closed_topics
-    read, written = settings.consumer_properties(config), settings.producer_properties(config)
+    read, written = plan.clients.consumer_properties, plan.clients.producer_properties
+
+    def closed_to(client: Client, properties: Mapping[str, object]) -> ClosedTopics:
+        return topics if _is_own(settings, properties, lambda: plan.clients.conf(client)) else ALL_OPEN
+
     closed = Closed(
-        topics if reads and _is_own(settings, read, lambda: settings.sink_admin_conf(config)) else ALL_OPEN,
-        topics if writes and _is_own(settings, written, lambda: settings.task_admin_conf(config)) else ALL_OPEN,
+        closed_to(Client.SINK_ADMIN, read) if reads else ALL_OPEN,
+        closed_to(Client.TASK_ADMIN, written) if writes else ALL_OPEN,
     )
     try:
-        connector = typical_class_of(config)
+        connector = typical_class_of(plan.config)
     except ConfigError:  # it is not installed here, and so the task does not run
         return closed
-    if faults := closed.faults(connector, given_values(config)):
+    if faults := closed.faults(connector, plan.given):
         raise ConfigError(list(faults.values()))
     return closed
 
 
-def require_open_source(settings: WorkerSettings, config: RawConfig, task_config: RawConfig) -> None:
+def require_open_source(settings: WorkerSettings, plan: ConnectorPlan, task_config: RawConfig) -> None:
     """Check what a mirror's task is to read, if its source is the workers' cluster.
 
     Its connector leaves such topics out; its config may have named another source then.
@@ -100,9 +102,9 @@ def require_open_source(settings: WorkerSettings, config: RawConfig, task_config
     assigned = names_in(str(task_config.get(MirrorSourceConnector.key_of("assigned")) or ""))
     topics = sorted({each.rpartition("-")[0] for each in assigned})
     closed = [topic for topic in topics if settings.config.closed_topics.has(topic)]
-    if not closed or not is_mirror(class_of(config)):
+    if not closed or not is_mirror(class_of(plan.config)):
         return
-    mirror = MirrorSourceConnector(known(settings.config, config))
+    mirror = MirrorSourceConnector(plan.values)
     conf = mirror.admin_conf(FlowEnd.SOURCE, "closed-topics")
     if _is_workers(settings, settings.cluster_ids.asked(conf)):
         raise ConfigError(

@@ -1,15 +1,15 @@
 """The types of a snapshot's connectors, if their classes are installed here."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fencepost.api import Connector, DataFrameStream, SinkConnector, SourceConnector, StreamConnector
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
-from fencepost.config.raw import RawConfig, given_values
-from fencepost.hook.mirror import MirrorConnector, MirrorTask, OffsetsInGroup
+from fencepost.config.raw import RawConfig
+from fencepost.hook.mirror import MirrorTask
 from fencepost.plugin import PluginKind, VersionUnknownError, registry
 from fencepost.storage.snapshot import ClusterSnapshot
 
@@ -95,7 +95,12 @@ def refusal_of_change(before: RawConfig, after: RawConfig) -> str | None:
 
 def is_dataframe(snapshot: ClusterSnapshot, name: str) -> bool:
     """Say whether a connector reads or writes DataFrames. Raises ConfigError if its class is not installed here."""
-    return ConnectorClasses().is_dataframe(snapshot.connectors.get(name, {}))
+    return is_dataframe_config(snapshot.connectors.get(name, {}))
+
+
+def is_dataframe_config(config: RawConfig) -> bool:
+    """Say the same of a connector with this config."""
+    return bool(getattr(typical_class_of(config), "is_dataframe", False))
 
 
 def has_dataframes(snapshot: ClusterSnapshot) -> bool:
@@ -107,39 +112,14 @@ def has_dataframes(snapshot: ClusterSnapshot) -> bool:
     return False
 
 
-class ConnectorClasses:
-    """Finds the classes of connectors by their configs."""
+def converters_of(config: RawConfig) -> Mapping[str, str]:
+    """Return a class's own converters, which replace the worker's; none if the class is not found."""
+    try:
+        return dict(getattr(typical_class_of(config), "converters", {}))
+    except ConfigError:
+        return {}
 
-    def find(self, config: RawConfig) -> type[Any]:
-        """Return the class. Raises ConfigError if it is not found."""
-        return class_of(config)
 
-    def is_dataframe(self, config: RawConfig) -> bool:
-        """Say whether a class reads or writes DataFrames. Raises ConfigError if it is not found."""
-        return bool(getattr(typical_class_of(config), "is_dataframe", False))
-
-    def converters(self, config: RawConfig) -> Mapping[str, str]:
-        """Return a class's own converters, which replace the worker's; none if the class is not found."""
-        try:
-            return dict(getattr(typical_class_of(config), "converters", {}))
-        except ConfigError:
-            return {}
-
-    def offsets_in_group(
-        self, name: str, config: RawConfig, look_up: Callable[[RawConfig], RawConfig]
-    ) -> OffsetsInGroup | None:
-        """Return how a group keeps a connector's offsets; None if none does, or the class is not installed here.
-
-        `look_up` replaces the references of a config; it is called only if the class keeps offsets in groups.
-        """
-        try:
-            found = self.find(config)
-        except ConfigError:
-            return None
-        if not issubclass(found, MirrorConnector) or found.offsets_in_group is MirrorConnector.offsets_in_group:
-            return None
-        return found(given_values(look_up(config))).offsets_in_group(name)
-
-    def is_source(self, snapshot: ClusterSnapshot, connector: str) -> bool:
-        """Say whether a connector is a source whose class is installed here."""
-        return type_of(snapshot, connector) is ConnectorType.SOURCE
+def is_source(snapshot: ClusterSnapshot, connector: str) -> bool:
+    """Say whether a connector is a source whose class is installed here."""
+    return type_of(snapshot, connector) is ConnectorType.SOURCE

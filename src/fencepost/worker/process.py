@@ -34,7 +34,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.telemetry import event_ring
 from fencepost.telemetry.loggers import LEVELS, loggers
-from fencepost.worker.connector_classes import ConnectorClasses, type_of_config, version_of
+from fencepost.worker.connector_classes import is_source, type_of_config, version_of
 from fencepost.worker.declaration import Declaration, Declared
 from fencepost.worker.file_limit import limit_files
 from fencepost.worker.host.driver import Driver
@@ -56,7 +56,8 @@ from fencepost.worker.operation.offset.sink import SinkOffsets
 from fencepost.worker.operation.offset.source import OffsetWriter, SourceOffsets
 from fencepost.worker.operation.plugin import Plugins
 from fencepost.worker.operation.request import Requests
-from fencepost.worker.settings import WorkerSettings, known
+from fencepost.worker.plan import known
+from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.state import Progress, WorkerState
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.status import StatusCleaner
@@ -80,7 +81,7 @@ def worker_operations(
     probes: Probes,
 ) -> ConnectOperations:
     """Return the operations of a worker with these parts."""
-    config, find = settings.config, ConnectorClasses().find
+    config, find = settings.config, class_of
     requests = Requests(settings.url, topics.config, membership, state.progress)
     writer = OffsetWriter(settings, topics.copies, now_ms)
     offsets = Offsets(
@@ -285,13 +286,13 @@ class WorkerProcess:
         state = self._state = WorkerState()
         topics = self._topics = WorkerTopics(settings, state, lambda old, new, made: changes.changed(old, new, made))
         departures = Departures(config.task_shutdown_graceful_timeout_ms / 1000)
-        fence, classes, http = TaskFence(settings), ConnectorClasses(), LateClient(peer_context(config))
-        membership = self._membership = Membership(settings, topics, state, departures, fence, classes, http)
+        fence, http = TaskFence(settings), LateClient(peer_context(config))
+        membership = self._membership = Membership(settings, topics, state, departures, fence, http)
         supervision = self._supervision = Supervision(
-            settings, topics, state, departures, fence, classes, membership.line, membership
+            settings, topics, state, departures, fence, membership.line, membership
         )
         forecast = TaskForecast(url, topics, supervision, membership.attendance.be_ready)
-        hosts = self._hosts = Hosts(config, driver, classes, supervision, forecast, state.stopping)
+        hosts = self._hosts = Hosts(config, driver, supervision, forecast, state.stopping)
         lifeline = Lifeline(membership.is_member, config.session_timeout_ms / 1000, supervision.supervisor)
         cleaner = StatusCleaner(topics, supervision.totals, membership.leader, lambda: lifeline.is_overdue)
         restarts = Restarts(settings.incarnation, topics.status.table, supervision)
@@ -303,7 +304,7 @@ class WorkerProcess:
         self._start_up = StartUp(
             settings.worker_id, state, topics, membership, supervision, changes, lifeline, housekeeping
         )
-        self._retention = _retention(settings, topics, membership, classes)
+        self._retention = _retention(settings, topics, membership)
         metrics = _metrics(settings, topics, membership, supervision, hosts, self._retention)
         logs = Logs(url, lambda: topics.snapshot, event_ring.ring, questions, state.stopping)
         health = HealthCheck(topics.config, state.progress, hosts.spark, membership.leader)
@@ -418,9 +419,7 @@ def require_names(config: WorkerConfig) -> None:
         raise ConfigError(faults)
 
 
-def _retention(
-    settings: WorkerSettings, topics: WorkerTopics, membership: Membership, classes: ConnectorClasses
-) -> Retention:
+def _retention(settings: WorkerSettings, topics: WorkerTopics, membership: Membership) -> Retention:
     config = settings.config
     return Retention(
         config,
@@ -429,6 +428,6 @@ def _retention(
         (config.config_storage_topic, config.offset_storage_topic, config.status_storage_topic),
         membership.leader,
         topics.config,
-        lambda snapshot: readings(snapshot, settings, classes.is_source, partial(known, config)),
+        lambda snapshot: readings(snapshot, settings, is_source, partial(known, config)),
         settings.cluster_ids,
     )

@@ -13,7 +13,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.connector_classes import ConnectorClasses
+from fencepost.worker.connector_classes import class_of
 from fencepost.worker.operation.offset.sink import SinkOffsets
 from fencepost.worker.settings import WorkerSettings
 from support.log_writer import LogWriter
@@ -35,7 +35,7 @@ class Alteration:
         self.lock = threading.Lock()
         given = {**SETTINGS, "bootstrap.servers": scene.bootstrap, "delete.committed.enabled": str(is_enabled).lower()}
         settings = WorkerSettings(WorkerConfig(given), "http://w:1", "me")
-        self.offsets = SinkOffsets(settings, ConnectorClasses().find, lambda connector, generation: None, self.lock)
+        self.offsets = SinkOffsets(settings, class_of, lambda connector, generation: None, self.lock)
 
     def lead(self, command: ConnectorCommand) -> ClusterSnapshot:
         self.asked += 1

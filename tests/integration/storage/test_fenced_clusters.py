@@ -15,6 +15,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import CommitUnknownError, TransactionalWriter
+from fencepost.worker.plan import Client
 from fencepost.worker.settings import WorkerSettings
 from support.memory_topic import MemoryTopic
 from support.settings import SETTINGS
@@ -31,7 +32,7 @@ class Cluster:
             "g",
             leader,
             lambda timeout_s: self.config.snapshot,
-            self.settings.fencing_conf,
+            lambda config: self.settings.plan(config).clients.conf(Client.FENCING),
             lambda connector, generation: None,
             lambda snapshot, connector: True,
         )
@@ -58,7 +59,7 @@ def test_e2_a_task_of_an_older_generation_cannot_commit_on_another_cluster(
 ) -> None:
     elsewhere = {"producer.override.bootstrap.servers": own_kafka.bootstrap_servers}
     cluster.put(**elsewhere)
-    conf = cluster.settings.fencing_conf(elsewhere)
+    conf = cluster.settings.plan(elsewhere).clients.conf(Client.FENCING)
     Admin({"bootstrap.servers": own_kafka.bootstrap_servers}).topics.create(topic_name, partitions=1, replication=1)
     zombie = TransactionalWriter(conf, "g-c-0")  # paused, with a transaction in its hands
     zombie.open()

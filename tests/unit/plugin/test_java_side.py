@@ -15,7 +15,7 @@ from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, VersionUnknownError
 from fencepost.testing import eventually
-from fencepost.worker.connector_classes import ConnectorClasses, type_of_config
+from fencepost.worker.connector_classes import is_dataframe_config, type_of_config
 from fencepost.worker.connector_classes import version_of as version_of_config
 from support.jars import CONVERTER, SINK, SOURCE, TRANSFORM, class_bytes, write_jar
 from support.java_host import ScriptedJava, definition
@@ -235,7 +235,7 @@ def test_java_version_is_not_chosen_while_no_host_can_compare_versions(tmp_path:
     with used(registry):
         assert type_of_config(config) is ConnectorType.SOURCE
         assert version_of_config(config) is None
-        assert not ConnectorClasses().is_dataframe(config)
+        assert not is_dataframe_config(config)
     assert registry.versions(PluginKind.CONNECTOR, PRICES) == ()
     assert {one.version for one in registry.all_plugins() if one.class_name == PRICES} == {"2.9", None}
     later = ScriptedPlugins(tmp_path)

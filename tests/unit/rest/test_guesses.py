@@ -14,7 +14,7 @@ from fencepost.rest.access.principal import Rules
 from fencepost.rest.app import RestOptions
 from fencepost.rest.ui.config import shown
 from fencepost.secret.known import hold
-from fencepost.worker.validation.masking import shown as shown_report
+from fencepost.worker.validation.validation import shown as shown_report
 
 from .fake import FakeWorker
 from .test_guard import RIGHT, Passwords

@@ -6,8 +6,9 @@ from fencepost.config.raw import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.retention.reading import SinkReading, reading, readings
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.connector_classes import ConnectorClasses
-from fencepost.worker.settings import WorkerSettings, known
+from fencepost.worker.connector_classes import is_source
+from fencepost.worker.plan import known
+from fencepost.worker.settings import WorkerSettings
 from support.settings import SETTINGS
 
 SINK, SOURCE = "FileStreamSink", "FileStreamSource"
@@ -29,7 +30,7 @@ def read(**config: str) -> SinkReading:
 
 def found(**connectors: dict[str, str]) -> list[str]:
     snapshot = ClusterSnapshot(connectors=connectors)
-    return [each.connector for each in readings(snapshot, settings(), ConnectorClasses().is_source, look_up)]
+    return [each.connector for each in readings(snapshot, settings(), is_source, look_up)]
 
 
 def test_sink_reads_exactly_its_listed_topics() -> None:

@@ -1,6 +1,6 @@
 """The credentials in the workers' file stay in the workers' cluster, and are never sent in clear for a connector."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,7 @@ import pytest
 from fencepost.cli.client import client_properties
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginRegistry
-from fencepost.task.channel.client_recipe import ClientRecipe
-from fencepost.worker.client_recipes import ClientRecipes
+from fencepost.worker.plan import Client, ConnectorPlan
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.validation.validation import validate_connector
 from support.settings import SETTINGS
@@ -35,17 +34,7 @@ SOURCE = {"name": "c", "connector.class": "FileStreamSource", "file": "/f", "top
 SINK = {"name": "c", "connector.class": "FileStreamSink", "file": "/f", "topics": "t"}
 PRODUCER, CONSUMER, ADMIN = (f"{kind}.override." for kind in ("producer", "consumer", "admin"))
 SERVERS, PROTOCOL = "bootstrap.servers", "security.protocol"
-RECIPES: dict[str, Callable[[ClientRecipes, Mapping[str, str]], ClientRecipe]] = {
-    "task_producer": ClientRecipes.task_producer,
-    "plain_producer": ClientRecipes.plain_producer,
-    "fencing": ClientRecipes.fencing,
-    "task_admin": ClientRecipes.task_admin,
-    "task_reader": ClientRecipes.task_reader,
-    "sink": lambda recipes, config: recipes.sink(config, "g", "c"),
-    "range": lambda recipes, config: recipes.range(config, "g"),
-    "dead_letter_reader": lambda recipes, config: recipes.dead_letter_reader(config, "g"),
-    "sink_admin": ClientRecipes.sink_admin,
-}
+NAMES: dict[str, tuple[str, ...]] = {"sink": ("g", "c"), "range": ("g",), "dead_letter_reader": ("g",)}
 
 
 def settings(**more: str) -> WorkerSettings:
@@ -53,14 +42,15 @@ def settings(**more: str) -> WorkerSettings:
 
 
 def conf(name: str, config: Mapping[str, str]) -> dict[str, Any]:
-    recipe = RECIPES[name](ClientRecipes(settings().config, is_exactly_once=True), config)
+    worker = settings(**{"exactly.once.source.support": "enabled"}).config
+    recipe = ConnectorPlan(worker, config).clients.recipe(Client(name), *NAMES.get(name, ()))
     return dict(
         recipe.translated(lambda own: {k: "evil:9" if v == "${env:SERVERS}" else v for k, v in own.items()}).conf
     )
 
 
 @pytest.mark.parametrize("servers", ["evil:9", "b1:9,evil:9", "SASL_PLAINTEXT://b1:9", "b1:8", "${env:SERVERS}"])
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", Client)
 def test_client_has_no_credentials_of_the_worker_when_it_goes_to_other_brokers(name: str, servers: str) -> None:
     mechanisms = {prefix + "sasl.mechanism": "PLAIN" for prefix in (PRODUCER, CONSUMER, ADMIN)}
     found = conf(name, {**mechanisms, PRODUCER + SERVERS: servers, CONSUMER + SERVERS: servers})
@@ -70,7 +60,7 @@ def test_client_has_no_credentials_of_the_worker_when_it_goes_to_other_brokers(n
     assert found[PROTOCOL].upper() == "SASL_SSL"
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", Client)
 def test_client_has_credentials_of_the_worker_when_it_stays_in_its_cluster(name: str) -> None:
     for servers in ({}, {PRODUCER + SERVERS: "b2:9", CONSUMER + SERVERS: "b2:9, b1:9"}):
         found = conf(name, servers)
@@ -78,7 +68,7 @@ def test_client_has_credentials_of_the_worker_when_it_stays_in_its_cluster(name:
         assert (found["sasl.username"], found["ssl.key.pem"]) == (whose, "key-of-worker")
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", Client)
 def test_client_has_its_own_credentials_when_it_goes_to_other_brokers(name: str) -> None:
     own = {SERVERS: "far:9", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS.format("orders")}
     found = conf(name, {prefix + key: value for prefix in (PRODUCER, CONSUMER, ADMIN) for key, value in own.items()})
@@ -86,7 +76,7 @@ def test_client_has_its_own_credentials_when_it_goes_to_other_brokers(name: str)
     assert "ssl.key.pem" not in found
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", Client)
 def test_credentials_of_the_worker_are_not_sent_when_tls_is_switched_off(name: str) -> None:
     weak = {PROTOCOL: "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
     found = conf(name, {prefix + key: value for prefix in (PRODUCER, CONSUMER, ADMIN) for key, value in weak.items()})

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.config import ConfigError
-from fencepost.worker.fixed_reference import fixed_reference_faults, refuse_fixed_references
+from fencepost.worker.plan import fixed_reference_faults, refuse_fixed_references
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.config.worker import WorkerConfig
-from fencepost.worker.ledger_choice import ledger_topic
+from fencepost.worker.plan import ConnectorPlan, ledger_topic
 
 NEEDED = ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic")
 CONVERTERS = {"key.converter": "JsonConverter", "value.converter": "JsonConverter"}
@@ -31,13 +31,16 @@ def worker(**more: str) -> WorkerConfig:
     ],
 )
 def test_source_inherits_the_workers_ledger_unless_configured_or_impossible(config, topic):
-    assert ledger_topic(worker(), config) == topic
+    assert ledger_topic(ConnectorPlan(worker(), config)) == topic
 
 
 def test_source_has_no_ledger_without_exactly_once() -> None:
-    assert ledger_topic(worker(exactly_once_source_support="disabled"), {**LINES, "ledger.topic": "own"}) == ""
+    assert (
+        ledger_topic(ConnectorPlan(worker(exactly_once_source_support="disabled"), {**LINES, "ledger.topic": "own"}))
+        == ""
+    )
 
 
 def test_source_has_only_its_own_ledger_when_the_workers_file_names_none() -> None:
-    assert ledger_topic(worker(ledger_topic=""), LINES) == ""
-    assert ledger_topic(worker(ledger_topic=""), {**LINES, "ledger.topic": "own"}) == "own"
+    assert ledger_topic(ConnectorPlan(worker(ledger_topic=""), LINES)) == ""
+    assert ledger_topic(ConnectorPlan(worker(ledger_topic=""), {**LINES, "ledger.topic": "own"})) == "own"

@@ -14,6 +14,7 @@ from fencepost.storage import records
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.worker.plan import Client
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
 from fencepost.worker.supervision.task.specs import task_spec
@@ -48,21 +49,21 @@ def settings_of(**more: str) -> tuple[WorkerSettings, Asked]:
 def test_other_spelling_of_the_brokers_is_recognized_as_the_workers_cluster(servers: str) -> None:
     """Else the copies for the worker's topic would go to the very topic that the transactions write to."""
     settings, _ = settings_of()
-    assert not settings.has_own_offsets({OVERRIDE: servers})
-    assert settings.own_offsets({OVERRIDE: servers}) is None
+    assert not settings.has_own_offsets(settings.plan(settings.plan({OVERRIDE: servers})))
+    assert settings.own_offsets(settings.plan(settings.plan({OVERRIDE: servers}))) is None
 
 
 @pytest.mark.parametrize("config", [{}, {OVERRIDE: None}, {OVERRIDE: "k2:9092, k1:9092"}])
 def test_no_cluster_id_is_requested_when_the_brokers_are_the_same(config: dict[str, str | None]) -> None:
     settings, asked = settings_of()
-    assert not settings.has_own_offsets(config)
+    assert not settings.has_own_offsets(settings.plan(settings.plan(config)))
     assert asked.servers == []
 
 
 def test_connector_on_another_cluster_has_an_offsets_topic_there() -> None:
     settings, asked = settings_of()
     for _ in range(3):
-        own = settings.own_offsets({OVERRIDE: "far:9092"})
+        own = settings.own_offsets(settings.plan(settings.plan({OVERRIDE: "far:9092"})))
         assert own is not None
         assert (own.name, own.conf["bootstrap.servers"]) == (SETTINGS["offset.storage.topic"], "far:9092")
     assert sorted(asked.servers) == ["far:9092", "k1:9092,k2:9092"]
@@ -70,7 +71,7 @@ def test_connector_on_another_cluster_has_an_offsets_topic_there() -> None:
 
 def test_named_offsets_topic_is_the_connectors_own_on_any_cluster() -> None:
     settings, asked = settings_of()
-    assert settings.has_own_offsets({"offsets.storage.topic": "mine"})
+    assert settings.has_own_offsets(settings.plan(settings.plan({"offsets.storage.topic": "mine"})))
     assert asked.servers == []
 
 
@@ -78,19 +79,19 @@ def test_cluster_id_is_requested_again_when_the_cluster_did_not_answer() -> None
     settings, asked = settings_of()
     for _ in range(2):
         with pytest.raises(KafkaUnavailableError):
-            settings.has_own_offsets({OVERRIDE: "gone:9092"})
+            settings.has_own_offsets(settings.plan(settings.plan({OVERRIDE: "gone:9092"})))
     assert asked.servers == ["gone:9092"] * 2
 
 
 def test_offsets_are_read_from_the_brokers_of_the_workers_producer_settings() -> None:
     """Committed there, and looked for elsewhere, they would never be found: each start would send all again."""
     settings, _ = settings_of(producer_bootstrap_servers="far:9092", consumer_bootstrap_servers="k1:9092")
-    own = settings.own_offsets({})
+    own = settings.own_offsets(settings.plan(settings.plan({})))
     assert own is not None
     assert own.conf["bootstrap.servers"] == "far:9092"
-    assert settings.task_admin_conf({})["bootstrap.servers"] == "far:9092"
-    assert settings.task_producer_conf({})["bootstrap.servers"] == "far:9092"
-    assert settings.own_offsets({OVERRIDE: "alias:9092"}) is None
+    assert settings.plan({}).clients.conf(Client.TASK_ADMIN)["bootstrap.servers"] == "far:9092"
+    assert settings.plan({}).clients.conf(Client.TASK_PRODUCER)["bootstrap.servers"] == "far:9092"
+    assert settings.own_offsets(settings.plan(settings.plan({OVERRIDE: "alias:9092"}))) is None
 
 
 def test_overrides_decide_on_which_brokers_own_topics_are_read_and_created() -> None:
@@ -100,8 +101,8 @@ def test_overrides_decide_on_which_brokers_own_topics_are_read_and_created() -> 
         "consumer.override.bootstrap.servers": "c:1",
         "admin.override.bootstrap.servers": "a:1",
     }
-    assert settings.task_reader_conf(config)["bootstrap.servers"] == "c:1"
-    assert settings.task_admin_conf(config)["bootstrap.servers"] == "a:1"
+    assert settings.plan(config).clients.conf(Client.TASK_READER)["bootstrap.servers"] == "c:1"
+    assert settings.plan(config).clients.conf(Client.TASK_ADMIN)["bootstrap.servers"] == "a:1"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_default_commit_interval_is_half_of_the_transaction_timeout(
 def test_settings_for_fencing_are_valid_for_transactions_in_every_mode(mode: str) -> None:
     """A leader without exactly-once fences for workers that have it, with time-outs that a transaction refuses."""
     settings, _ = settings_of(**{"exactly.once.source.support": mode, "producer_delivery_timeout_ms": "120000"})
-    conf = settings.fencing_conf({"producer.override.delivery.timeout.ms": "180000"})
+    conf = settings.plan({"producer.override.delivery.timeout.ms": "180000"}).clients.conf(Client.FENCING)
     ProducerClient({**conf, "transactional.id": "g-c-0"}).drop()  # raises for settings that are at odds
 
 
@@ -137,7 +138,7 @@ def test_unknown_client_key_in_the_workers_file_is_named_once(caplog: pytest.Log
     settings, _ = settings_of(ssl_provider="SunJSSE")
     for conf in (settings.reader_conf, settings.admin_conf, settings.producer_conf, settings.leader_conf):
         conf()
-    settings.task_producer_conf({})
+    settings.plan({}).clients.conf(Client.TASK_PRODUCER)
     assert ["ssl.provider" in record.getMessage() for record in caplog.records] == [True]
 
 

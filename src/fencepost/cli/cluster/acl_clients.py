@@ -25,7 +25,6 @@ from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.connector import (
     DeadLetterConfig,
-    RuntimeChoice,
     SinkChoice,
     SinkConnectorConfig,
     SourceConnectorConfig,
@@ -35,7 +34,8 @@ from fencepost.kafka.setting.client_settings import admin_conf, producer_conf, r
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.plugin import PluginKind
 from fencepost.plugin.builtin import BUILT_IN, ROUTERS
-from fencepost.worker.connector_classes import ConnectorClasses, class_of, type_of_config
+from fencepost.worker.connector_classes import class_of, is_dataframe_config, type_of_config
+from fencepost.worker.plan import Client, ConnectorPlan
 from fencepost.worker.settings import WorkerSettings
 
 _OF_WORKERS = ("worker", "producer", "consumer", "admin")
@@ -108,19 +108,19 @@ def connector_access(
     Raises:
         ConfigError: The config is wrong.
     """
-    settings = WorkerSettings(config, "", "")
-    source, choice = SourceConnectorConfig(connector), RuntimeChoice(connector)
+    plan = ConnectorPlan(config, connector)
+    source, clients = SourceConnectorConfig(connector), plan.clients
     return ConnectorAccess(
         name=source.name,
-        producer=principals.of("producer", settings.task_producer_conf(connector)),
-        admin=principals.of("admin", settings.task_admin_conf(connector)),
-        consumer=principals.of("consumer", settings.task_reader_conf(connector)),
-        offsets_topic=settings.offsets_topic(connector),
+        producer=principals.of("producer", clients.conf(Client.TASK_PRODUCER)),
+        admin=principals.of("admin", clients.conf(Client.TASK_ADMIN)),
+        consumer=principals.of("consumer", clients.conf(Client.TASK_READER)),
+        offsets_topic=plan.offsets_topic,
         topics=tuple(topics) or topics_of(connector),
         tasks=source.tasks_max,
-        lanes=choice.transaction_lanes,
-        is_exactly_once=settings.is_exactly_once,
-        has_own_offsets=settings.may_have_own_offsets(connector),
+        lanes=plan.runtime.transaction_lanes,
+        is_exactly_once=plan.is_exactly_once,
+        has_own_offsets=plan.may_have_own_offsets,
         has_initial_offsets=has_initial_offsets,
         dead_letters=source_dead_letters(connector),
         creates_topics=config.topic_creation_enable and bool(source.topic_creation()),
@@ -140,14 +140,13 @@ def sink_access(
 
     `topics`: what it reads; by default, the topics of its config. Raises ConfigError if the config is wrong.
     """
-    settings = WorkerSettings(config, "", "")
-    sink = SinkConnectorConfig(connector)
+    sink, clients = SinkConnectorConfig(connector), ConnectorPlan(config, connector).clients
     return SinkAccess(
         name=sink.name,
-        consumer=principals.of("consumer", settings.task_consumer_conf(sink.name, connector, 0)),
-        producer=principals.of("producer", settings.dead_letters_conf(connector)),
-        admin=principals.of("admin", settings.sink_admin_conf(connector)),
-        group=settings.sink_group(sink.name, connector),
+        consumer=principals.of("consumer", clients.sink_conf(sink.name, 0)),
+        producer=principals.of("producer", clients.conf(Client.PLAIN_PRODUCER)),
+        admin=principals.of("admin", clients.conf(Client.SINK_ADMIN)),
+        group=clients.group(sink.name),
         topics=tuple(topics) or tuple(sink.topics) or (UNKNOWN_TOPIC,),
         dead_letters=sink.dead_letters_topic,
         resends=SinkChoice(connector).resend_topic or "",
@@ -176,7 +175,7 @@ def stream_access(
     named = topics if "topics" not in connector else ()
     reads = sink_access(config, connector, principals, topics=named, has_initial_offsets=has_initial_offsets)
     output = tuple(topics) or _output_topics(connector, reads.topics)
-    has_many_ids = ConnectorClasses().is_dataframe(connector)  # one for each input partition
+    has_many_ids = is_dataframe_config(connector)  # one for each input partition
     writes = connector_access(config, connector, principals, topics=output, is_prefixed=is_prefixed or has_many_ids)
     return StreamAccess(reads, replace(writes, dead_letters=""))
 

@@ -40,8 +40,7 @@ from fencepost.config import ConfigError
 from fencepost.config.properties import read_properties
 from fencepost.config.worker import WorkerConfig
 from fencepost.worker.connector_classes import is_stream_config
-from fencepost.worker.ledger_choice import ledger_topic
-from fencepost.worker.settings import looked_up
+from fencepost.worker.plan import ConnectorPlan, ledger_topic, looked_up
 
 _TOOL = ("kafka-acls.sh", "--bootstrap-server")
 _ADMIN_FILE = "admin.properties"
@@ -110,7 +109,7 @@ class _Asked:
             mirror = None
             if isinstance(access, ConnectorAccess):
                 mirror = mirror_access(properties, access, self.principals, self.topics)
-                others += ledger_acls(access, ledger_topic(config, properties))
+                others += ledger_acls(access, ledger_topic(ConnectorPlan.of_values(config, properties)))
             found.append(access if mirror is None else mirror[0])
             others += [] if mirror is None else mirror_acls(mirror[1])
         return required_acls(worker_access(config, self.principals, self.topics), found, others)

@@ -48,6 +48,7 @@ from fencepost.storage.offset_topic import StoredOffset
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.offset.source import OffsetWriter
+from fencepost.worker.plan import Client
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.offset import read_offsets
 
@@ -97,8 +98,9 @@ class TypedFlow:
 
     def place(self) -> str:
         """Return where the positions are kept, in words."""
-        held = self.settings.offsets_in_group(self.name, self.config)
-        where = f"topic {self.settings.offsets_topic(self.config)}" if held is None else f"group {held.group}"
+        plan = self.settings.plan(self.config)
+        held = plan.offsets_in_group(self.name)
+        where = f"topic {plan.offsets_topic}" if held is None else f"group {held.group}"
         return f"{where} of {self.flow.target}"
 
 
@@ -238,7 +240,7 @@ class Migration:
 
     def _copy_syncs(self, plan: MigrationPlan) -> None:
         extents = {m.place: Extent(m.position, m.target_end) for m in plan.moves if m.target_end is not None}
-        producer = self._new.settings.producer_properties(self._new.config)
+        producer = self._new.settings.plan(self._new.config).clients.producer_properties
         copy_syncs(self._old.connector, self._new.connector, extents, producer)
 
     def _verify(self, plan: MigrationPlan) -> None:
@@ -256,7 +258,7 @@ class Migration:
 
     def _await_committed(self, plan: MigrationPlan) -> None:
         """Wait until the group has the transaction's offsets; before that it does not return new ones."""
-        conf, held = self._new.settings.task_admin_conf(self._new.config), self._held
+        conf, held = self._new.settings.plan(self._new.config).clients.conf(Client.TASK_ADMIN), self._held
         if self._new.flow.choice.is_sink and plan.moves:
             read_stable(conf, held.group, _READ_S, [move.remote for move in plan.moves])
 

@@ -31,7 +31,6 @@ from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.topic_records import RecordQuery
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
-from fencepost.config.credentials import combined
 from fencepost.config.raw import given_values, names_in
 from fencepost.config.worker import WorkerConfig
 from fencepost.hook.hosted_task import KnowsSettings
@@ -45,10 +44,9 @@ from fencepost.secret.known import hide
 from fencepost.task.conversion.plugins import ChainConfig, converter_of
 from fencepost.telemetry.plain_line import printable
 from fencepost.testing.source_run import SourceRun
-from fencepost.worker.client_recipes import overrides, producer_properties, shared_properties
 from fencepost.worker.connector_classes import is_mirror
 from fencepost.worker.operation.connector.topic_records import read_page
-from fencepost.worker.settings import looked_up, with_converters
+from fencepost.worker.plan import ConnectorPlan, looked_up
 from fencepost.worker.validation.validation import validate_connector
 
 _MOST = 400
@@ -189,17 +187,18 @@ def planned(
     stored, _ = read_connector(file)
     config = given_values(looked_up(worker, stored).require_now())
     hold_given_secrets(config)
+    plan = ConnectorPlan.of_values(worker, config)
     plugins = plugins_of(worker, plugin_path, properties)
     connector = plugins.find(PluginKind.CONNECTOR, config.get(_CLASS, ""), config.get(_VERSION))
     is_source = issubclass(connector, SourceConnector)
     if is_source:
         ensure_startable(connector)
     _require_valid(stored, plugins, worker)
-    pipeline = Pipeline(given_values(with_converters(config, worker)), plugins.beside(connector).find)
+    pipeline = Pipeline(given_values(plan.effective), plugins.beside(connector).find)
     if is_source:
         seen = [pipeline.of_source(one) for one in polled(connector, config, count)]
     else:
-        reader = range_conf({**_consumer(worker, config), "isolation.level": "read_committed"}, _READER).conf
+        reader = range_conf({**plan.clients.consumer_properties, "isolation.level": "read_committed"}, _READER).conf
         seen = [pipeline.of_sink(one) for one in newest(reader, config, count)]
     for number, one in enumerate(seen, start=1):
         yield from map(printable, map(hide, one.lines(number)))
@@ -209,7 +208,7 @@ def planned(
     if not is_source and not failing and seen:
         yield "What is after is what the task would be given."
     topics = {topic for one in seen for topic in one.topics} if is_source else set(names_in(config.get("topics")))
-    conf = producer_properties(worker, config) if is_source else _consumer(worker, config)
+    conf = plan.clients.producer_properties if is_source else plan.clients.consumer_properties
     yield from _rights(conf, connector_rights(worker, config, topics if is_source else ()), topics)
 
 
@@ -221,10 +220,6 @@ def _require_valid(config: Mapping[str, str], plugins: PluginRegistry, worker: W
         raise ConfigError(str(error)) from None
     if report.error_count:
         raise ConfigError([error for one in report.configs for error in one.value.errors])
-
-
-def _consumer(worker: WorkerConfig, config: Mapping[str, str]) -> dict[str, object]:
-    return combined(shared_properties(worker, "consumer."), overrides(config, "consumer."))
 
 
 def _rights(properties: Mapping[str, object], acls: Iterable[Acl], topics: set[str]) -> Iterator[str]:

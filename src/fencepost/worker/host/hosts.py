@@ -11,7 +11,7 @@ from fencepost.task.channel.message import Path
 from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.task.tracing.tracing import close_tracing
 from fencepost.worker.channel import ChannelServer, ChannelTls, Handler
-from fencepost.worker.connector_classes import ConnectorClasses
+from fencepost.worker.connector_classes import class_of
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.driver import Driver
 from fencepost.worker.host.slot import SlotPool
@@ -29,7 +29,6 @@ class Hosts:
         self,
         config: WorkerConfig,
         driver: Driver,
-        classes: ConnectorClasses,
         supervision: Supervision,
         forecast: TaskForecast,
         stopping: threading.Event,
@@ -53,7 +52,7 @@ class Hosts:
             supervision.supervisor,
             self._ledger,
             supervision.admissions,
-            classes.find,
+            class_of,
             SplitChannel(self._channel.url, supervision.copying),
             self.ends,
         )

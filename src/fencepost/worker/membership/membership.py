@@ -27,10 +27,11 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.telemetry.rate import WindowedRates
-from fencepost.worker.connector_classes import ConnectorClasses, is_stream, type_of
+from fencepost.worker.connector_classes import is_source, is_stream, type_of
 from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
 from fencepost.worker.membership.peers import LateClient, Peers
 from fencepost.worker.membership.watch import PeerWatch
+from fencepost.worker.plan import Client
 from fencepost.worker.settings import WorkerSettings, worker_id
 from fencepost.worker.state import WorkerState
 from fencepost.worker.supervision.fence import TaskFence
@@ -242,7 +243,7 @@ class HeldIds:
     def conf(self, config: RawConfig) -> Mapping[str, Any]:
         """Return the settings to fence a connector's ids. Raises ConfigError if the config is not valid here."""
         try:
-            return self._settings.fencing_conf(config)
+            return self._settings.plan(config).clients.conf(Client.FENCING)
         except KafkaUnavailableError as error:  # a store with the values that the config refers to
             raise ConfigError(str(error)) from error
 
@@ -270,7 +271,6 @@ class Membership:
         state: WorkerState,
         departures: Departures,
         fence: TaskFence,
-        classes: ConnectorClasses,
         http: LateClient,
     ) -> None:
         config = settings.config
@@ -307,9 +307,9 @@ class Membership:
             settings.group_id,
             self.leader,
             topics.read_config,
-            settings.fencing_conf,
+            lambda config: settings.plan(config).clients.conf(Client.FENCING),
             departures.wait_for,
-            classes.is_source,
+            is_source,
         )
         self.line = LeaderLine(
             LocalLeader(self.leader, self.rounds, is_exactly_once=settings.is_exactly_once),

@@ -69,7 +69,7 @@ class Admissions:
         spellings = tuple((dict(p or {}), key.decode()) for p, key in view.spellings)
         carried: Mapping[int, bytes] = {}
         if ledger:
-            own = self._settings.own_offsets(snapshot.connectors.get(task.connector, {}))
+            own = self._settings.own_offsets(self._settings.plan(snapshot.connectors.get(task.connector, {})))
             carried = self.topics.carried(task.connector, own, task.task, ledger)
         return Admission(True, "", offsets, spellings, carried=tuple(carried.items()))
 

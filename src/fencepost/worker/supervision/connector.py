@@ -30,7 +30,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
 from fencepost.telemetry.subject import fields_of
 from fencepost.telemetry.traces import reason_first, trace_of
-from fencepost.worker.fixed_reference import refuse_fixed_references
+from fencepost.worker.plan import refuse_fixed_references
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy, reload_in_s
 from fencepost.worker.supervision.status import StatusBoard
 

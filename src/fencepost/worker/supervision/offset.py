@@ -16,6 +16,7 @@ from fencepost.storage.offset_topic import KnownOffset, encode_key
 from fencepost.storage.offset_view import OffsetTopics, OffsetView
 from fencepost.task.channel.message import TaskCopies
 from fencepost.worker.channel import RefusedError
+from fencepost.worker.plan import Client
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.handle import TaskHandle
 
@@ -41,12 +42,13 @@ def read_offsets(
     `tasks` are the configs of its tasks: an open transaction may contain the first offset of their partitions.
     `may_be_missing`: its own offsets topic. Raises what `OffsetTopics.read` and `read_stable` raise.
     """
-    held = settings.offsets_in_group(connector, config)
-    view = topics.read(connector, settings.own_offsets(config), timeout_s, may_be_missing=may_be_missing)
+    plan = settings.plan(config)
+    held = plan.offsets_in_group(connector)
+    view = topics.read(connector, settings.own_offsets(plan), timeout_s, may_be_missing=may_be_missing)
     if held is None:
         return view
     places = held.places(tasks)
-    found = read_stable(settings.task_admin_conf(config), held.group, timeout_s, places)
+    found = read_stable(plan.clients.conf(Client.TASK_ADMIN), held.group, timeout_s, places)
     sources = [
         held.source(place, at.offset, at.metadata) for place, at in sorted(found.items()) if at.metadata != FORGOTTEN
     ]

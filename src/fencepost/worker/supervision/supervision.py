@@ -15,8 +15,9 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import Subject
 from fencepost.telemetry.rate import WindowedRates
 from fencepost.worker.closed_topics import closed_in
-from fencepost.worker.connector_classes import ConnectorClasses, type_of, version_of
-from fencepost.worker.settings import WorkerSettings, looked_up
+from fencepost.worker.connector_classes import class_of, is_dataframe_config, type_of, version_of
+from fencepost.worker.plan import looked_up
+from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.state import WorkerState
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.connector import ConnectorHost, ConnectorServices
@@ -40,8 +41,7 @@ class TaskHosts:
     starts.
     """
 
-    def __init__(self, classes: ConnectorClasses) -> None:
-        self._classes = classes
+    def __init__(self) -> None:
         self._slots: TaskHost | None = None
         self._frames: TaskHost | None = None
 
@@ -51,7 +51,7 @@ class TaskHosts:
 
     def of(self, config: RawConfig) -> TaskHost:
         """Return the host for a connector. Raises ConfigError if its class is not found."""
-        host = self._frames if self._classes.is_dataframe(config) else self._slots
+        host = self._frames if is_dataframe_config(config) else self._slots
         if host is None:
             raise RuntimeError("the task hosts of this worker were not attached")
         return host
@@ -75,13 +75,12 @@ class Supervision:
         state: WorkerState,
         departures: Departures,
         fence: TaskFence,
-        classes: ConnectorClasses,
         line: Line,
         notices: Notices,
     ) -> None:
         self._settings = settings
         self._topics = topics
-        self.hosts = TaskHosts(classes)
+        self.hosts = TaskHosts()
         config = settings.config
         window_s, samples = config.metrics_sample_window_ms / 1000, config.metrics_num_samples
         self.totals = TaskTotals(TaskHistories(lambda: WindowedRates(window_s, samples)))
@@ -109,7 +108,7 @@ class Supervision:
         self.copying = OffsetCopying(self.admissions.topics, topics.copies, self.supervisor.starts)
         self.offsets = OffsetsAhead(self.admissions.topics, state.stopping)
         services = ConnectorServices(
-            classes.find,
+            class_of,
             line.put_task_configs,
             self.board,
             self._committed_offsets,
@@ -142,7 +141,7 @@ class Supervision:
         snapshot = self._topics.snapshot
         config = snapshot.connectors.get(task.connector)
         if config is not None:
-            conf = self._settings.task_consumer_conf(task.connector, config, task.task)
+            conf = self._settings.plan(config).clients.sink_conf(task.connector, task.task)
             self._fence.remove_members(task, conf, lambda: not _is_assigned(self._topics.snapshot, task))
 
     def stop(self, *, is_replaced: bool) -> None:

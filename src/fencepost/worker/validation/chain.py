@@ -1,10 +1,10 @@
-"""Validation of the transforms, predicates and converters that a config names, with the settings of each."""
+"""Validation of the classes that a config names, with their versions and settings, and what can be chosen here."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from fencepost.api import Converter
-from fencepost.cluster.info import KeyReport
+from fencepost.api import Connector, Converter
+from fencepost.cluster.info import KeyDefinition, KeyReport
 from fencepost.config import Config, ConfigError, Setting, SettingValue, Type
 from fencepost.config.connector import (
     PLUGIN_VERSION,
@@ -13,19 +13,31 @@ from fencepost.config.connector import (
     ConnectorConfig,
     implicit_transform_settings,
 )
-from fencepost.config.raw import names_in
+from fencepost.config.raw import given_values, names_in
 from fencepost.config.setting import HIGH, LOW, Width, embedded, validate_settings
 from fencepost.config.version import version_requirement
 from fencepost.config.worker import WorkerConfig
 from fencepost.hook.hosted_chain import HostedPart
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
-from fencepost.worker.validation.findings import Findings, below, definition_of, invalid, report
+from fencepost.worker.plan import ConnectorPlan, with_converters
+from fencepost.worker.validation.findings import (
+    CLASS,
+    VERSION,
+    Faults,
+    Findings,
+    below,
+    definition_of,
+    framework_config,
+    invalid,
+    report,
+)
 
 CONVERTERS = {
     ConnectorConfig.key_of("header_converter"): (PluginKind.HEADER_CONVERTER, "header"),
     ConnectorConfig.key_of("key_converter"): (PluginKind.CONVERTER, "key"),
     ConnectorConfig.key_of("value_converter"): (PluginKind.CONVERTER, "value"),
 }
+_CONVERTER_OF = {f"{converter}.{PLUGIN_VERSION}": converter for converter in CONVERTERS}
 _CONVERTER_TYPE = "converter.type"
 
 
@@ -34,10 +46,10 @@ def transform_findings(given: Mapping[str, str], plugins: PluginRegistry) -> lis
     return [*_findings_of(_TRANSFORM, given, plugins), *_findings_of(_PREDICATE, given, plugins)]
 
 
-def check_converters(
-    findings: Findings, given: Mapping[str, str], plugins: PluginRegistry, inherited: Mapping[str, str]
-) -> None:
-    """Check that each converter is installed, in the version that the config asks for.
+def converter_faults(
+    findings: Findings, given: Mapping[str, str], plugins: PluginRegistry, inherited: Mapping[str, str | None]
+) -> Faults:
+    """Refuse converters that are not installed in the version that the config asks for.
 
     Args:
         inherited: The classes of the converters that the config does not name.
@@ -49,7 +61,7 @@ def check_converters(
             continue
         for faulty, text in _Wanted(kind, key, name, version).found(plugins)[1]:
             if faulty in given:
-                findings.fault(faulty, text)
+                yield faulty, text
 
 
 def converter_reports(findings: Findings, given: Mapping[str, str], plugins: PluginRegistry) -> list[KeyReport]:
@@ -249,3 +261,66 @@ def _with_known_predicate(findings: list[SettingValue], prefix: str, given: Mapp
         return findings
     text = invalid(key, given[key], f"there is no such alias in '{_PREDICATE.list_key}'")
     return [replace(a, errors=(*a.errors, text)) if a.setting.key == key else a for a in findings]
+
+
+def plugin_definitions(kind: PluginKind, plugin: type[Config], plugins: PluginRegistry) -> list[KeyDefinition]:
+    """Return the settings of a plug-in: its own, then those of the framework that it does not declare itself."""
+    if kind in (PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER):
+        return [definition_of(one) for one in converter_settings(plugin)]
+    own = plugin.settings()
+    shared = framework_config(plugin).settings() if issubclass(plugin, Connector) else {}
+    found = [*own.values(), *(one for key, one in shared.items() if key not in own)]
+    versions = plugins.versions(kind, plugins.name_of(kind, plugin))
+    newest = versions[-1] if versions else None
+    return [definition_of(replace(one, default=newest) if one.key == VERSION else one) for one in found]
+
+
+def with_choices(values: Iterable[SettingValue], plan: ConnectorPlan, plugins: PluginRegistry) -> list[SettingValue]:
+    """Return the values of a connector's config, with the defaults and recommended values of classes and versions."""
+    named = {key: plan.given[key] for key in (CLASS, VERSION) if key in plan.given}
+    effective, inherited = (given_values(each) for each in (plan.effective, with_converters(named, plan.worker)))
+    return [_with_choices(one, effective, inherited, plugins) for one in values]
+
+
+def without_choices(
+    values: Iterable[SettingValue], given: Mapping[str, str], plugins: PluginRegistry
+) -> list[SettingValue]:
+    """Return the values of a config whose connector cannot be had: only its version can be chosen."""
+    found = []
+    for value in values:
+        key = value.setting.key
+        if key == VERSION:
+            value = _with_versions(value, PluginKind.CONNECTOR, given[CLASS], plugins)
+        elif key in _CONVERTER_OF:
+            value = replace(value, is_visible=_CONVERTER_OF[key] in given)
+        found.append(value)
+    return found
+
+
+def _with_choices(
+    value: SettingValue, effective: Mapping[str, str], inherited: Mapping[str, str], plugins: PluginRegistry
+) -> SettingValue:
+    key = value.setting.key
+    if key == VERSION:
+        return _with_versions(value, PluginKind.CONNECTOR, effective[CLASS], plugins)
+    if key in CONVERTERS:
+        kind, default = CONVERTERS[key][0], inherited[key]
+        value = with_default(value, _full_name(kind, default, plugins) or default, tuple(plugins.names(kind)))
+        return value if value.value is None else replace(value, value=_full_name(kind, value.value, plugins))
+    if key in _CONVERTER_OF:
+        converter = _CONVERTER_OF[key]
+        return _with_versions(value, CONVERTERS[converter][0], effective[converter], plugins)
+    return value
+
+
+def _with_versions(value: SettingValue, kind: PluginKind, name: str, plugins: PluginRegistry) -> SettingValue:
+    versions = plugins.versions(kind, name.strip())
+    return replace(with_default(value, versions[-1] if versions else None, versions), is_visible=bool(versions))
+
+
+def _full_name(kind: PluginKind, name: str, plugins: PluginRegistry) -> str | None:
+    """Return the full name of a class; None if there is no such class."""
+    try:
+        return plugins.name_of(kind, plugins.find(kind, name.strip()))
+    except ConfigError:
+        return None

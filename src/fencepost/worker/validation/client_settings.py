@@ -2,52 +2,47 @@
 
 from collections.abc import Mapping
 
-from fencepost.api import Connector, SinkConnector
+from fencepost.api import SinkConnector
 from fencepost.cluster.info import KeyReport, KeyValue
 from fencepost.config.client import SecurityConfig
 from fencepost.config.connector import RuntimeChoice
 from fencepost.config.credentials import PROTOCOL, combined, is_weaker, lacks_credentials
 from fencepost.config.override import check_overrides
-from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.setting.client_settings import check_sink_settings, client_faults, transaction_timeout_ms
+from fencepost.kafka.setting.client_settings import check_sink_settings, client_faults
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import SettingsError, translate
 from fencepost.secret.redaction import HIDDEN
-from fencepost.worker.client_recipes import BOOTSTRAP, producer_properties, shared_properties
-from fencepost.worker.validation.findings import below
+from fencepost.worker.plan import BOOTSTRAP, LEDGER_TOPIC, ConnectorPlan, why_no_ledger
+from fencepost.worker.validation.findings import Examination, Faults, below, invalid
 
 _OVERRIDE = "override."
 _JAAS = SecurityConfig.key_of("sasl_jaas_config")
+_CLIENT = RuntimeChoice.key_of("producer_client")
 
 
-def override_reports(given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:
-    return [report for kind in ClientKind for report in _overrides_of(kind, given, worker)]
+def own_client_faults(case: Examination) -> Faults:
+    """Refuse settings of the connector's own Kafka clients that no policy of the worker allows."""
+    for prefix in case.connector.client_prefixes:
+        own = {key: value for key, value in below(prefix, case.given).items() if not key.startswith(_OVERRIDE)}
+        refused = check_overrides("All", own, allowed_paths=case.worker.override_allowed_paths)
+        yield from ((prefix + key, f"{prefix}{key}: {reason}") for key, reason in refused.items())
 
 
-def own_client_faults(connector: type[Connector], given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
-    """Return, by key, why settings of the connector's own Kafka clients are refused under any policy of the worker."""
-    faults: dict[str, str] = {}
-    for prefix in connector.client_prefixes:
-        own = {key: value for key, value in below(prefix, given).items() if not key.startswith(_OVERRIDE)}
-        refused = check_overrides("All", own, allowed_paths=worker.override_allowed_paths)
-        faults |= {prefix + key: f"{prefix}{key}: {reason}" for key, reason in refused.items()}
-    return faults
-
-
-def credential_faults(connector: type[Connector], given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
-    """Return, by key, why clients would need the worker's credentials in another cluster, or would send them in clear.
+def credential_faults(case: Examination) -> Faults:
+    """Refuse clients that would need the worker's credentials in another cluster, or would send them in clear.
 
     Admin clients go where the connector reads and where it writes, and readers of a source's offsets where it writes.
     """
-    own = {kind: below(f"{kind.value}.{_OVERRIDE}", given) for kind in ClientKind}
-    is_sink = issubclass(connector, SinkConnector)
+    clients = case.plan.clients
+    own = {kind: clients.own(f"{kind.value}.") for kind in ClientKind}
+    is_sink = issubclass(case.connector, SinkConnector)
     followed = {
         ClientKind.ADMIN: (ClientKind.PRODUCER, *([ClientKind.CONSUMER] if is_sink else [])),
         ClientKind.CONSUMER: () if is_sink else (ClientKind.PRODUCER,),
     }
     faults: dict[str, str] = {}
     for kind, settings in own.items():
-        prefix, shared = f"{kind.value}.{_OVERRIDE}", shared_properties(worker, f"{kind.value}.")
+        prefix, shared = f"{kind.value}.{_OVERRIDE}", clients.shared(f"{kind.value}.")
         if is_weaker(shared, settings) and _JAAS not in settings:
             faults[prefix + PROTOCOL] = (
                 f"{prefix}{PROTOCOL}: the worker's credentials, which this client would use, are sent through TLS "
@@ -59,56 +54,53 @@ def credential_faults(connector: type[Connector], given: Mapping[str, str], work
                 key = f"{named.value}.{_OVERRIDE}{BOOTSTRAP}"
                 text = f"{key}: the worker's credentials do not go to other brokers than the worker's. Set {prefix}"
                 faults.setdefault(key, f"{text}{PROTOCOL}, and with it what these ask for; PLAINTEXT if it is nothing")
-    return faults
+    return faults.items()
 
 
-def client_choice_fault(given: Mapping[str, str], worker: WorkerConfig) -> str | None:
-    """Return why the chosen client cannot be created with these settings; no value is shown (E11)."""
-    key = RuntimeChoice.key_of("producer_client")
+def client_choice_faults(case: Examination) -> Faults:
+    """Refuse a client that cannot be created with these settings; no value is shown (E11)."""
     try:
-        faults = client_faults(producer_properties(worker, given))
+        faults = client_faults(case.plan.clients.producer_properties)
     except SettingsError:
-        return None  # shown with the key that has them
-    if not faults:
-        return None
-    lacking = "; ".join(f"{name}: {reason}" for name, reason in faults.items())
-    return f"Invalid value batch for configuration {key}: {lacking}. Remove these settings, or set {key}=librdkafka"
+        return  # shown with the key that has them
+    if faults:
+        lacking = "; ".join(f"{name}: {reason}" for name, reason in faults.items())
+        yield (
+            _CLIENT,
+            f"Invalid value batch for configuration {_CLIENT}: {lacking}. Remove these settings, or set "
+            f"{_CLIENT}=librdkafka",
+        )
 
 
-def transaction_limit_ms(given: Mapping[str, str], worker: WorkerConfig) -> int | None:
-    """Return how long a transaction of the connector's producers may take; None if their settings are wrong."""
-    shared = shared_properties(worker, "producer.")
-    try:
-        conf = translate(
-            ClientKind.PRODUCER, {**shared, **below(f"{ClientKind.PRODUCER.value}.{_OVERRIDE}", given)}
-        ).conf
-    except SettingsError:
-        return None
-    return transaction_timeout_ms(conf)
+def ledger_faults(case: Examination) -> Faults:
+    topic = case.text(LEDGER_TOPIC)
+    reason = why_no_ledger(case.plan, case.connector) if topic else None
+    if reason is not None:
+        yield LEDGER_TOPIC, invalid(LEDGER_TOPIC, topic, reason)
 
 
-def _overrides_of(kind: ClientKind, given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:
+def override_reports(plan: ConnectorPlan) -> list[KeyReport]:
     """Return reports of overrides without values, as any of them may be a secret (E11)."""
-    prefix = f"{kind.value}.{_OVERRIDE}"
-    overrides = below(prefix, given)
-    refused = check_overrides(
-        worker.override_policy,
-        overrides,
-        allowlist=worker.override_allowlist,
-        allowed_paths=worker.override_allowed_paths,
-    )
-    refused = _untranslatable(kind, overrides, worker) | refused
-    return [
-        KeyReport(None, KeyValue(prefix + key, HIDDEN, errors=(refused[key],) if key in refused else ()))
-        for key in overrides
-    ]
+    reports = []
+    for kind in ClientKind:
+        overrides = plan.clients.own(f"{kind.value}.")
+        refused = check_overrides(
+            plan.worker.override_policy,
+            overrides,
+            allowlist=plan.worker.override_allowlist,
+            allowed_paths=plan.worker.override_allowed_paths,
+        )
+        refused = _untranslatable(kind, overrides, plan) | refused
+        for key in overrides:
+            errors = (refused[key],) if key in refused else ()
+            reports.append(KeyReport(None, KeyValue(f"{kind.value}.{_OVERRIDE}{key}", HIDDEN, errors=errors)))
+    return reports
 
 
-def _untranslatable(kind: ClientKind, overrides: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
+def _untranslatable(kind: ClientKind, overrides: Mapping[str, str], plan: ConnectorPlan) -> dict[str, str]:
     """Check overrides together with the worker's settings, as the client uses them; only faults of overrides count."""
     try:
-        shared = shared_properties(worker, f"{kind.value}.")
-        properties = combined(shared, overrides)
+        properties = combined(plan.clients.shared(f"{kind.value}."), overrides)
         translate(kind, properties)
         if kind is ClientKind.CONSUMER:
             check_sink_settings(properties)

@@ -1,7 +1,7 @@
-"""The findings of a validation: each key's value, its errors, and how REST shows both."""
+"""A validation in progress: the plan, each key's value and its errors so far, and how REST shows both."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fencepost.api import Connector, SinkConnector, StreamConnector
 from fencepost.cluster.info import KeyDefinition, KeyReport, KeyValue
@@ -12,7 +12,15 @@ from fencepost.config.connector import (
     SourceConnectorConfig,
     StreamConnectorConfig,
 )
+from fencepost.config.raw import RawConfig
 from fencepost.config.setting import rendered
+from fencepost.config.worker import WorkerConfig
+from fencepost.plugin import PluginRegistry
+from fencepost.worker.plan import ConnectorPlan
+
+CLASS, VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class", "connector_version"))
+Faults = Iterable[tuple[str, str]]
+"""Keys, each with the text of an error."""
 
 
 def framework_config(connector: type[Connector]) -> type[ConnectorConfig]:
@@ -56,6 +64,13 @@ class Findings:
     def fault(self, key: str, text: str) -> None:
         self.errors.setdefault(key, []).append(text)
 
+    def refuse_nulls(self, config: RawConfig) -> None:
+        """Say of keys without a value only that."""
+        for key in [key for key, value in config.items() if value is None]:
+            self.errors[key] = ["Null value can not be supplied as the configuration value."]
+            if key in self.by_key:
+                self.by_key[key] = replace(self.by_key[key], value=None)
+
     def is_valid(self, key: str) -> bool:
         return not self.errors.get(key)
 
@@ -69,6 +84,43 @@ class Findings:
         return undeclared + [
             report(answer, self.errors[key], definition_of(answer.setting)) for key, answer in self.by_key.items()
         ]
+
+
+@dataclass
+class Examination:
+    """What a check is given: a connector's plan and class, the registry for what its config names, and the findings.
+
+    `instance` is made once the settings of the connector itself are valid.
+    """
+
+    plan: ConnectorPlan
+    connector: type[Connector]
+    plugins: PluginRegistry
+    asks_systems: bool
+    """Whether checks of a Java connector may ask the system that it is for."""
+    findings: Findings = field(default_factory=Findings)
+    instance: Connector | None = None
+
+    @property
+    def given(self) -> dict[str, str]:
+        return self.plan.given
+
+    @property
+    def worker(self) -> WorkerConfig:
+        return self.plan.worker
+
+    def text(self, key: str) -> str:
+        """Return the value of a key without the spaces around it; empty if it has none."""
+        return self.given.get(key, "").strip()
+
+    def chosen(self, key: str) -> str:
+        """Return the value of a key or its default, in small letters; empty if it is wrong."""
+        return (self.findings.by_key[key].value or "").strip().lower() if self.findings.is_valid(key) else ""
+
+    def run(self, faults: Faults) -> None:
+        """Take the faults of a check, each before the next one is looked for."""
+        for key, text in faults:
+            self.findings.fault(key, text)
 
 
 def report(answer: SettingValue, errors: Iterable[str], definition: KeyDefinition) -> KeyReport:

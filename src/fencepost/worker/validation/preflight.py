@@ -3,31 +3,41 @@
 from fencepost.api import ExactlyOnceSupport, SourceConnector
 from fencepost.config.connector import SourceConnectorConfig
 from fencepost.config.transaction import ExactlyOnceDemand, TransactionBoundary
-from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
-from fencepost.worker.validation.findings import Findings
+from fencepost.config.worker import ExactlyOnceSource
+from fencepost.kafka.setting.client_settings import transaction_timeout_ms
+from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.setting.translation import SettingsError, translate
+from fencepost.worker.plan import PRODUCER
+from fencepost.worker.validation.findings import Examination, Faults
+
+_SUPPORT, _BOUNDARY, _INTERVAL = (
+    SourceConnectorConfig.key_of(name)
+    for name in ("exactly_once_support", "transaction_boundary", "transaction_boundary_interval_ms")
+)
 
 
-def check_exactly_once(findings: Findings, instance: SourceConnector, worker: WorkerConfig) -> None:
-    demanding = instance.demands_exactly_once()
-    if demanding is not None and worker.exactly_once is not ExactlyOnceSource.ENABLED:
-        findings.fault(
+def exactly_once_faults(case: Examination) -> Faults:
+    source, is_enabled = case.instance, case.worker.exactly_once is ExactlyOnceSource.ENABLED
+    assert isinstance(source, SourceConnector)
+    demanding = source.demands_exactly_once()
+    if demanding is not None and not is_enabled:
+        yield (
             demanding,
             f"{demanding} needs exactly-once source support, which this worker does not have enabled: set "
             "exactly.once.source.support=enabled in the workers' files, or remove this setting.",
         )
-    key = SourceConnectorConfig.key_of("exactly_once_support")
-    if not findings.is_valid(key) or _chosen(findings, key) != ExactlyOnceDemand.REQUIRED.value:
+    if case.chosen(_SUPPORT) != ExactlyOnceDemand.REQUIRED.value:
         return
-    if worker.exactly_once is not ExactlyOnceSource.ENABLED:
-        findings.fault(key, "This worker does not have exactly-once source support enabled.")
+    if not is_enabled:
+        yield _SUPPORT, "This worker does not have exactly-once source support enabled."
     try:
-        support = instance.exactly_once_support()
+        support = source.exactly_once_support()
     except BaseException as error:
-        findings.fault(key, _unexpected(error))
+        yield _SUPPORT, _unexpected(error)
         return
     if support is None:
-        findings.fault(
-            key,
+        yield (
+            _SUPPORT,
             "The connector does not implement the API required for preflight validation of exactly-once source "
             "support. Please consult the documentation for the connector to determine whether it supports "
             "exactly-once semantics, and then consider reconfiguring the connector to use the value "
@@ -35,46 +45,44 @@ def check_exactly_once(findings: Findings, instance: SourceConnector, worker: Wo
             "allow the connector to be created).",
         )
     elif support is not ExactlyOnceSupport.SUPPORTED:
-        findings.fault(key, "The connector does not support exactly-once semantics with the provided configuration.")
+        yield _SUPPORT, "The connector does not support exactly-once semantics with the provided configuration."
 
 
-def check_boundary(findings: Findings, instance: SourceConnector) -> None:
-    key = SourceConnectorConfig.key_of("transaction_boundary")
-    if not findings.is_valid(key) or _chosen(findings, key) != TransactionBoundary.CONNECTOR.value:
+def boundary_faults(case: Examination) -> Faults:
+    assert isinstance(case.instance, SourceConnector)
+    if case.chosen(_BOUNDARY) != TransactionBoundary.CONNECTOR.value:
         return
     try:
-        can_define = instance.can_define_transaction_boundaries()
+        can_define = case.instance.can_define_transaction_boundaries()
     except BaseException as error:
-        findings.fault(key, _unexpected(error))
+        yield _BOUNDARY, _unexpected(error)
         return
     if not can_define:
-        findings.fault(
-            key,
+        yield (
+            _BOUNDARY,
             "The connector does not support connector-defined transaction boundaries with the given configuration. "
             "Please reconfigure it to use a different transaction boundary definition.",
         )
 
 
-def check_interval(findings: Findings, timeout_ms: int | None) -> None:
-    """`timeout_ms`: how long a transaction may take; None if unknown, or if there are no transactions."""
-    boundary, key = (SourceConnectorConfig.key_of(f"transaction_boundary{tail}") for tail in ("", "_interval_ms"))
-    if timeout_ms is None:
+def interval_faults(case: Examination) -> Faults:
+    """Refuse an interval that is longer than a transaction of the connector's producers may take."""
+    clients = case.plan.clients
+    try:
+        conf = translate(ClientKind.PRODUCER, {**clients.shared(PRODUCER), **clients.own(PRODUCER)}).conf
+    except SettingsError:
         return
-    is_valid = findings.is_valid(boundary) and findings.is_valid(key)
-    if not is_valid or _chosen(findings, boundary) != TransactionBoundary.INTERVAL.value:
+    timeout_ms = transaction_timeout_ms(conf)
+    if not case.findings.is_valid(_INTERVAL) or case.chosen(_BOUNDARY) != TransactionBoundary.INTERVAL.value:
         return
-    given = findings.by_key[key].value
+    given = case.findings.by_key[_INTERVAL].value
     if given is not None and int(given) >= timeout_ms:
-        findings.fault(
-            key,
-            f"Invalid value {given} for configuration {key}: a transaction may take transaction.timeout.ms={timeout_ms}"
-            ", so the broker would end it before the interval is over. Set a shorter interval, or a longer "
-            "producer.override.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it).",
+        yield (
+            _INTERVAL,
+            f"Invalid value {given} for configuration {_INTERVAL}: a transaction may take transaction.timeout.ms="
+            f"{timeout_ms}, so the broker would end it before the interval is over. Set a shorter interval, or a "
+            "longer producer.override.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it).",
         )
-
-
-def _chosen(findings: Findings, key: str) -> str:
-    return (findings.by_key[key].value or "").strip().lower()
 
 
 def _unexpected(error: BaseException) -> str:

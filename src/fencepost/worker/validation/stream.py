@@ -1,61 +1,140 @@
-"""Checks of streams only: their output, and the transactions in which they commit their offsets."""
+"""Checks of streams only: their output, the transactions in which they commit offsets, and loops.
+
+A stream that would certainly read its own output is refused; other cases are detected when it runs.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from fencepost.config.connector import ConnectorConfig
-from fencepost.config.output import OUTPUT
+from fencepost.api import ConfigError, DataFrameStream, StreamConnector
+from fencepost.builtin.transform.chain import Chain, Link
+from fencepost.config.connector import ConnectorConfig, SinkChoice, SinkConnectorConfig
+from fencepost.config.output import OUTPUT, output_properties
 from fencepost.config.raw import names_in
-from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginRegistry
-from fencepost.worker.validation.chain import check_converters, converter_reports, transform_findings
-from fencepost.worker.validation.client_settings import transaction_limit_ms
-from fencepost.worker.validation.findings import Findings, below
-from fencepost.worker.validation.preflight import check_interval
+from fencepost.plugin.builtin import ROUTERS
+from fencepost.record import Repeated
+from fencepost.task.sink.reader import ReadTopics
+from fencepost.worker.plan import BOOTSTRAP, CONSUMER, PRODUCER
+from fencepost.worker.validation.chain import converter_faults, converter_reports, transform_findings
+from fencepost.worker.validation.findings import Examination, Faults, Findings, below
+from fencepost.worker.validation.names import matching_names
 
-_SERVERS = WorkerConfig.key_of("bootstrap_servers")
 _ISOLATION = "consumer.override.isolation.level"
+_TOPICS, _REGEX = (SinkConnectorConfig.key_of(name) for name in ("topics", "topics_regex"))
+_RESEND = SinkChoice.key_of("resend_topic")
+_KEY = DataFrameStream.key_of("topic")
+_BUILT_IN = "fencepost.builtin.transform."
 _OF_THE_WAY_OUT = [
     ConnectorConfig.key_of(name)
     for name in ("key_converter", "value_converter", "header_converter", "transforms", "predicates")
 ]
 
 
-def check_stream(findings: Findings, given: Mapping[str, str], worker: WorkerConfig, plugins: PluginRegistry) -> None:
-    """Check converters and transforms of the output, the boundary's interval, and the isolation level."""
-    _check_output(findings, below(OUTPUT, given), plugins)
-    _check_cluster(findings, given, worker)
-    check_interval(findings, transaction_limit_ms(given, worker))
-    if (given.get(_ISOLATION) or "").strip().lower() == "read_uncommitted":
-        why = "a stream's output must not outlive the records that it was made from, so it reads only committed ones"
-        findings.fault(_ISOLATION, f"{_ISOLATION}: {why}. Remove {_ISOLATION}.")
-
-
-def _check_cluster(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:
-    """Refuse two clusters: a transaction in one cannot contain offsets of a group in another."""
-    read, written = (
-        given.get(f"{client}.override.{_SERVERS}") or str(worker.client_properties(f"{client}.")[_SERVERS])
-        for client in ("consumer", "producer")
-    )
-    if set(names_in(read)) != set(names_in(written)):
-        key = f"producer.override.{_SERVERS}"
-        findings.fault(
-            key,
-            f"{key}: a stream reads and writes one cluster, and commits its offsets with its output, but {written} is "
-            f"not {read}, where it reads. Set the same consumer.override.{_SERVERS}, or mirror the output",
-        )
-
-
-def _check_output(findings: Findings, output: Mapping[str, str], plugins: PluginRegistry) -> None:
+def output_faults(case: Examination) -> Faults:
     """Check the output's settings like those of any connector; faults are reported with their full keys."""
-    found = Findings()
+    output, found = below(OUTPUT, case.given), Findings()
     found.add(value for value in ConnectorConfig.validate_values(output) if value.setting.key in _OF_THE_WAY_OUT)
-    found.add(transform_findings(output, plugins))
-    check_converters(found, output, plugins, {})
+    found.add(transform_findings(output, case.plugins))
+    for key, text in converter_faults(found, output, case.plugins, {}):
+        found.fault(key, text)
     errors = {key: list(texts) for key, texts in found.errors.items()}
-    for report in converter_reports(found, output, plugins):
+    for report in converter_reports(found, output, case.plugins):
         errors.setdefault(report.value.name, []).extend(report.value.errors)
     for key, texts in errors.items():
         own = OUTPUT + key
         for text in texts:
-            if text.replace(key, own) not in findings.errors.get(own, ()):
-                findings.fault(own, text.replace(key, own))
+            if text.replace(key, own) not in case.findings.errors.get(own, ()):
+                yield own, text.replace(key, own)
+
+
+def cluster_faults(case: Examination) -> Faults:
+    """Refuse two clusters: a transaction in one cannot contain offsets of a group in another."""
+    clients = case.plan.clients
+    read, written = (
+        clients.own(kind).get(BOOTSTRAP) or str(clients.shared(kind)[BOOTSTRAP]) for kind in (CONSUMER, PRODUCER)
+    )
+    if set(names_in(read)) != set(names_in(written)):
+        key = f"producer.override.{BOOTSTRAP}"
+        yield (
+            key,
+            f"{key}: a stream reads and writes one cluster, and commits its offsets with its output, but {written} is "
+            f"not {read}, where it reads. Set the same consumer.override.{BOOTSTRAP}, or mirror the output",
+        )
+
+
+def isolation_faults(case: Examination) -> Faults:
+    if case.text(_ISOLATION).lower() == "read_uncommitted":
+        why = "a stream's output must not outlive the records that it was made from, so it reads only committed ones"
+        yield _ISOLATION, f"{_ISOLATION}: {why}. Remove {_ISOLATION}."
+
+
+def loop_faults(case: Examination) -> Faults:
+    """Refuse records of an input topic that would go to an input topic."""
+    stream = case.instance
+    assert isinstance(stream, StreamConnector | DataFrameStream)
+    if not all(case.findings.is_valid(key) for key in (_TOPICS, _REGEX)):
+        return
+    pattern = case.text(_REGEX)
+    read = ReadTopics((*names_in(case.given.get(_TOPICS)), *names_in(case.text(_RESEND))), pattern)
+    route = _Route.of(stream, case.given, case.plugins)
+    for topic in (*read.names, *(matching_names(pattern) if pattern else ())):
+        target = route.target(topic)
+        if target is not None and read.has(target):
+            how = f", as {_REGEX}={pattern} matches it" if target not in read.names else ""
+            yield (
+                _KEY,
+                f"{_KEY}: records of topic {topic} would go to {target}, which this connector also reads{how}: it "
+                "would read them again, forever. Name another topic, or read fewer topics",
+            )
+            return
+
+
+@dataclass(frozen=True)
+class _Route:
+    """The way from one topic to another; a chain is None if its effect on the topic depends on the record."""
+
+    stream: StreamConnector | DataFrameStream
+    before: Chain | None
+    behind: Chain | None
+
+    @classmethod
+    def of(
+        cls, stream: StreamConnector | DataFrameStream, given: Mapping[str, str], plugins: PluginRegistry
+    ) -> "_Route":
+        if isinstance(stream, DataFrameStream):
+            return cls(stream, Chain(), Chain())
+        return cls(stream, _chain(given, plugins), _chain(output_properties(given), plugins))
+
+    def target(self, topic: str) -> str | None:
+        """Return where records of a topic go; None if that is not known yet."""
+        if isinstance(self.stream, DataFrameStream):
+            return self.stream.topic
+        incoming = _through(self.before, topic)
+        constant = self.stream.output_topic(None)
+        outgoing = constant if constant is not None or incoming is None else self.stream.output_topic(incoming)
+        return None if outgoing is None else _through(self.behind, outgoing)
+
+
+def _chain(properties: Mapping[str, str], plugins: PluginRegistry) -> Chain | None:
+    try:
+        return Chain.from_config(properties, plugins.find)
+    except ConfigError:  # reported as a separate fault
+        return None
+
+
+def _through(chain: Chain | None, topic: str) -> str | None:
+    for link in () if chain is None else chain.links:
+        changed = _of_link(link, topic)
+        if changed is None:
+            return None
+        topic = changed
+    return None if chain is None else topic
+
+
+def _of_link(link: Link, topic: str) -> str | None:
+    changed = link.transform.apply_topics(Repeated(topic, 1))
+    if changed is None:  # the transform looks at records
+        kind = type(link.transform)
+        return topic if kind.__module__.startswith(_BUILT_IN) and kind.__name__ not in ROUTERS else None
+    return topic if changed[0] == topic else (changed[0] if link.predicate is None else None)

@@ -12,7 +12,7 @@ No value is ever shown (E11).
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from fencepost.api import Connector, DataFrameStream, SinkConnector, StreamConnector
@@ -34,7 +34,6 @@ from fencepost.config.topic_creation import DEFAULT_GROUP, GROUP_KEYS, PREFIX
 from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.plugin import PluginKind, PluginRegistry
-from fencepost.worker.validation import former
 from fencepost.worker.validation.chain import CONVERTERS
 from fencepost.worker.validation.findings import framework_config
 
@@ -54,6 +53,25 @@ _BUILT_IN = "fencepost."
 _MIRRORS = ("MirrorSourceConnector", "MirrorSinkConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
 _FAMILIES = (*_ALIASED, *(f"{key}." for key in CONVERTERS), *_OVERRIDES, PREFIX)
 
+# Keys that a later version of a connector has renamed: configs on the web still have the old ones.
+_OF_DEBEZIUM = "io.debezium.connector."
+_HISTORY, _SCHEMA_HISTORY = "database.history", "schema.history.internal"
+_SINCE_DEBEZIUM_2 = {
+    "database.server.name": "topic.prefix",
+    "mongodb.name": "topic.prefix",
+    _HISTORY: _SCHEMA_HISTORY,
+    "database.dbname": "database.names",
+    "heartbeat.topics.prefix": "topic.heartbeat.prefix",
+    "transaction.topic": "topic.transaction",
+    "toasted.value.placeholder": "unavailable.value.placeholder",
+    "sanitize.field.names": "field.name.adjustment.mode",
+    **{
+        f"{what}.{old}list": f"{what}.{new}.list"
+        for what in ("database", "schema", "table", "column", "collection")
+        for old, new in (("white", "include"), ("black", "exclude"))
+    },
+}
+
 
 def key_warnings(
     given: Mapping[str, str], connector: type[Connector], converters: Mapping[str, str], plugins: PluginRegistry
@@ -65,6 +83,20 @@ def key_warnings(
         converters: The classes of its converters, also of those that it inherits.
     """
     return _Reading(given, connector, converters, plugins).warnings()
+
+
+def renamed_keys(class_name: str, keys: Iterable[str], read: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the keys that a connector read before Debezium 2, each with its name now.
+
+    Args:
+        class_name: The connector's class.
+        read: The keys that it declares.
+    """
+    for key in keys if class_name.startswith(_OF_DEBEZIUM) else ():
+        is_of_history = key.startswith(f"{_HISTORY}.") and any(one.startswith(_SCHEMA_HISTORY) for one in read)
+        new = _SCHEMA_HISTORY + key.removeprefix(_HISTORY) if is_of_history else _SINCE_DEBEZIUM_2.get(key)
+        if new is not None and key not in read and (is_of_history or new in read):
+            yield key, new
 
 
 class _Reading:
@@ -86,7 +118,7 @@ class _Reading:
         self._read = _OF_OUTPUT if outer else frozenset((*_OF_ALL, *framework_config(connector).settings()))
         self._is_java = isinstance(connector, KnowsSettings)
         name = plugins.name_of(PluginKind.CONNECTOR, connector) if self._is_java else ""
-        self._renamed = dict(former.renamed_keys(name, given, connector.settings().keys()))
+        self._renamed = dict(renamed_keys(name, given, connector.settings().keys()))
         self._read |= connector.settings().keys()
         if any(connector is plugins.find(PluginKind.CONNECTOR, name) for name in _MIRRORS):
             for name in _MIRRORS:  # which share the keys of one file
@@ -166,7 +198,7 @@ class _Reading:
 
     def _of_connector(self, key: str) -> str | None:
         if key in self._renamed:
-            return former.warning(self._renamed[key])
+            return f"nothing reads it since Debezium 2: rename it to {self._renamed[key]}"
         if self._is_java and any(key.startswith(f"{one}.") for one in self._connector.settings()):
             return None  # such as what Iceberg's sink hands to its catalog
         near = _near(key, self._read) or self._near_family(key)

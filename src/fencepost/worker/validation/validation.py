@@ -10,64 +10,29 @@ References to config providers are looked up first; the answer shows them, and n
 Nothing is stored or started. Texts and counts are Kafka Connect's where it has them.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fencepost.api import (
-    Connector,
-    DataFrameConnector,
-    DataFrameStream,
-    EpochConnector,
-    SinkConnector,
-    SourceConnector,
-    StreamConnector,
-)
+from fencepost.api import Connector
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import KeyReport, KeyWarning, ValidationReport
-from fencepost.config import Config, ConfigError
-from fencepost.config.connector import (
-    ConnectorConfig,
-    DeadLetterConfig,
-    RuntimeChoice,
-    SinkChoice,
-    SourceConnectorConfig,
-)
-from fencepost.config.raw import RawConfig, given_values, names_in
+from fencepost.config import ConfigError
+from fencepost.config.connector import ConnectorConfig
+from fencepost.config.raw import RawConfig, given_values
+from fencepost.config.reference import has_references
 from fencepost.config.setting import validate_settings
-from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
-from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.config.worker import WorkerConfig
 from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
-from fencepost.plugin.secret_keys import hold_given_secrets, shown_texts
-from fencepost.reference import is_of_providers
-from fencepost.worker.closed_topics import closed_by_name
-from fencepost.worker.fixed_reference import fixed_reference_faults
-from fencepost.worker.ledger_choice import LEDGER_TOPIC
-from fencepost.worker.settings import NO_EFFECT, looked_up, with_converters
-from fencepost.worker.validation.chain import check_converters, converter_reports, transform_findings
-from fencepost.worker.validation.choice import CLASS, VERSION, with_choices, without_choices
-from fencepost.worker.validation.client_settings import (
-    client_choice_fault,
-    credential_faults,
-    override_reports,
-    own_client_faults,
-    transaction_limit_ms,
-)
-from fencepost.worker.validation.findings import (
-    Findings,
-    framework_config,
-    invalid,
-)
-from fencepost.worker.validation.former import hint, renamed_keys
-from fencepost.worker.validation.ledger import ledger_fault
-from fencepost.worker.validation.loop import check_loop
-from fencepost.worker.validation.masking import shown
-from fencepost.worker.validation.preflight import check_boundary, check_exactly_once, check_interval
-from fencepost.worker.validation.sink import check_sink
-from fencepost.worker.validation.stream import check_stream
+from fencepost.plugin.secret_keys import hold_given_secrets, secret_keys, shown_texts
+from fencepost.secret.known import hide, hide_known
+from fencepost.secret.redaction import HIDDEN
+from fencepost.worker.plan import NO_EFFECT, ConnectorPlan, fixed_reference_faults, looked_up
+from fencepost.worker.validation.chain import converter_reports, transform_findings, with_choices, without_choices
+from fencepost.worker.validation.check import CHECKS, key_in, reference_faults
+from fencepost.worker.validation.client_settings import override_reports
+from fencepost.worker.validation.findings import CLASS, VERSION, Examination, Findings, framework_config
 from fencepost.worker.validation.typo import key_warnings
-
-_NULL = "Null value can not be supplied as the configuration value."
 
 
 def validate_connector(
@@ -99,50 +64,49 @@ def _validated(
     fixed = fixed_reference_faults(config)
     if CLASS in fixed:
         raise BadRequestError(fixed[CLASS])
-    known = looked_up(worker, given_values(config))
-    given = given_values(known.values)
+    plan = ConnectorPlan(worker, config, looked_up(worker, given_values(config)))
     try:
-        connector = _connector_class(class_name, given.get(VERSION), plugins)
+        connector = _connector_class(class_name, plan.given.get(VERSION), plugins)
     except PluginVersionError as error:
         return _without_class(config, error, plugins)
-    plugins = plugins.beside(connector)
-    findings = Findings()
-    findings.add(with_choices(framework_config(connector).validate_values(given), given, worker, plugins))  # 1
-    findings.add(transform_findings(given, plugins))
-    # A reference that is not looked up is no value to log in with.
-    _add_own(findings, connector, given, asks_systems=asks_systems and not known.faults)  # 2
-    _explain_renamed(findings, connector, given, plugins)
-    check_converters(findings, given, plugins, given_values(with_converters(given, worker)))
-    if issubclass(connector, SinkConnector):
-        check_sink(findings, given, worker)
-    if issubclass(connector, StreamConnector):
-        check_stream(findings, given, worker, plugins)
-    if not issubclass(connector, SinkConnector) or issubclass(connector, StreamConnector):
-        _check_topic_creation(findings, given)
-    _check_dead_letters_topic(findings, given)
-    _check_reach(findings, connector, given, worker)
-    _check_nulls(findings, config)
-    faults = {**known.faults, **fixed, **_provider_faults(given)}
-    for key, text in faults.items():
-        findings.fault(key, text)
-    _check_unlisted(findings, given, RuntimeChoice)
-    if (fault := client_choice_fault(given, worker)) is not None:
-        findings.fault(RuntimeChoice.key_of("producer_client"), fault)
-    if (fault := ledger_fault(connector, given, worker)) is not None:
-        findings.fault(LEDGER_TOPIC, fault)
-    _check_restarts(findings, given)
-    if not issubclass(connector, SinkConnector):
-        _check_unlisted(findings, given, DeadLetterConfig)
-    else:
-        _check_unlisted(findings, given, SinkChoice)
-    if asks_systems or not isinstance(connector, KnowsSettings):
-        _check_construction(findings, connector, given, worker, plugins)
-    overrides = override_reports(given, worker)  # 3
-    converters = converter_reports(findings, given, plugins)  # 4
-    said = shown_texts(config)
-    reports = (shown(each, config, faults, said) for each in (*findings.reports(), *overrides, *converters))
-    found = _report(class_name, tuple(reports))
+    case = Examination(plan, connector, plugins.beside(connector), asks_systems)
+    findings = case.findings
+    findings.add(with_choices(framework_config(connector).validate_values(plan.given), plan, case.plugins))  # 1
+    findings.add(transform_findings(plan.given, case.plugins))
+    _add_own(case)  # 2
+    for check in CHECKS:
+        if check.applies(case):
+            case.run(check.find(case))
+    overrides = override_reports(plan)  # 3
+    converters = converter_reports(findings, plan.given, case.plugins)  # 4
+    faults, said = reference_faults(case), shown_texts(config)
+    reports = [shown(each, config, faults, said) for each in (*findings.reports(), *overrides, *converters)]
+    found = _report(class_name, reports)
     return replace(found, warnings=config_warnings(config, worker=worker, plugins=plugins))
+
+
+def shown(report: KeyReport, config: RawConfig, faults: Mapping[str, str], said: str = "") -> KeyReport:
+    """Return the report of a key for users: it shows references, not what they refer to (E11).
+
+    Args:
+        config: the config with its references.
+        faults: why references could not be looked up, or are not possible. Nothing else is said about these keys, as
+            the text of a reference is no value.
+        said: what the config shows itself. If secrets in that were hidden, it would say that they are some.
+    """
+    found = report.value
+    key = found.name
+    errors = (faults[key],) if key in faults else found.errors
+    is_reference = found.value != HIDDEN and has_references({key: config.get(key)})
+    is_secret = not is_reference and found.value is not None and key in secret_keys({key: config.get(key)})
+    value = replace(
+        found,
+        value=HIDDEN if is_secret else config.get(key) if is_reference else found.value,
+        errors=tuple(hide(each, unless_in=said) for each in errors),
+        # Users choose one of them.
+        recommended_values=tuple(hide_known(each, unless_in=said) for each in found.recommended_values),
+    )
+    return replace(report, value=value)
 
 
 def config_warnings(config: RawConfig, *, worker: WorkerConfig, plugins: PluginRegistry) -> tuple[KeyWarning, ...]:
@@ -151,7 +115,7 @@ def config_warnings(config: RawConfig, *, worker: WorkerConfig, plugins: PluginR
     No key looks like a typo if the settings of a class are not known here.
     """
     given = given_values(config)
-    converters = given_values(with_converters(given, worker))
+    converters = given_values(ConnectorPlan.of_values(worker, given).effective)
     unread = [KeyWarning(key, f"{key}: {NO_EFFECT}") for key in given if key not in converters]
     try:
         connector = plugins.find(PluginKind.CONNECTOR, given.get(CLASS) or "", given.get(VERSION))
@@ -177,7 +141,7 @@ def _without_class(config: RawConfig, error: PluginVersionError, plugins: Plugin
     findings.add(without_choices(values, given, plugins))
     for key in (CLASS, VERSION):
         findings.fault(key, str(error))
-    _check_nulls(findings, config)
+    findings.refuse_nulls(config)
     return _report(config[CLASS] or "", findings.reports())
 
 
@@ -213,8 +177,12 @@ def _connector_class(name: str, version: str | None, plugins: PluginRegistry) ->
     return found
 
 
-def _add_own(findings: Findings, connector: type[Connector], given: Mapping[str, str], *, asks_systems: bool) -> None:
-    if isinstance(connector, KnowsSettings) and not asks_systems:
+def _add_own(case: Examination) -> None:
+    """Add what the connector's class declares, by its own checks."""
+    findings, connector, given = case.findings, case.connector, case.given
+    # A reference that is not looked up is no value to log in with.
+    is_known = case.plan.answers is None or not case.plan.answers.faults
+    if isinstance(connector, KnowsSettings) and not (case.asks_systems and is_known):
         findings.add(validate_settings(connector.settings().values(), given))
         return
     try:
@@ -222,150 +190,4 @@ def _add_own(findings: Findings, connector: type[Connector], given: Mapping[str,
     except ConfigError as error:
         findings.add(values := connector.validate_values(given))
         for text in error.messages:
-            findings.fault(_key_in(text, {value.setting.key for value in values}), text)
-
-
-def _explain_renamed(
-    findings: Findings, connector: type[Connector], given: Mapping[str, str], plugins: PluginRegistry
-) -> None:
-    """Name the old key of the config where the new one is missing."""
-    name = plugins.name_of(PluginKind.CONNECTOR, connector)
-    for old, new in renamed_keys(name, given, findings.by_key.keys()):
-        if new not in given and not findings.is_valid(new):
-            findings.fault(new, hint(old))
-
-
-def _check_topic_creation(findings: Findings, given: Mapping[str, str]) -> None:
-    names = names_in(given.get(SourceConnectorConfig.key_of("topic_creation_group_names")))
-    for key, text in topic_creation_faults(given, [name for name in names if name != DEFAULT_GROUP]).items():
-        findings.fault(key, text)
-
-
-def _check_nulls(findings: Findings, config: RawConfig) -> None:
-    for key, value in config.items():
-        if value is None:
-            findings.errors[key] = [_NULL]
-            if key in findings.by_key:
-                findings.by_key[key] = replace(findings.by_key[key], value=None)
-
-
-def _provider_faults(given: Mapping[str, str]) -> dict[str, str]:
-    """Refuse config providers: one declared by a connector could read any file for it (CVE-2024-31141)."""
-    return {
-        key: f"'{key}' can not be set by a connector: config providers belong in the worker's file."
-        for key in given
-        if is_of_providers(key)
-    }
-
-
-def _check_unlisted(findings: Findings, given: Mapping[str, str], config: type[Config]) -> None:
-    """Check keys that only Fencepost has; an answer shows them only if they are wrong."""
-    for one in config.validate_values(given):
-        for text in one.errors:
-            findings.fault(one.setting.key, text)
-
-
-def _check_restarts(findings: Findings, given: Mapping[str, str]) -> None:
-    if any(one.errors for one in RuntimeChoice.validate_values(given)):
-        return
-    choice, longest = RuntimeChoice(given), RuntimeChoice.key_of("restart_backoff_max_ms")
-    if choice.restart_backoff_max_ms < choice.restart_backoff_initial_ms:
-        first = RuntimeChoice.key_of("restart_backoff_initial_ms")
-        text = f"Value must be at least that of {first}, {choice.restart_backoff_initial_ms}"
-        findings.fault(longest, invalid(longest, choice.restart_backoff_max_ms, text))
-
-
-def _check_construction(
-    findings: Findings,
-    connector: type[Connector],
-    given: Mapping[str, str],
-    worker: WorkerConfig,
-    plugins: PluginRegistry,
-) -> None:
-    """Check what only an instance can answer; one is created once its own settings are valid."""
-    if isinstance(connector, KnowsSettings) and not findings.is_valid(CLASS):
-        return  # a Java class that cannot be asked for its settings
-    if not all(findings.is_valid(key) for key in connector.settings()):
-        return
-    try:
-        instance = connector(given)
-    except ConfigError as error:
-        for text in error.messages:
-            findings.fault(_key_in(text, connector.settings()), text)
-        return
-    if isinstance(instance, StreamConnector | DataFrameStream):
-        check_loop(findings, instance, given, plugins)
-    if isinstance(instance, EpochConnector):
-        effective = given_values(with_converters(given, worker))
-        _check_frame(findings, lambda: _epoch_reader(instance, effective))
-    if not isinstance(instance, SourceConnector):
-        return
-    check_exactly_once(findings, instance, worker)
-    check_boundary(findings, instance)
-    if worker.exactly_once is ExactlyOnceSource.ENABLED:
-        check_interval(findings, transaction_limit_ms(given, worker))
-    if isinstance(instance, DataFrameConnector):
-        _check_frame(findings, lambda: _split_reader(instance, given))
-        _check_no_dead_letters(
-            findings,
-            given,
-            "Spark reads and converts the rows of a DataFrame connector, so single rows cannot fail. Remove {key}; "
-            "with errors.tolerance=all, a split that cannot be read is set aside as a whole.",
-        )
-
-
-def _epoch_reader(connector: EpochConnector, given: Mapping[str, str]) -> object:
-    from fencepost.spark.epoch.frame import EpochReader  # and PySpark with it, for which no worker's start waits
-    from fencepost.spark.epoch.records import EpochRecords
-
-    return EpochRecords(connector, given) if isinstance(connector, DataFrameStream) else EpochReader(connector, given)
-
-
-def _split_reader(connector: DataFrameConnector, given: Mapping[str, str]) -> object:
-    from fencepost.spark.split.splits import SplitReader
-
-    return SplitReader(connector, given)
-
-
-def _check_frame(findings: Findings, make_reader: Callable[[], object]) -> None:
-    """Refuse what DataFrames do not support: transforms of single records, and converters that Spark lacks."""
-    try:
-        make_reader()
-    except ConfigError as error:
-        known = {text for texts in findings.errors.values() for text in texts}
-        for text in (each for each in error.messages if each not in known):
-            findings.fault(text.partition("=")[0].partition(":")[0], text)
-
-
-def _check_dead_letters_topic(findings: Findings, given: Mapping[str, str]) -> None:
-    """Refuse dead letter topics that contain the connector's offsets."""
-    own = given.get(SourceConnectorConfig.key_of("offsets_storage_topic"))
-    for key in (DeadLetterConfig.key_of("dead_letters_topic"), SinkChoice.key_of("resend_topic")):
-        name = (given.get(key) or "").strip()
-        if name and name == own:
-            findings.fault(key, invalid(key, name, "this topic holds the connector's offsets; choose another one"))
-
-
-def _check_reach(
-    findings: Findings, connector: type[Connector], given: Mapping[str, str], worker: WorkerConfig
-) -> None:
-    """Refuse what no connector may reach: topics of the workers, and other hosts as the workers."""
-    found = (
-        closed_by_name(worker, given).faults(connector, given),
-        own_client_faults(connector, given, worker),
-        credential_faults(connector, given, worker),
-    )
-    for key, text in (pair for faults in found for pair in faults.items()):
-        findings.fault(key, text)
-
-
-def _check_no_dead_letters(findings: Findings, given: Mapping[str, str], reason: str) -> None:
-    key = DeadLetterConfig.key_of("dead_letters_topic")
-    if given.get(key):
-        findings.fault(key, f"{key}: {reason.format(key=key)}")
-
-
-def _key_in(text: str, keys: Collection[str]) -> str:
-    """Return the key of these that an error names, so that the error is shown with it; else that of the class."""
-    words = text.replace(":", " ").replace("'", " ").replace('"', " ").split()
-    return next((word for word in words if word in keys), CLASS)
+            findings.fault(key_in(text, {value.setting.key for value in values}), text)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fencepost.config.worker import WorkerConfig
-from fencepost.worker.ledger_choice import ledger_topic
+from fencepost.worker.plan import ledger_topic
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.preparation import ensure_own_topic
 from support.settings import SETTINGS
@@ -12,4 +12,4 @@ from support.settings import SETTINGS
 def test_looked_up_value_that_looks_like_a_reference_is_not_looked_up_again() -> None:
     config: dict[str, Any] = {"name": "files", "connection.password": "${ab:cd}"}
     settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
-    ensure_own_topic(settings, config, ledger_topic(settings.config, config))  # no such provider is configured
+    ensure_own_topic(settings, config, ledger_topic(settings.plan(config)))  # no such provider is configured

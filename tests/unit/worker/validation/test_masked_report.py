@@ -2,7 +2,7 @@
 
 from fencepost.cluster.info import KeyReport, KeyValue
 from fencepost.secret.known import hold
-from fencepost.worker.validation.masking import shown
+from fencepost.worker.validation.validation import shown
 
 
 def test_recommended_values_hide_only_known_secrets() -> None:

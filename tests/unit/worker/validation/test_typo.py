@@ -7,7 +7,7 @@ import pytest
 from fencepost.api import SinkConnector, SourceConnector, Transform, setting
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind
-from fencepost.worker.settings import NO_EFFECT
+from fencepost.worker.plan import NO_EFFECT
 from fencepost.worker.validation.validation import config_warnings
 from support.plugins import OwnPlugins
 from support.settings import SETTINGS

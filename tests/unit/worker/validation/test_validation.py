@@ -9,8 +9,7 @@ from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import KeyReport, ValidationReport
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry
-from fencepost.worker.validation.chain import require_converters
-from fencepost.worker.validation.choice import plugin_definitions
+from fencepost.worker.validation.chain import plugin_definitions, require_converters
 from fencepost.worker.validation.validation import require_valid, validate_connector
 from support.plugins import OwnPlugins
 from support.settings import SETTINGS

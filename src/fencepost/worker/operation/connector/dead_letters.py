@@ -39,11 +39,11 @@ from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.secret.known import hide
 from fencepost.task.sink.reader import ReadTopics
 from fencepost.telemetry.subject import about
-from fencepost.worker.client_recipes import BOOTSTRAP, ClientRecipes
 from fencepost.worker.connector_classes import type_of_config
 from fencepost.worker.operation.connector.topic_records import ASK_S, Room, browsing
 from fencepost.worker.operation.request import Requests
-from fencepost.worker.settings import WorkerSettings, known, logged
+from fencepost.worker.plan import BOOTSTRAP, Client, ConnectorPlan, known
+from fencepost.worker.settings import WorkerSettings
 
 _OFFSETS = "offsets.storage.topic"
 _fault = topic_name()
@@ -277,7 +277,7 @@ class DeadLetters:
                 Skipped.of(topic, request.skip),
                 targets.has,
                 self._reader_conf(config),
-                self._settings.fencing_conf(raw),
+                self._settings.plan(raw).clients.conf(Client.FENCING),
             )
         return self._resends.begin(work)
 
@@ -302,8 +302,8 @@ class DeadLetters:
         return topic
 
     def _reader_conf(self, config: RawConfig) -> dict[str, Any]:
-        recipes = ClientRecipes(self._settings.config, self._settings.is_exactly_once)
-        return logged(recipes.dead_letter_reader(config, _READER).translated(lambda own: own))
+        plan = ConnectorPlan.of_values(self._settings.config, config)
+        return plan.clients.conf(Client.DEAD_LETTER_READER, _READER)
 
     def _ensure_can_be_resent(self, name: str, raw: RawConfig, kind: ConnectorType) -> None:
         if kind is not ConnectorType.SINK:
@@ -311,8 +311,8 @@ class DeadLetters:
                 f"{name} is a {kind.value}: its dead letters describe records, and cannot be resent as they were. "
                 "Correct the cause, stop the connector, move its offsets to before these records, and resume it"
             )
-        reads = str(self._settings.consumer_properties(raw)[BOOTSTRAP])
-        writes = str(self._settings.producer_properties(raw)[BOOTSTRAP])
+        clients = self._settings.plan(raw).clients
+        reads, writes = (str(each[BOOTSTRAP]) for each in (clients.consumer_properties, clients.producer_properties))
         if {*names_in(reads)} != {*names_in(writes)}:
             raise BadRequestError(
                 f"{name} reads from another Kafka ({reads}) than the one with its dead letters ({writes}): one "

@@ -26,10 +26,10 @@ from fencepost.plugin import PluginKind
 from fencepost.plugin.process import registry
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.secret.known import hide
-from fencepost.worker.client_recipes import ClientRecipes
 from fencepost.worker.operation.connector.lineage import lineage_of
 from fencepost.worker.operation.request import Requests
-from fencepost.worker.settings import WorkerSettings, known, logged, with_converters
+from fencepost.worker.plan import Client, ConnectorPlan, known, logged
+from fencepost.worker.settings import WorkerSettings
 
 ASK_S = 10.0
 _MOST_READING = 4  # pages at the same time, as each may hold many large records
@@ -279,16 +279,16 @@ class TopicRecords:
                 release()
 
     def _conf(self, config: RawConfig, *, is_read: bool) -> dict[str, Any]:
-        recipes = ClientRecipes(self._settings.config, self._settings.is_exactly_once)
+        clients = ConnectorPlan.of_values(self._settings.config, config).clients
         if not is_read:
-            return logged(recipes.dead_letter_reader(config, _READER).translated(lambda own: own))
-        recipe = recipes.range(config, _READER)
-        return logged(replace(recipe, own={**recipe.own, **_COMMITTED}).translated(lambda own: own))
+            return clients.conf(Client.DEAD_LETTER_READER, _READER)
+        recipe = clients.recipe(Client.RANGE, _READER)
+        return logged(replace(recipe, own={**recipe.own, **_COMMITTED}).translated(clients.look_up))
 
     def _page(self, topic: str, query: RecordQuery, conf: Mapping[str, Any], config: RawConfig) -> RecordPage:
         if self._is_closed(topic):
             raise BadRequestError(f"{topic}: {CLOSED}")
-        view = RecordView(topic, with_converters(config, self._settings.config))
+        view = RecordView(topic, ConnectorPlan.of_values(self._settings.config, config).effective)
         with self._room.held():
             try:
                 browser = TopicBrowser(conf, topic, timeout_s=ASK_S)

@@ -9,7 +9,7 @@ from fencepost.cluster.errors import OperationError
 from fencepost.config.raw import RawConfig, given_values
 from fencepost.config.worker import WorkerConfig
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.settings import looked_up
+from fencepost.worker.plan import looked_up
 
 DONE = "The offsets for this connector have been {0} successfully"
 FRAMEWORK_ONLY = (

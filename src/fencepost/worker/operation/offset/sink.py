@@ -38,7 +38,8 @@ from fencepost.record.java_text import java_text
 from fencepost.retention.reading import reading
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.offset.alteration import DONE, FRAMEWORK_ONLY, Lead, ask_connector
-from fencepost.worker.settings import WorkerSettings, known, own_group, sink_client_id
+from fencepost.worker.plan import Client, known, own_group, sink_client_id
+from fencepost.worker.settings import WorkerSettings
 
 _MOST_NAMED = 5
 
@@ -182,7 +183,7 @@ class SinkOffsets:
             self._ensure_there(config, wanted, snapshot)
             group = self._group(connector, config)
             before = group.read()
-            if self._settings.sink_group(connector, config) == own_group(connector):
+            if self._settings.plan(config).clients.group(connector) == own_group(connector):
                 wanted = dict.fromkeys(before) | wanted
             is_external = ask_connector(self._find, connector, config, wanted, self._settings.config)  # 3
             self._take_out_dead_members(connector, config)  # 4
@@ -270,17 +271,17 @@ class SinkOffsets:
 
         Raises GroupInUseError if a member is alive.
         """
-        conf = self._settings.task_consumer_conf(connector, config, 0)
+        conf = self._settings.plan(config).clients.sink_conf(connector, 0)
         take_out_dead_members(conf, partial(is_of_a_task, connector, str(conf["client.id"])), _ASK_S)
 
     def _group(self, connector: str, config: RawConfig) -> GroupOffsets:
-        conf = self._settings.sink_admin_conf(config)
-        return GroupOffsets(conf, self._settings.sink_group(connector, config), timeout_s=_ASK_S)
+        clients = self._settings.plan(config).clients
+        return GroupOffsets(clients.conf(Client.SINK_ADMIN), clients.group(connector), timeout_s=_ASK_S)
 
     def _ensure_there(self, config: RawConfig, wanted: Wanted, snapshot: ClusterSnapshot) -> None:
         """Raise BadRequestError for an offset outside the log, from which a sink would silently jump elsewhere."""
         asked = {place: offset for place, offset in wanted.items() if offset is not None}
-        admin = Admin(self._settings.sink_admin_conf(config))
+        admin = Admin(self._settings.plan(config).clients.conf(Client.SINK_ADMIN))
         ids: dict[str, str] = {}
         for topic in sorted({place.topic for place in asked}):
             found = admin.topics.get(topic, timeout_s=_ASK_S)

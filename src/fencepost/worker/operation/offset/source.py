@@ -38,9 +38,9 @@ from fencepost.transaction import (
     lane_ids,
     open_lanes,
 )
-from fencepost.worker.ledger_choice import ledger_topic
 from fencepost.worker.operation.offset.alteration import DONE, FRAMEWORK_ONLY, Lead, ask_connector
-from fencepost.worker.settings import WorkerSettings, known
+from fencepost.worker.plan import Client, ledger_topic
+from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.offset import read_offsets
 from fencepost.worker.supervision.task.preparation import ensure_own_topic
 
@@ -66,7 +66,7 @@ class OffsetWriter:
 
     def fence(self, connector: str, config: RawConfig, tasks: int) -> None:
         """Fence all ids that tasks of the connector may have, recorded or not. Raises WriterOpenError."""
-        conf = self._settings.fencing_conf(config)
+        conf = self._settings.plan(config).clients.conf(Client.FENCING)
         ids = [i for n in range(max(tasks, 1)) for i in task_transactional_ids(self._settings.group_id, connector, n)]
         fence(ids, lambda _: conf, _FENCE_S)
 
@@ -78,13 +78,14 @@ class OffsetWriter:
         Raises CommitUnknownError if the outcome has to be read (E6). After any other error nothing was written to the
         connector's topic, if exactly-once is on; if it is off, records are written one by one, and some may be.
         """
-        held = self._settings.offsets_in_group(connector, config)
+        plan = self._settings.plan(config)
+        held = plan.offsets_in_group(connector)
         if held is not None:
             self._in_group(connector, config, GroupPositions(held), [c.main for c in changes], ensure_allowed)
             return
         records = [change.main for change in changes]
         if self._settings.is_exactly_once:
-            topic = self._settings.offsets_topic(config)
+            topic = plan.offsets_topic
             self._in_transaction(connector, config, lambda w: _send(w, topic, records), changes, ensure_allowed)
         else:
             self._at_once(config, records, changes, ensure_allowed)
@@ -98,7 +99,7 @@ class OffsetWriter:
         copied: Sequence[Change],
         ensure_allowed: Callable[[], None],
     ) -> None:
-        conf = self._settings.task_producer_conf(config)
+        conf = self._settings.plan(config).clients.conf(Client.TASK_PRODUCER)
         ids = lane_ids(task_transactional_id(self._settings.group_id, connector, 0))
         writer, second = (TransactionalWriter(conf, id_) for id_ in ids)
         try:
@@ -125,7 +126,7 @@ class OffsetWriter:
         offsets, others = positions.parted(records)
 
         def fill(writer: TransactionalWriter) -> None:
-            _send(writer, self._settings.offsets_topic(config), others)
+            _send(writer, self._settings.plan(config).offsets_topic, others)
             if offsets:
                 writer.send_group_offsets(offsets, memberless(positions.group))
 
@@ -133,7 +134,7 @@ class OffsetWriter:
             self._in_transaction(connector, config, fill, (), ensure_allowed)
         else:
             self._at_once(config, others, (), ensure_allowed)
-            GroupOffsets(self._settings.task_admin_conf(config), positions.group).commit(offsets)
+            GroupOffsets(self._settings.plan(config).clients.conf(Client.TASK_ADMIN), positions.group).commit(offsets)
 
     def _at_once(
         self,
@@ -142,7 +143,8 @@ class OffsetWriter:
         copied: Sequence[Change],
         ensure_allowed: Callable[[], None],
     ) -> None:
-        conf, topic = self._settings.task_producer_conf(config), self._settings.offsets_topic(config)
+        plan = self._settings.plan(config)
+        conf, topic = plan.clients.conf(Client.TASK_PRODUCER), plan.offsets_topic
         ensure_allowed()
         self._forget_copies(copied)
         writer = RecordWriter(conf, topic)
@@ -234,7 +236,7 @@ class SourceOffsets:
         with _as_operation_error(connector):
             self._ensure_own_topic(config)
             view = self._view(connector, config)  # 3
-            is_apart = view.own is not None or self._settings.offsets_in_group(connector, config) is not None
+            is_apart = view.own is not None or self._settings.plan(config).offsets_in_group(connector) is not None
             wanted = _replacing(view, offsets)
             is_external = self._ask_connector(connector, config, wanted)  # 4
             if is_apart:
@@ -256,8 +258,7 @@ class SourceOffsets:
         return snapshot, (DONE if is_external else FRAMEWORK_ONLY).format("altered")
 
     def _ensure_own_topic(self, config: RawConfig) -> None:
-        worker = self._settings.config
-        ensure_own_topic(self._settings, config, ledger_topic(worker, known(worker, config)))
+        ensure_own_topic(self._settings, config, ledger_topic(self._settings.plan(config)))
 
     def _put_back(
         self, ensure: EnsureAbsent, config: RawConfig, view: OffsetView, moved: Sequence[ConnectorOffset], lead: Lead

@@ -28,7 +28,8 @@ from fencepost.storage.internal_topics import ensure_ledger_topic, ensure_own_of
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.worker.connector_classes import type_of
-from fencepost.worker.settings import WorkerSettings, looked_up
+from fencepost.worker.plan import Client, looked_up
+from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.handle import TaskHandle
 from fencepost.worker.supervision.task.specs import task_spec
 
@@ -44,12 +45,13 @@ def ensure_own_topic(settings: WorkerSettings, config: RawConfig, ledger: str) -
     `ledger` is the topic of its ledger (`ledger_topic`); empty if it has none.
     Raises ConfigError, KafkaAuthorizationError, or KafkaUnavailableError, which can be retried.
     """
-    has_offsets = settings.has_own_offsets(config)
+    plan = settings.plan(config)
+    has_offsets = settings.has_own_offsets(plan)
     if not has_offsets and not ledger:
         return
-    admin = Admin(settings.task_admin_conf(config), timeout_s=15.0)
+    admin = Admin(plan.clients.conf(Client.TASK_ADMIN), timeout_s=15.0)
     if has_offsets:
-        ensure_own_offsets_topic(admin, settings.offsets_topic(config), settings.config)
+        ensure_own_offsets_topic(admin, plan.offsets_topic, settings.config)
     if ledger:
         ensure_ledger_topic(admin, ledger, settings.config.offset_storage_replication_factor)
 

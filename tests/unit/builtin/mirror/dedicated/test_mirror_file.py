@@ -14,7 +14,7 @@ from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.plugin import PluginKind, PluginRegistry
-from fencepost.worker.settings import known
+from fencepost.worker.plan import known
 
 GIVEN = """
 clusters = A, B

@@ -135,7 +135,7 @@ _EVIL = {
 
 def test_settings_of_the_workers_converter_are_those_of_the_workers_file(settings: WorkerSettings) -> None:
     settings.config.originals.update(_INHERITED)
-    found = settings.effective_config({**SOURCE, **_EVIL, "key.converter.schemas.enable": "false"})
+    found = settings.plan({**SOURCE, **_EVIL, "key.converter.schemas.enable": "false"}).effective
     below = {key: value for key, value in found.items() if ".converter." in key}
     assert below == {
         **_INHERITED, "value.converter.plugin.version": "[1,)", "key.converter.schemas.enable": "false",
@@ -145,7 +145,7 @@ def test_settings_of_the_workers_converter_are_those_of_the_workers_file(setting
 def test_converter_that_the_connector_names_has_the_settings_of_the_connector(settings: WorkerSettings) -> None:
     settings.config.originals.update(_INHERITED)
     named = {**SOURCE, **_EVIL, "value.converter": "StringConverter"}
-    below = {key: value for key, value in settings.effective_config(named).items() if ".converter." in key}
+    below = {key: value for key, value in settings.plan(named).effective.items() if ".converter." in key}
     assert below == _EVIL
 
 
