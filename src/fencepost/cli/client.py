@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fencepost.config.credentials import combined
+from fencepost.config.client import combined
 from fencepost.config.properties import read_properties
 from fencepost.config.raw import names_in
 from fencepost.config.reference import has_references
@@ -68,7 +68,7 @@ def with_values(properties: Mapping[str, str]) -> dict[str, str]:
     properties = {**of_environment(properties, os.environ), **properties}
     if not has_references(properties):
         return properties
-    from fencepost.reference.worker_file import worker_properties  # and the registry, for which no other start waits
+    from fencepost.reference.providers import worker_properties  # and the registry, for which no other start waits
 
     return worker_properties(properties)
 

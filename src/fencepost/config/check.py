@@ -155,7 +155,7 @@ def unset_or(check: Check) -> Check:
 
 
 _TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]+")
-_LONGEST_TOPIC = 249
+LONGEST_TOPIC = 249
 
 
 def topic_name() -> Check:
@@ -171,8 +171,8 @@ def topic_name() -> Check:
             return "a topic name must not be empty"
         if value in (".", ".."):
             return "a topic name must not be '.' or '..'"
-        if len(value) > _LONGEST_TOPIC:
-            return f"a topic name must not be longer than {_LONGEST_TOPIC} characters, this one has {len(value)}"
+        if len(value) > LONGEST_TOPIC:
+            return f"a topic name must not be longer than {LONGEST_TOPIC} characters, this one has {len(value)}"
         if _TOPIC_CHARACTERS.fullmatch(value) is None:
             return "a topic name may only hold ASCII letters and digits, '.', '_' and '-'"
         return None

@@ -5,13 +5,38 @@ Names, groups, orders and types are those that Kafka Connect's REST API shows.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from fencepost.config.check import at_least, between, each, no_control_chars, one_of, topic_name, unique, unset_or
 from fencepost.config.output import OUTPUT
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Setting, Type, Width, setting
 from fencepost.config.topic_creation import DEFAULT_GROUP, TopicCreationGroup, topic_creation_groups
-from fencepost.config.transaction import ExactlyOnceDemand, TransactionBoundary
 from fencepost.config.version import version_requirement
+
+
+class TransactionBoundary(Enum):
+    """Each batch of `poll`, a time, or what the task says."""
+
+    POLL = "poll"
+    INTERVAL = "interval"
+    CONNECTOR = "connector"
+
+
+def interval_of(given_ms: int | None, flush_interval_ms: int, timeout_ms: int) -> int:
+    """Return after how many milliseconds a transaction with `transaction.boundary=interval` ends.
+
+    Where nobody set it that is `offset.flush.interval.ms`, as in Kafka Connect, but at most half of
+    `transaction.timeout.ms`: both are a minute by default, and the broker would end each transaction first.
+    """
+    return given_ms if given_ms is not None else min(flush_interval_ms, timeout_ms // 2)
+
+
+class ExactlyOnceDemand(Enum):
+    """Whether a connector that cannot be exactly-once may run."""
+
+    REQUESTED = "requested"
+    REQUIRED = "required"
+
 
 _COMMON = "Common"
 TRANSFORMS_GROUP = "Transforms"

@@ -106,7 +106,6 @@ def _unescaped(text: str) -> str:
 
 
 def _options(tokens: list[str]) -> dict[str, str]:
-    """Read `name = value` pairs up to the `;` that ends them."""
     options: dict[str, str] = {}
     while tokens and tokens[0] != ";":
         if len(tokens) < 3 or tokens[1] != "=":

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import regex
 
-from fencepost.config.check import Check
+from fencepost.config.check import LONGEST_TOPIC, Check
 from fencepost.config.pattern_size import size_fault
 
 LONGEST_MATCH_S = 1.0  # no pattern that is meant for a name takes a thousandth of it
@@ -36,7 +36,7 @@ _TOKEN = re.compile(
     r"|(?P<repetition>\{(?!\d+(?:,\d*)?\}))",  # the library takes it literally; Java refuses it
     re.DOTALL,
 )
-_NAME_CHARACTERS, _LONGEST_NAME = re.compile(r"[a-zA-Z0-9._-]"), 249
+_NAME_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]")
 
 
 def java_regex(*, is_empty_allowed: bool = True) -> Check:
@@ -105,7 +105,7 @@ def _probe(pattern: JavaPattern) -> None:
     """Raise SlowPatternError if the longest names, each made of one of the pattern's own characters, take too long."""
     characters = "".join(sorted({*_NAME_CHARACTERS.findall(pattern.source), "a"}))
     for character in characters:
-        pattern.fullmatch(f"{character * _LONGEST_NAME}\n{characters}")  # the end has all that the pattern requires
+        pattern.fullmatch(f"{character * LONGEST_TOPIC}\n{characters}")  # the end has all that the pattern requires
 
 
 @lru_cache(64)

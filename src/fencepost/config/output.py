@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 OUTPUT = "output."
-_CONVERTERS = ("key.converter", "value.converter", "header.converter")
+CONVERTERS = ("key.converter", "value.converter", "header.converter")
 
 
 def output_properties(properties: Mapping[str, str]) -> dict[str, str]:
@@ -12,7 +12,7 @@ def output_properties(properties: Mapping[str, str]) -> dict[str, str]:
     A converter that is not set is the input's, with its settings.
     """
     own = {key[len(OUTPUT) :]: value for key, value in properties.items() if key.startswith(OUTPUT)}
-    for name in _CONVERTERS:
+    for name in CONVERTERS:
         if name not in own:
             own |= {key: value for key, value in properties.items() if key == name or key.startswith(f"{name}.")}
     return own

@@ -4,8 +4,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fencepost.config.byte_order import marked_encoding
 from fencepost.config.errors import ConfigError
+
+_MARKS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+
+
+def marked_encoding(begin: bytes) -> str | None:
+    """Return the encoding whose byte order mark a text begins with; None for UTF-8 and for text without a mark."""
+    return next((name for mark, name in _MARKS.items() if begin.startswith(mark)), None)
+
 
 _BLANK = " \t\f"
 _UNICODE_ESCAPE = re.compile(r"[0-9a-fA-F]{4}")

@@ -6,16 +6,50 @@ import re
 import shlex
 import socket
 
-from fencepost.config.check import each, one_of, parsed_by
+from fencepost.config.check import at_least, each, one_of, parsed_by
 from fencepost.config.errors import ConfigError
 from fencepost.config.jaas import login_options
 from fencepost.config.listener import Listener
 from fencepost.config.rest import BASIC_EXTENSION, RestConfig
-from fencepost.config.rest_limit import RestLimitConfig
 from fencepost.config.rest_oidc import RestOidcConfig
-from fencepost.config.rest_ui import RestUiConfig
-from fencepost.config.setting import LOW, MEDIUM, setting
+from fencepost.config.setting import LOW, MEDIUM, Config, Type, setting
 from fencepost.guide import guide
+
+
+class RestLimitConfig(Config):
+    """How large and how frequent requests may be."""
+
+    request_max_bytes: int = setting(
+        "rest.request.max.bytes",
+        type=Type.INT,
+        default=16 * 1024 * 1024,
+        check=at_least(1024),
+        importance=LOW,
+        doc="The largest body of a request; larger ones are answered with 413.",
+    )
+    requests_per_second_max: int = setting(
+        "rest.requests.per.second.max",
+        type=Type.INT,
+        default=200,
+        check=at_least(0),
+        importance=LOW,
+        doc="How many requests a second each caller may send on average, twice as many at once; more are answered with "
+        "429. A caller is a name, or an address if callers are not asked who they are. 0: no limit. Health, metrics "
+        "in `rest.open.paths`, and requests of other workers do not count.",
+    )
+
+
+class RestUiConfig(Config):
+    """Whether there is a web UI."""
+
+    ui_enabled: bool = setting(
+        "ui.enabled",
+        default=True,
+        importance=LOW,
+        doc=f"Whether `listeners` have the web UI ({guide('how-to/web-ui')}), at `/ui`, too. It is protected as the "
+        "rest of the REST API is, with the same roles.",
+    )
+
 
 _ENTRY, _MODULE = "KafkaConnect", "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
 _HOST_NAME = re.compile(r"\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")

@@ -274,7 +274,6 @@ def validate_settings(settings: Iterable[Setting], properties: Mapping[str, obje
 
 
 def _rendered_value(declared: Setting, properties: Mapping[str, object]) -> str | None:
-    """Return the value as it was read; None if it cannot be."""
     given = properties.get(declared.key, None if declared.is_required else declared.default)
     try:
         return rendered(declared._plain(given), declared.kind)

@@ -6,6 +6,7 @@ from enum import Enum
 
 from fencepost.config.check import at_least, one_of
 from fencepost.config.client import ConnectionConfig, SecurityConfig
+from fencepost.config.closed_topics import CLOSED, ClosedTopics
 from fencepost.config.cluster import GroupConfig, InternalTopicConfig, SigningConfig
 from fencepost.config.errors import ConfigError
 from fencepost.config.override import known_policy
@@ -14,8 +15,25 @@ from fencepost.config.rest_access import RestAccessConfig
 from fencepost.config.retention import RetentionConfig
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Type, setting
 from fencepost.config.slot import SlotConfig
-from fencepost.config.source_default import SourceDefaults
 from fencepost.config.tracing import TracingConfig
+
+
+class SourceDefaults(Config):
+    """What sources inherit, unless their own configs say otherwise."""
+
+    def ledger_fault(self, closed: ClosedTopics) -> str | None:
+        """Return why the ledger cannot be in its topic; None if it can."""
+        topic = self.ledger_topic.strip()
+        key = type(self).key_of("ledger_topic")
+        return f"Invalid value {topic} for configuration {key}: {CLOSED}" if closed.has(topic) else None
+
+    ledger_topic: str = setting(
+        "ledger.topic",
+        default="",
+        importance=LOW,
+        doc="The topic of the ledger of each source that can have one and whose config has no `ledger.topic`; an empty "
+        "one there means that it has none. Empty: no ledger.",
+    )
 
 
 class ExactlyOnceSource(Enum):
@@ -168,7 +186,7 @@ class WorkerConfig(
     ConnectionConfig, SecurityConfig, GroupConfig, InternalTopicConfig, SigningConfig, RestAccessConfig, RuntimeConfig,
     PluginConfig, MetricConfig, TracingConfig, SlotConfig, SourceDefaults, RetentionConfig,
 ):  # fmt: skip
-    """The whole worker file, whose references are looked up (`fencepost.reference.worker_file`)."""
+    """The whole worker file, whose references are looked up (`fencepost.reference.providers`)."""
 
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         """Parse `properties`. Raises ConfigError; it names misspelt keys, too: one may be the key that is missing."""

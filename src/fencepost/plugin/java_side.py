@@ -13,11 +13,10 @@ from fencepost.builtin.java.install.known import plugin_of
 from fencepost.builtin.java.plugins import Divided, JavaHosts, JavaPlugins
 from fencepost.builtin.java.port import Classes, HostOptions, JavaClass, Location
 from fencepost.config import ConfigError
-from fencepost.config.class_name import answers_to
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
+from fencepost.config.name_pattern import answers_to
 from fencepost.plugin.builtin import BUILT_IN
-from fencepost.plugin.class_key import aliases_of, class_keys
-from fencepost.plugin.kind import PluginKind
+from fencepost.plugin.kind import PluginKind, aliases_of, class_keys
 from fencepost.plugin.registry import Installed, PluginDescription, PluginRegistry, VersionUnknownError
 
 log = logging.getLogger(__name__)
@@ -202,7 +201,6 @@ def _shown_version(one: Installed) -> str | None:
 
 
 def _keys_of_classes(config: Mapping[str, str], alias: str) -> set[str]:
-    """Return the keys with the classes of a transform and of its predicate."""
     prefix = f"{_TRANSFORMS}.{alias}."
     return {f"{prefix}type", f"{_PREDICATES}.{config.get(f'{prefix}predicate', '').strip()}.type"}
 

@@ -1,7 +1,8 @@
 """The kinds of plug-ins, and their names in the REST API."""
 
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.api import (
     ConfigProvider,
@@ -13,6 +14,8 @@ from fencepost.api import (
     SinkConnector,
     Transform,
 )
+from fencepost.config.connector import ConnectorConfig
+from fencepost.config.raw import names_in
 
 
 class PluginKind(StrEnum):
@@ -84,3 +87,38 @@ _GROUPS = {
     PluginKind.REPLICATION_POLICY: "fencepost.replication_policies",
     PluginKind.CONFIG_PROVIDER: "fencepost.config_providers",
 }
+
+
+_CONVERTERS = {
+    ConnectorConfig.key_of("key_converter"): PluginKind.CONVERTER,
+    ConnectorConfig.key_of("value_converter"): PluginKind.CONVERTER,
+    ConnectorConfig.key_of("header_converter"): PluginKind.HEADER_CONVERTER,
+}
+_LISTS = {
+    ConnectorConfig.key_of("transforms"): PluginKind.TRANSFORM,
+    ConnectorConfig.key_of("predicates"): PluginKind.PREDICATE,
+}
+
+
+class ClassKey(NamedTuple):
+    """The key of a class of a kind, and the prefix of the keys of the class's settings and of its version."""
+
+    kind: PluginKind
+    key: str
+    prefix: str
+
+
+def class_keys(config: Mapping[str, str | None]) -> Iterator[ClassKey]:
+    """Yield the keys of converters that a config has, and those of all transforms and predicates that it lists."""
+    for key, kind in _CONVERTERS.items():
+        if key in config:
+            yield ClassKey(kind, key, f"{key}.")
+    for key, kind in _LISTS.items():
+        for alias in aliases_of(config, key):
+            prefix = f"{key}.{alias}."
+            yield ClassKey(kind, f"{prefix}type", prefix)
+
+
+def aliases_of(config: Mapping[str, str | None], key: str) -> list[str]:
+    """Return the names in a list of transforms or predicates."""
+    return names_in(config.get(key))

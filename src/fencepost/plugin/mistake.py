@@ -125,7 +125,6 @@ def _task_fault(cls: type[Any], base: type[Any]) -> str | None:
 
 
 def _needed(task: type[Any]) -> list[str]:
-    """Return the arguments without which a class cannot be created."""
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     arguments = inspect.signature(task).parameters.values()
     return [each.name for each in arguments if each.default is each.empty and each.kind not in variadic]

@@ -5,20 +5,35 @@ import inspect
 import logging
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from fencepost import __version__
 from fencepost.config import ConfigError
-from fencepost.config.class_name import answers_to
+from fencepost.config.name_pattern import answers_to
 from fencepost.config.version import UNDEFINED, VersionRequirement, in_order, requirement_of
 from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
 from fencepost.plugin.directory import modules_in, other_version_of, public_name
-from fencepost.plugin.disabled import Disabled
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.mistake import class_fault, import_fault, unknown
 from fencepost.plugin.offer import offer_for
+
+
+@dataclass(frozen=True)
+class Disabled:
+    """`names`: of classes, in any form that a config may use."""
+
+    names: tuple[str, ...] = ()
+
+    def has(self, kind: PluginKind, full: str) -> bool:
+        return any(answers_to(full, name, kind.suffix) for name in self.names)
+
+    def others(self, kind: PluginKind, every: Iterable[str]) -> list[str]:
+        """Return the full names that are not disabled, sorted."""
+        return sorted(full for full in set(every) if not self.has(kind, full))
+
 
 if TYPE_CHECKING:
     from fencepost.plugin.java_side import JavaSide
@@ -335,7 +350,6 @@ def _in_order(installed: Sequence[T]) -> list[T]:
 
 
 def _built_in(kind: PluginKind, name: str) -> str | None:
-    """Return the full name of a built-in class."""
     name = FORMER_NAMES.get(name, name)
     for full, target in BUILT_IN[kind].items():
         if answers_to(full, name, kind.suffix) or name == target.replace(":", "."):

@@ -14,8 +14,7 @@ from fencepost.config.connector import (
 )
 from fencepost.config.reference import references, replaced
 from fencepost.hook.hosted_task import KnowsSettings
-from fencepost.plugin.class_key import class_keys
-from fencepost.plugin.kind import PluginKind
+from fencepost.plugin.kind import PluginKind, class_keys
 from fencepost.plugin.process import registry
 from fencepost.plugin.registry import PluginRegistry
 from fencepost.secret.known import hold

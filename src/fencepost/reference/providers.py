@@ -15,7 +15,7 @@ from fencepost.config import Type
 from fencepost.config.raw import names_in
 from fencepost.config.reference import Reference, has_references, references, replaced
 from fencepost.config.worker import WorkerConfig, nearest
-from fencepost.plugin import PluginKind, find
+from fencepost.plugin import PluginKind, find, use_plugin_path
 from fencepost.reference.limited import AGAIN_S, HangingError, LimitedCalls
 from fencepost.secret.known import hide, hold, remember
 from fencepost.secret.name import is_secret_name
@@ -164,7 +164,6 @@ class Providers:
             raise ConfigError(faults)
 
     def _ask(self, name: str, path: str, wanted: list[Reference], answers: _Answers) -> None:
-        """Ask a provider for all values of a path."""
         texts = [one.text for one in wanted]
         keys = frozenset(one.key for one in wanted)
         try:
@@ -187,7 +186,6 @@ class Providers:
                 self._take(one, data.values.get(one.key), data.ttl_ms, answers)
 
     def _take(self, one: Reference, value: object, ttl_ms: int | None, answers: _Answers) -> None:
-        """Take the answer for one reference."""
         if value is None:
             where = one.path or f"the provider {one.provider}"
             answers.faults[one.text] = f"cannot be looked up: there is no {one.key} in {where}: add it"
@@ -208,7 +206,6 @@ class Providers:
             self._recent[one.text] = _Recent(value, time.monotonic(), ttl_ms)
 
     def _provider(self, name: str) -> ConfigProvider:
-        """Return a provider. Raises ConfigError or RetriableError."""
         if name in self._made:
             return self._made[name]
         lock = self._locks[name]
@@ -254,7 +251,6 @@ def _checked(data: object) -> ConfigData:
 
 
 def _fault(key: str, value: str, one: Reference, names: Sequence[str], answers: _Answers) -> str:
-    """Return why a reference of a key could not be looked up; empty if it was."""
     if one.provider not in names:
         return (
             f"{key}: {one.shown_in(value)} refers to {one.provider}, which {_PROVIDERS} does not name: add it there, "
@@ -298,3 +294,24 @@ def providers_of(properties: Mapping[str, object]) -> Providers:
 @lru_cache(maxsize=64)
 def _cached(settings: tuple[tuple[str, str], ...]) -> Providers:
     return Providers(dict(settings))
+
+
+_JAVA_OPTIONS = WorkerConfig.key_of("java_host_options")
+_PLUGIN_PATH = WorkerConfig.key_of("plugin_path")
+
+
+def worker_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a worker's, or a mirror's, file with all references replaced.
+
+    The settings of providers stay as they are. Providers may be in the directories of `plugin.path`, which therefore
+    cannot be a reference. Raises ConfigError with all faults.
+    """
+    directories = properties.get(_PLUGIN_PATH, "")
+    if "${" not in directories:
+        options = properties.get(_JAVA_OPTIONS, "")
+        use_plugin_path(names_in(directories), options.split())
+    found = providers_of(properties).of_worker.look_up(properties)
+    if _PLUGIN_PATH in found.values and found.values[_PLUGIN_PATH] != directories:
+        raise ConfigError(f"{_PLUGIN_PATH}: it names where providers are found, so it cannot be a reference: write it")
+    found.keep_hidden()
+    return found.require_now()

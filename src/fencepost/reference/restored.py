@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from fencepost.api import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.config.reference import has_references, replaced
-from fencepost.secret.known import Secrets
-
-_SHORTEST = 4  # a shorter value is replaced only where it is the value of its own key
+from fencepost.secret.known import SHORTEST, Secrets
 
 
 def restored(config: RawConfig, stored: RawConfig, values: RawConfig, found: Mapping[str, str]) -> RawConfig:
@@ -61,12 +59,12 @@ def _ensure_without_secrets(config: RawConfig, found: Mapping[str, str]) -> None
 
 
 def _with_references(value: str | None, texts: list[tuple[str, str]]) -> str | None:
-    """Return a value with the longest looked-up texts replaced first."""
+    """Replace the longest looked-up texts first; short ones are replaced only as the value of their own key."""
     if value is None:
         return None
     pieces = [value]
     for reference, secret in texts:
-        if len(secret) >= _SHORTEST:
+        if len(secret) >= SHORTEST:
             pieces = [part for piece in pieces for part in _cut(piece, secret, reference)]
     return "".join(pieces)
 

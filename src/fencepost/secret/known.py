@@ -17,7 +17,8 @@ from urllib.parse import quote
 from fencepost.secret.name import is_secret_field
 from fencepost.secret.redaction import HIDDEN, passwords, redacted
 
-_SHORTEST = 4
+SHORTEST = 4
+"""A shorter value is part of too many other texts to be hidden."""
 _MOST = 2_000
 _NO_SECRETS = frozenset({"true", "false", "null", "none"})
 
@@ -107,7 +108,7 @@ def _parts(value: str) -> Iterator[str]:
     plain = [re.sub(r"\\(.)", r"\1", part) for part in inner]
     fields = [line for text in _fields(value) for line in (text, text.strip(), *_lines(text))]
     for text in dict.fromkeys((value, value.strip(), *_lines(value), *inner, *plain, *fields)):
-        if len(text.strip()) >= _SHORTEST and text.strip().lower() not in _NO_SECRETS:
+        if len(text.strip()) >= SHORTEST and text.strip().lower() not in _NO_SECRETS:
             yield text
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from fencepost.api import Connector, DataFrameConnector, RetriableError, SourceConnector
 from fencepost.config import ConfigError
+from fencepost.config.client import combined
 from fencepost.config.connector import (
     PLUGIN_VERSION,
     ConnectorConfig,
@@ -17,8 +18,7 @@ from fencepost.config.connector import (
     SinkConnectorConfig,
     SourceConnectorConfig,
 )
-from fencepost.config.credentials import combined
-from fencepost.config.output import OUTPUT
+from fencepost.config.output import CONVERTERS, OUTPUT
 from fencepost.config.raw import RawConfig, given_values, names_in
 from fencepost.config.reference import has_references, references, replaced
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
@@ -42,7 +42,6 @@ _CLIENT = "client"
 _CHOICE = RuntimeChoice.key_of("producer_client")
 _OFFSETS_TOPIC = SourceConnectorConfig.key_of("offsets_storage_topic")
 NO_EFFECT = "it has no effect, because the worker's file names and sets this converter: name the converter as well"
-_CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _FIXED: Mapping[str, str] = {
     ConnectorConfig.key_of("name"): "the name is part of the keys in Kafka",
     ConnectorConfig.key_of("connector_class"): "every worker must know the class",
@@ -355,7 +354,7 @@ def with_converters(connector_config: RawConfig, config: WorkerConfig) -> dict[s
     """
     effective = dict(connector_config)
     of_class = converters_of(connector_config)
-    for key in _CONVERTERS:
+    for key in CONVERTERS:
         if effective.get(key) is None and key in of_class:
             effective[key] = of_class[key]
         elif effective.get(key) is None:

@@ -34,7 +34,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.telemetry import event_ring
 from fencepost.telemetry.loggers import LEVELS, loggers
-from fencepost.worker.connector_classes import is_source, type_of_config, version_of
+from fencepost.worker.connector_classes import class_of, is_source, type_of_config, version_of
 from fencepost.worker.declaration import Declaration, Declared
 from fencepost.worker.file_limit import limit_files
 from fencepost.worker.host.driver import Driver

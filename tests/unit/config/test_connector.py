@@ -1,8 +1,7 @@
 import pytest
 
 from fencepost.config import ConfigError, topic_name
-from fencepost.config.connector import PredicateSpec, SourceConnectorConfig
-from fencepost.config.transaction import TransactionBoundary
+from fencepost.config.connector import PredicateSpec, SourceConnectorConfig, TransactionBoundary
 
 NEEDED = {"name": "c", "connector.class": "X"}
 

@@ -7,7 +7,7 @@ import pytest
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.reference import providers_of
-from fencepost.reference.worker_file import worker_properties
+from fencepost.reference.providers import worker_properties
 from support.settings import SETTINGS
 
 OWN = """

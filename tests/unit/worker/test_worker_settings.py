@@ -49,21 +49,21 @@ def settings_of(**more: str) -> tuple[WorkerSettings, Asked]:
 def test_other_spelling_of_the_brokers_is_recognized_as_the_workers_cluster(servers: str) -> None:
     """Else the copies for the worker's topic would go to the very topic that the transactions write to."""
     settings, _ = settings_of()
-    assert not settings.has_own_offsets(settings.plan(settings.plan({OVERRIDE: servers})))
-    assert settings.own_offsets(settings.plan(settings.plan({OVERRIDE: servers}))) is None
+    assert not settings.has_own_offsets(settings.plan({OVERRIDE: servers}))
+    assert settings.own_offsets(settings.plan({OVERRIDE: servers})) is None
 
 
 @pytest.mark.parametrize("config", [{}, {OVERRIDE: None}, {OVERRIDE: "k2:9092, k1:9092"}])
 def test_no_cluster_id_is_requested_when_the_brokers_are_the_same(config: dict[str, str | None]) -> None:
     settings, asked = settings_of()
-    assert not settings.has_own_offsets(settings.plan(settings.plan(config)))
+    assert not settings.has_own_offsets(settings.plan(config))
     assert asked.servers == []
 
 
 def test_connector_on_another_cluster_has_an_offsets_topic_there() -> None:
     settings, asked = settings_of()
     for _ in range(3):
-        own = settings.own_offsets(settings.plan(settings.plan({OVERRIDE: "far:9092"})))
+        own = settings.own_offsets(settings.plan({OVERRIDE: "far:9092"}))
         assert own is not None
         assert (own.name, own.conf["bootstrap.servers"]) == (SETTINGS["offset.storage.topic"], "far:9092")
     assert sorted(asked.servers) == ["far:9092", "k1:9092,k2:9092"]
@@ -71,7 +71,7 @@ def test_connector_on_another_cluster_has_an_offsets_topic_there() -> None:
 
 def test_named_offsets_topic_is_the_connectors_own_on_any_cluster() -> None:
     settings, asked = settings_of()
-    assert settings.has_own_offsets(settings.plan(settings.plan({"offsets.storage.topic": "mine"})))
+    assert settings.has_own_offsets(settings.plan({"offsets.storage.topic": "mine"}))
     assert asked.servers == []
 
 
@@ -79,19 +79,19 @@ def test_cluster_id_is_requested_again_when_the_cluster_did_not_answer() -> None
     settings, asked = settings_of()
     for _ in range(2):
         with pytest.raises(KafkaUnavailableError):
-            settings.has_own_offsets(settings.plan(settings.plan({OVERRIDE: "gone:9092"})))
+            settings.has_own_offsets(settings.plan({OVERRIDE: "gone:9092"}))
     assert asked.servers == ["gone:9092"] * 2
 
 
 def test_offsets_are_read_from_the_brokers_of_the_workers_producer_settings() -> None:
     """Committed there, and looked for elsewhere, they would never be found: each start would send all again."""
     settings, _ = settings_of(producer_bootstrap_servers="far:9092", consumer_bootstrap_servers="k1:9092")
-    own = settings.own_offsets(settings.plan(settings.plan({})))
+    own = settings.own_offsets(settings.plan({}))
     assert own is not None
     assert own.conf["bootstrap.servers"] == "far:9092"
     assert settings.plan({}).clients.conf(Client.TASK_ADMIN)["bootstrap.servers"] == "far:9092"
     assert settings.plan({}).clients.conf(Client.TASK_PRODUCER)["bootstrap.servers"] == "far:9092"
-    assert settings.own_offsets(settings.plan(settings.plan({OVERRIDE: "alias:9092"}))) is None
+    assert settings.own_offsets(settings.plan({OVERRIDE: "alias:9092"})) is None
 
 
 def test_overrides_decide_on_which_brokers_own_topics_are_read_and_created() -> None:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fencepost.cluster.errors import OperationError
 from fencepost.config.rest import RestConfig
-from fencepost.config.rest_limit import RestLimitConfig
+from fencepost.config.rest_access import RestLimitConfig
 from fencepost.rest.access.access import NO_LIMITS, Access, Limits
 from fencepost.rest.access.attempts import Attempts, KnownCredentials, WrongPasswords
 from fencepost.rest.access.caller import CALLER, Caller, decoded, keep_caller

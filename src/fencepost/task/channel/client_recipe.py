@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.config.credentials import combined
+from fencepost.config.client import combined
 from fencepost.kafka.setting.client_settings import (
     admin_conf,
     producer_conf,

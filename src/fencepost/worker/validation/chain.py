@@ -189,7 +189,6 @@ def _findings_of(aliased: _Aliased, given: Mapping[str, str], plugins: PluginReg
 
 
 def _own_settings(aliased: _Aliased, alias: str, prefix: str, group: str) -> tuple[Setting, Setting]:
-    """Return the settings of a transform's or predicate's class, and of its version."""
     noun = aliased.noun.lower()
     return (
         Setting(
@@ -319,7 +318,6 @@ def _with_versions(value: SettingValue, kind: PluginKind, name: str, plugins: Pl
 
 
 def _full_name(kind: PluginKind, name: str, plugins: PluginRegistry) -> str | None:
-    """Return the full name of a class; None if there is no such class."""
     try:
         return plugins.name_of(kind, plugins.find(kind, name.strip()))
     except ConfigError:

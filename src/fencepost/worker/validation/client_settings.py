@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 from fencepost.api import SinkConnector
 from fencepost.cluster.info import KeyReport, KeyValue
-from fencepost.config.client import SecurityConfig
+from fencepost.config.client import PROTOCOL, SecurityConfig, combined, is_weaker, lacks_credentials
 from fencepost.config.connector import RuntimeChoice
-from fencepost.config.credentials import PROTOCOL, combined, is_weaker, lacks_credentials
 from fencepost.config.override import check_overrides
 from fencepost.kafka.setting.client_settings import check_sink_settings, client_faults
 from fencepost.kafka.setting.table import ClientKind

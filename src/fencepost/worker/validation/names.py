@@ -6,11 +6,11 @@ from typing import Any
 
 from fencepost.api import RecordError
 from fencepost.builtin.transform.java_regex import compiled
+from fencepost.config.check import LONGEST_TOPIC
 
 _MOST = 200
 _LETTERS = "xX0-._"
-_LONGEST = 249
-_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{_LONGEST}}}")
+_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC}}}")
 
 
 def matching_names(pattern: str) -> list[str]:
@@ -49,9 +49,9 @@ def _choices(kind: str, value: Any) -> list[str]:
             return _of(value)
         case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
             least, most, inner = value
-            counts = [count for count in (least, least + 1) if count <= min(int(most), _LONGEST)]
+            counts = [count for count in (least, least + 1) if count <= min(int(most), LONGEST_TOPIC)]
             names = _of(inner)
-            made = [name * count for count in counts if count for name in names if len(name) * count <= _LONGEST]
+            made = [name * count for count in counts if count for name in names if len(name) * count <= LONGEST_TOPIC]
             return made if least else ["", *made]
         case "AT" | "ASSERT" | "ASSERT_NOT":
             return [""]

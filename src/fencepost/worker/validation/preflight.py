@@ -1,8 +1,7 @@
 """Whether a connector can keep what its config promises about transactions (KIP-618's preflight checks)."""
 
 from fencepost.api import ExactlyOnceSupport, SourceConnector
-from fencepost.config.connector import SourceConnectorConfig
-from fencepost.config.transaction import ExactlyOnceDemand, TransactionBoundary
+from fencepost.config.connector import ExactlyOnceDemand, SourceConnectorConfig, TransactionBoundary
 from fencepost.config.worker import ExactlyOnceSource
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.kafka.setting.table import ClientKind

@@ -46,7 +46,6 @@ def closed_pattern_faults(case: Examination) -> Faults:
 
 
 def _parts(topics: str) -> list[str]:
-    """Return the entries of a list, including empty ones."""
     return [part.strip() for part in topics.split(",")]
 
 

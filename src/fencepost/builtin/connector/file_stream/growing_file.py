@@ -9,8 +9,8 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from fencepost.api import FatalError
-from fencepost.config.byte_order import marked_encoding
 from fencepost.config.file_limit import file_limit
+from fencepost.config.properties import marked_encoding
 
 MOST_BYTES = 16 * 1024
 

@@ -34,7 +34,7 @@ from fencepost.builtin.mirror.setting.clients import is_to_connect
 from fencepost.config.properties import read_properties
 from fencepost.config.reference import has_references
 from fencepost.config.worker import WorkerConfig, nearest
-from fencepost.reference.worker_file import worker_properties
+from fencepost.reference.providers import worker_properties
 
 _BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
 _Parts = Mapping[str, Mapping[str, str]]

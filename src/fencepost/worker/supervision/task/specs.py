@@ -6,12 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 from fencepost.cluster.fencing import task_transactional_id
-from fencepost.config.connector import DeadLetterConfig, SinkChoice, SourceConnectorConfig, StreamConnectorConfig
+from fencepost.config.connector import (
+    DeadLetterConfig,
+    SinkChoice,
+    SourceConnectorConfig,
+    StreamConnectorConfig,
+    interval_of,
+)
 from fencepost.config.file_limit import file_limit
 from fencepost.config.raw import RawConfig
 from fencepost.config.reference import has_references
 from fencepost.config.tracing import TracingConfig
-from fencepost.config.transaction import interval_of
 from fencepost.kafka.setting.client_settings import (
     OF_A_STREAM,
     chosen_client,
@@ -224,7 +229,6 @@ def _of_stream(plan: ConnectorPlan, spec: TaskSpec, confs: Confs, transactional_
 
 
 def _commits(plan: ConnectorPlan, flushes: CommitSpec, producer: Mapping[str, Any]) -> CommitSpec:
-    """Return when a task that writes transactions commits."""
     source = SourceConnectorConfig(plan.given)
     own_ms, timeout_ms = source.transaction_boundary_interval_ms, transaction_timeout_ms(producer)
     return replace(

@@ -54,8 +54,8 @@ class SourceOffsetsStage:
         self.on_read: Callable[[], None] = lambda: None
         settings: Any = SimpleNamespace(
             is_exactly_once=True,
-            own_offsets=lambda config: "own" if self.has_own else None,
-            offsets_in_group=lambda connector, config: self.group,
+            own_offsets=lambda plan: "own" if self.has_own else None,
+            plan=lambda config: SimpleNamespace(offsets_in_group=lambda connector: self.group),
             config=SimpleNamespace(offset_storage_topic="offsets"),
         )
         self.changes = SourceOffsets(settings, self, self, lambda name: Hook, self.round, self.wait)  # type: ignore[arg-type]
