@@ -49,7 +49,6 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from kafka.record import MemoryRecords
 
 __all__ = [
     "AbstractTokenProvider",
@@ -82,7 +81,6 @@ __all__ = [
     "ListGroupsRequest",
     "ListOffsetsRequest",
     "ListTransactionsRequest",
-    "MemoryRecords",
     "MetadataRequest",
     "OffsetCommitRequest",
     "OffsetDeleteRequest",

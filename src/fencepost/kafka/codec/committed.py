@@ -81,7 +81,8 @@ class Head(NamedTuple):
             raise CorruptBatchError(f"A batch has format version {view[_MAGIC_AT]}, but {_MAGIC} is the newest known")
         if view[_MAGIC_AT] < _MAGIC:
             last = int.from_bytes(view[:8], "big", signed=True)
-            return cls(last, last, 1, _NO_EPOCH, 0, -1, True)
+            attributes = view[_MAGIC_AT + 1] & _APPEND_TIME if view[_MAGIC_AT] else 0
+            return cls(last, last, 1, _NO_EPOCH, attributes, -1, True)
         first, _, epoch, _, _, attributes, delta, _, _, producer, *_, count = HEADER.unpack_from(view)
         return cls(first, first + delta, count, epoch, attributes, producer, False)
 

@@ -12,7 +12,7 @@ Compress = Callable[[memoryview], bytes]
 
 # Java's reader requires independent blocks in an LZ4 frame, but the blocks of Arrow's frames are linked. This header
 # says: version 1, independent blocks of up to 256 KiB, no sizes, no checksums. Its last byte is its own checksum.
-_LZ4_HEADER = bytes.fromhex("04224d186050fb")
+LZ4_HEADER = bytes.fromhex("04224d186050fb")
 _LZ4_BLOCK = 256 << 10
 _LZ4_PLAIN = 1 << 31  # the next block is not compressed
 _LZ4_END = bytes(4)
@@ -54,7 +54,7 @@ def _lz4(level: int | None) -> Compress:
     pack = _arrow("lz4_raw", level)
 
     def compress(data: memoryview) -> bytes:
-        parts = [_LZ4_HEADER]
+        parts = [LZ4_HEADER]
         for block in _blocks(data, _LZ4_BLOCK):
             packed = pack(block)
             if len(packed) < len(block):

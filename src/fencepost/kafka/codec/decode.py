@@ -3,14 +3,18 @@
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
+from zlib import crc32
 
-from fencepost.kafka.codec.compress import NAMES, Codec, decompressed
+from fencepost.kafka.codec.compress import LZ4_HEADER, NAMES, Codec, decompressed
 from fencepost.kafka.codec.encode import encode_batch
 from fencepost.kafka.codec.encode_header import HEADER, Buffer, CorruptBatchError, EncodedBatch
 from fencepost.kafka.codec.encode_rows import rows
 from fencepost.record import HeaderBytes
 
 _CODEC, _LOG_APPEND_TIME = 0x07, 0x08
+_OLD_HEADER = struct.Struct(">qiIbb")  # offset, length, checksum, format, attributes
+_OLD_LENGTH_END, _OLD_CHECKSUM_END = 12, 16
+_LZ4_SIZED = 0x08  # the frame's header has the size of its content
 
 
 class DecodedRecord(NamedTuple):
@@ -112,19 +116,70 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return (number >> 1) ^ -(number & 1), at + 1
 
 
-def _legacy(view: memoryview) -> Iterator[DecodedRecord]:
-    """Read messages from before Kafka 0.11 with kafka-python, and verify their checksums."""
-    from fencepost.kafka.kafka_library import KafkaError, MemoryRecords
+class _OldMessage(NamedTuple):
+    """A message from before Kafka 0.11, which may hold other ones that are compressed together."""
 
+    offset: int
+    magic: int
+    attributes: int
+    timestamp: int | None
+    key: bytes | None
+    value: bytes | None
+
+
+def _legacy(view: memoryview) -> Iterator[DecodedRecord]:
+    """Read messages from before Kafka 0.11, and verify the checksums of those that are not inside of others."""
     try:
-        messages = MemoryRecords(bytes(view))
-        while (batch := messages.next_batch()) is not None:
-            if not batch.validate_crc():
-                raise ValueError("a checksum is wrong")
-            for message in batch:
-                yield DecodedRecord(message.offset, message.timestamp, message.key, message.value)
-    except (KafkaError, ValueError, IndexError, struct.error) as error:
+        for outer in _old_messages(view, is_verified=True):
+            codec = outer.attributes & _CODEC
+            if not codec:
+                yield DecodedRecord(outer.offset, outer.timestamp, outer.key, outer.value)
+                continue
+            data = outer.value or b""
+            if outer.magic == 0 and NAMES[codec] == "lz4":
+                data = _with_correct_header(data)
+            inner = list(_old_messages(memoryview(decompressed(codec, data)), is_verified=False))
+            # Since format 1 offsets are relative, once a broker has stored the messages.
+            further = max(outer.offset - inner[-1].offset, 0) if outer.magic else 0
+            has_append_time = outer.attributes & _LOG_APPEND_TIME
+            for each in inner:
+                timestamp = outer.timestamp if has_append_time else each.timestamp
+                yield DecodedRecord(each.offset + further, timestamp, each.key, each.value)
+    except (IndexError, ValueError, OSError, struct.error) as error:
         raise CorruptBatchError(
             f"A message from before Kafka 0.11 cannot be read: {error}. Set producer.client=librdkafka to read it with "
             "another client"
         ) from error
+
+
+def _old_messages(view: memoryview, *, is_verified: bool) -> Iterator[_OldMessage]:
+    at = 0
+    while at < len(view):
+        offset, length, checksum, magic, attributes = _OLD_HEADER.unpack_from(view, at)
+        stop = at + _OLD_LENGTH_END + length
+        if length <= 0 or stop > len(view):
+            raise ValueError("a message is cut off")
+        if is_verified and crc32(view[at + _OLD_CHECKSUM_END : stop]) != checksum:
+            raise ValueError("a checksum is wrong")
+        at += _OLD_HEADER.size
+        timestamp: int | None = None
+        if magic:
+            (timestamp,), at = struct.unpack_from(">q", view, at), at + 8
+        key, at = _old_bytes(view, at)
+        value, at = _old_bytes(view, at)
+        if at != stop:
+            raise ValueError(f"a message ends at byte {at}, not at {stop}")
+        yield _OldMessage(offset, magic, attributes, timestamp, key, value)
+
+
+def _old_bytes(view: memoryview, at: int) -> tuple[bytes | None, int]:
+    (size,), at = struct.unpack_from(">i", view, at), at + 4
+    return (None, at) if size < 0 else (bytes(view[at : at + size]), at + size)
+
+
+def _with_correct_header(frame: bytes) -> bytes:
+    """Replace the header of an LZ4 frame of format 0, in which Kafka's clients computed its checksum of wrong bytes."""
+    flags = frame[4]
+    if flags & ~_LZ4_SIZED != LZ4_HEADER[4]:
+        raise ValueError(f"an LZ4 frame has flags {flags:#x}")
+    return LZ4_HEADER + frame[len(LZ4_HEADER) + (8 if flags & _LZ4_SIZED else 0) :]

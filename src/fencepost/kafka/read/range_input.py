@@ -27,7 +27,7 @@ from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched
 from fencepost.kafka.read.plan_reader import PlanReader, Read
 from fencepost.kafka.read.range_silence import RangeSilence
 from fencepost.kafka.read.record_columns import BYTES, ROWS, decoded_records, fetched_records, pieces, schema
-from fencepost.kafka.read.waiting_records import WaitingRecords
+from fencepost.kafka.read.waiting_records import decoded_chunks
 from fencepost.kafka.setting.batch_settings import lacking_to_read
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.log_gap import GapKind, LogPosition
@@ -192,11 +192,7 @@ class RangeInput:
                     begin, stop = (pc.sum(pc.less(found.offsets, edge)).as_py() for edge in edges)
                     whole = whole.slice(begin, stop - begin)
                 return pieces(whole, whole.nbytes)
-        waiting, batches = WaitingRecords(), list[pa.RecordBatch]()
-        waiting.add(fetched)
-        while len(waiting):
-            batches += self._within(waiting.take(ROWS))
-        return batches
+        return [batch for chunk in decoded_chunks(fetched.entries) for batch in self._within(chunk)]
 
     def _within(self, fetched: Fetched) -> list[pa.RecordBatch]:
         begin, stop = (bisect_left(fetched.offsets, offset) for offset in (self._at, self._wanted.end))

@@ -45,8 +45,7 @@ class WaitingRecords:
     def add(self, fetched: UnreadFetched) -> None:
         """Decode batches and append their records to the queue. Raises CorruptBatchError."""
         next_offsets: dict[TopicPartition, int] = {}
-        portions = _portions(fetched.entries, self._portion_bytes)
-        for chunk in chain.from_iterable(_chunks_of(portion, self._few) for portion in portions):
+        for chunk in decoded_chunks(fetched.entries, self._few, self._portion_bytes):
             self._chunks.append(chunk)
             self._records += len(chunk)
             next_offsets.update({place: offset for place, (offset, _) in chunk.epochs.items()})
@@ -84,6 +83,15 @@ class WaitingRecords:
 
 
 Entries = Sequence[tuple[TopicPartition, UnreadBatch]]
+
+
+def decoded_chunks(entries: Entries, few: int = FEW, portion_bytes: int = PORTION_BYTES) -> Iterator[Fetched]:
+    """Yield the records of batches in chunks of one partition and epoch, each of which fits into one Arrow column.
+
+    Raises CorruptBatchError.
+    """
+    portions = _portions(entries, portion_bytes)
+    return chain.from_iterable(_chunks_of(portion, few) for portion in portions)
 
 
 def _portions(entries: Entries, most_bytes: int) -> Iterator[Entries]:

@@ -14,9 +14,10 @@ from fencepost.kafka.read.fetched_queue import UnreadBatch, UnreadFetched
 from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.read.record_columns import ALL, schema
 from fencepost.kafka.value.log_range import LogRange
-from fencepost.record import TopicPartition
+from fencepost.record import BinaryColumn, TopicPartition
 from support.batch_records import DrawnBatch, drawn_batch
-from support.slow_batch import kept_batch
+from support.old_messages import APPEND_MS, CODECS, old_log
+from support.slow_batch import Kept, PlainRecord, kept_batch
 
 PLACE = TopicPartition("t", 3)
 _LOG_APPEND_TIME = 0x08
@@ -81,3 +82,24 @@ def test_range_yields_exactly_the_records_within_its_bounds(
 def typeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return rows without the types of timestamps of -1, which portions of records lack."""
     return [row | {"timestampType": None} if row["timestamp"] == -1_000 else row for row in rows]
+
+
+@pytest.mark.parametrize("is_appended", [False, True], ids=["created", "appended"])
+@pytest.mark.parametrize("codec", CODECS)
+def test_old_messages_of_a_range_are_read_from_every_codec(codec: str, is_appended: bool) -> None:
+    found = rows_of_range(old_log(10, 6, 1, codec, is_appended=is_appended), 12, 15)
+    times = [APPEND_MS] * 3 if is_appended else [1_002, 1_003, 1_004]
+    assert [(row["offset"], row["value"], row["timestamp"] // 1_000) for row in found] == [
+        (10 + n, b"v%d" % n, time) for n, time in zip((2, 3, 4), times, strict=True)
+    ]
+    assert {row["timestampType"] for row in found} == {int(is_appended)}
+
+
+def test_portions_are_not_put_together_in_one_column_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together they may hold more than a column does: that is why they were decoded in portions."""
+    monkeypatch.setattr(range_input, "decoded_columns", refuse)
+    monkeypatch.setattr(BinaryColumn, "joined", refuse)
+    records = [Kept(n, PlainRecord(None, b"%d" % n, 5)) for n in range(3)]
+    log = old_log(0, 3, 1, "gzip") + kept_batch(3, records, 5) + old_log(6, 3, 1, "gzip")
+    found = [row["value"] for row in rows_of_range(log, 0, 9)]
+    assert found == [b"v0", b"v1", b"v2", b"0", b"1", b"2", b"v0", b"v1", b"v2"]

@@ -6,7 +6,6 @@ from array import array
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.record import MemoryRecordsBuilder
 
 from fencepost.kafka.codec import decode_columns
 from fencepost.kafka.codec.committed import Answered, Position, committed_batches
@@ -14,6 +13,7 @@ from fencepost.kafka.codec.encode_header import CorruptBatchError
 from fencepost.kafka.read.fetched_queue import UnreadBatch, UnreadFetched
 from fencepost.kafka.read.waiting_records import WaitingRecords
 from fencepost.record import AppendTime, BinaryColumn, Repeated, Runs, TopicPartition
+from support.old_messages import APPEND_MS, CODECS, old_log
 from support.slow_batch import Kept, PlainRecord, headed, kept_batch
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -134,21 +134,38 @@ def test_records_of_a_log_append_time_batch_have_its_append_time(waiting: Waitin
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("codec", [0, 1])
-def test_batches_from_before_kafka_0_11_are_read_with_or_without_timestamps(magic: int, codec: int) -> None:
-    builder = MemoryRecordsBuilder(magic, codec, 100_000)
-    for n in range(12):
-        builder.append(1_000 + n if magic else None, b"k" if n else None, b"v%d" % n)
-    builder.close()
-    log = bytearray(builder.buffer())
-    if codec:
-        struct.pack_into(">q", log, 0, 11)  # a broker gives what is compressed the offset of its last message
+@pytest.mark.parametrize("codec", CODECS)
+def test_batches_from_before_kafka_0_11_are_read_with_or_without_timestamps(magic: int, codec: str) -> None:
     waiting = WaitingRecords()
-    waiting.add(read(*unread(ONE, bytes(log), wanted=2)))
+    waiting.add(read(*unread(ONE, old_log(30, 12, magic, codec), wanted=32)))
     found = waiting.take(50)
     assert list(found.values) == [b"v%d" % n for n in range(2, 12)]
-    assert found.offsets == list(range(2, 12))
+    assert found.offsets == list(range(32, 42))
     assert found.timestamps == ([1_000 + n for n in range(2, 12)] if magic else [None] * 10)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_old_messages_have_the_append_time_of_the_broker(codec: str) -> None:
+    waiting = WaitingRecords()
+    waiting.add(read(*unread(ONE, old_log(0, 3, 1, codec, is_appended=True))))
+    found = waiting.take(50).timestamps
+    assert found == [APPEND_MS] * 3
+    assert {type(each) for each in found} == {AppendTime}
+
+
+def test_old_lz4_frame_with_the_size_of_its_content_is_read() -> None:
+    waiting = WaitingRecords()
+    waiting.add(read(*unread(ONE, old_log(0, 3, 0, "lz4", is_sized=True))))
+    assert list(waiting.take(50).values) == [b"v0", b"v1", b"v2"]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", CODECS)
+def test_old_message_with_a_changed_byte_is_refused(magic: int, codec: str) -> None:
+    log = bytearray(old_log(0, 3, magic, codec))
+    log[-1] ^= 1
+    with pytest.raises(CorruptBatchError, match="a checksum is wrong"):
+        WaitingRecords().add(read(*unread(ONE, bytes(log))))
 
 
 def test_error_of_an_undecodable_batch_names_its_partition(waiting: WaitingRecords) -> None:
