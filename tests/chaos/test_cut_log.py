@@ -14,8 +14,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
-from fencepost.builtin.mirror.source.task import MirrorSourceTask
+from fencepost.builtin.mirror.source.connector import MirrorSourceConnector, MirrorSourceTask
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.group_batches import BatchGroupInput
 from fencepost.kafka.read.group_input import GroupInput

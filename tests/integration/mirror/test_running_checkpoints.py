@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
 )
 from flow import Flow
 
-from fencepost.builtin.mirror.checkpoint.ends import Ends
+from fencepost.builtin.mirror.checkpoint.connector import Ends
 from fencepost.builtin.mirror.formats import OffsetSync
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually

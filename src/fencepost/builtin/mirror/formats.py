@@ -2,13 +2,16 @@
 
 A text is UTF-8 after a length of two bytes; numbers are big-endian and signed. Values of checkpoints and heartbeats
 begin with their version, which is 0.
+
+The check of source offsets that an administrator sets for a connector of a mirror is here, too.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fencepost.api import ConnectError
 from fencepost.kafka.value.log_gap import NO_EPOCH, LogPosition
 from fencepost.record import TopicPartition
 
@@ -20,6 +23,10 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 OFFSET = {"offset": 0}
 """The source offset of every checkpoint and heartbeat: it is not read back, but Connect requires one."""
+_PARTITION, _OFFSET = "partition", "offset"
+_LARGEST = (1 << 31) - 1
+
+Alterations = Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
 
 
 class FormatError(ValueError):
@@ -189,3 +196,39 @@ def _versioned(value: bytes | None, what: str) -> _Reader:
     if version != _VERSION:
         raise FormatError(f"{what} has version {version}; only version {_VERSION} is supported")
     return reader
+
+
+def check_offsets(
+    offsets: Alterations, *, texts: Collection[str], has_partition: bool = False, is_read: bool = False
+) -> None:
+    """Check offsets; tombstones are always accepted.
+
+    Args:
+        texts: The keys of a source partition that hold text.
+        has_partition: Whether it also holds the number of a partition.
+        is_read: Whether the connector reads its offsets; if not, they must be 0.
+
+    Raises:
+        ConnectError: The first fault, with what is expected.
+    """
+    for items, offset in offsets.items():
+        if offset is None:
+            continue
+        partition = dict(items)
+        for key in texts:
+            if not isinstance(partition.get(key), str):
+                raise ConnectError(f"The source partition {partition} needs a text as '{key}'")
+        if has_partition and not _is_number(partition.get(_PARTITION), _LARGEST):
+            raise ConnectError(f"The source partition {partition} needs a partition number as '{_PARTITION}'")
+        if not (_is_number(offset.get(_OFFSET), (1 << 63) - 1 if is_read else 0) or (is_read and _is_first(offset))):
+            expected = "a whole number, 0 or more," if is_read else "0, because it is not read,"
+            raise ConnectError(f"The source offset {offset} of {partition} needs {expected} as '{_OFFSET}'")
+
+
+def _is_first(offset: Mapping[str, Any]) -> bool:
+    """Say whether it is the offset that a connector shows for a partition of which nothing is copied yet."""
+    return offset.get(_OFFSET) == -1 and not isinstance(offset[_OFFSET], bool)
+
+
+def _is_number(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most

@@ -18,12 +18,15 @@ from fencepost.api import (
     at_least,
     setting,
 )
-from fencepost.builtin.mirror.formats import OFFSET, Heartbeat
-from fencepost.builtin.mirror.internal_topic import ensure_internal_topic
-from fencepost.builtin.mirror.offsets import check_offsets
-from fencepost.builtin.mirror.schedule.timer import IntervalTimer
+from fencepost.builtin.mirror.formats import OFFSET, Heartbeat, check_offsets
+from fencepost.builtin.mirror.schedule import IntervalTimer
 from fencepost.builtin.mirror.setting.clients import FlowEnd
-from fencepost.builtin.mirror.setting.mirror_settings import MirrorSettings, TargetClusterSettings, replicas
+from fencepost.builtin.mirror.setting.mirror_settings import (
+    MirrorSettings,
+    TargetClusterSettings,
+    ensure_internal_topic,
+    replicas,
+)
 from fencepost.record.schema import BYTES
 
 

@@ -26,8 +26,7 @@ from fencepost.builtin.mirror.setting.clients import FlowEnd
 from fencepost.builtin.mirror.sink.connector import MirrorSinkConnector
 from fencepost.builtin.mirror.sink.offsets import MirrorOffsets
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
-from fencepost.builtin.mirror.source.gap import is_gap_record
-from fencepost.builtin.mirror.source.position import last_of, place_within, position_of
+from fencepost.builtin.mirror.source.position import is_gap_record, last_of, place_within, position_of
 from fencepost.cli.cluster.mirror_run import chosen
 from fencepost.cli.output import aligned, waiting
 from fencepost.cluster.command import now_ms

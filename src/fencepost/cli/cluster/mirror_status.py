@@ -13,8 +13,7 @@ from fencepost.builtin.mirror.dedicated.file import MirrorFile
 from fencepost.builtin.mirror.formats import FormatError, OffsetSync
 from fencepost.builtin.mirror.setting.clients import FlowEnd
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
-from fencepost.builtin.mirror.source.gap import gap_of_offset
-from fencepost.builtin.mirror.source.position import place_within, position_of
+from fencepost.builtin.mirror.source.position import gap_of_offset, place_within, position_of
 from fencepost.cli.cluster.migration import TypedFlow
 from fencepost.cli.connect import Connect, Json, access
 from fencepost.cli.output import aligned, print_json

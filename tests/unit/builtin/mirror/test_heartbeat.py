@@ -7,7 +7,7 @@ import pytest
 from fencepost.api import Batch, ConfigError, ConnectError
 from fencepost.builtin.mirror.formats import Heartbeat
 from fencepost.builtin.mirror.heartbeat import MirrorHeartbeatConnector, MirrorHeartbeatTask
-from fencepost.builtin.mirror.schedule.timer import IntervalTimer
+from fencepost.builtin.mirror.schedule import IntervalTimer
 from fencepost.record import partition_key
 from fencepost.record.schema import BYTES
 from support.task_context import Context

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from fencepost.builtin.mirror.checkpoint.translation import Translation
 from fencepost.builtin.mirror.formats import FormatError, OffsetSync
-from fencepost.builtin.mirror.internal_topic import ensure_internal_topic
 from fencepost.builtin.mirror.setting.clients import FlowEnd
-from fencepost.builtin.mirror.setting.mirror_settings import ReplicationSettings
+from fencepost.builtin.mirror.setting.mirror_settings import ReplicationSettings, ensure_internal_topic
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.produce.writer import RecordWriter
 from fencepost.kafka.read.log import LogReader, LogRecord

@@ -6,23 +6,14 @@ Names, defaults and meaning are those of Kafka's MirrorMaker 4.3. A connector's 
 from collections.abc import Mapping
 from typing import ClassVar
 
-from fencepost.api import (
-    HIGH,
-    LOW,
-    Config,
-    ConfigError,
-    ReplicationPolicy,
-    Type,
-    at_least,
-    non_empty,
-    one_of,
-    setting,
-)
+from fencepost.api import HIGH, LOW, Config, ConfigError, ReplicationPolicy, Type, at_least, non_empty, one_of, setting
 from fencepost.builtin.mirror.setting.clients import CLIENT_PREFIXES, FlowEnd, client_faults, client_properties
 from fencepost.builtin.mirror.setting.policy import AliasSettings, SeparatorSettings, policy_of
 from fencepost.config.check import Check, at_least_or_minus_one
 from fencepost.config.connector import ConnectorConfig
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topics import Topics
+from fencepost.kafka.errors import KafkaAuthorizationError, TooFewBrokersError
 from fencepost.kafka.setting.client_settings import admin_conf
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import Conf
@@ -33,6 +24,7 @@ _BYTES = {
 }
 _FORWARDING_ADMIN = "org.apache.kafka.clients.admin.ForwardingAdmin"
 _REPLICAS = at_least_or_minus_one(1, "Value must be 1 or more, or -1 for the broker's default")
+_CONFIGS = {"cleanup.policy": "compact"}
 
 
 def _only(name: str, instead: str) -> Check:
@@ -211,3 +203,26 @@ class ReplicationSettings(PollSettings, OffsetSyncSettings):
         "heartbeats.replication.enabled", default=True, importance=LOW,
         doc="Whether topics of heartbeats are mirrored even if `topics` does not include them.",
     )  # fmt: skip
+
+
+def ensure_internal_topic(topics: Topics, topic: str, *, replication: int, key: str) -> None:
+    """Create the topic unless it exists; `key` is the setting that `replication` comes from.
+
+    Raises:
+        ConfigError: The cluster has too few brokers for so many replicas.
+        KafkaAuthorizationError: The principal may not create it.
+        KafkaUnavailableError: The cluster does not answer.
+        KafkaRequestError: The cluster refuses the topic for another reason.
+    """
+    try:
+        topics.ensure(topic, partitions=1, replication=replication, configs=_CONFIGS)
+    except TooFewBrokersError as error:
+        raise ConfigError(
+            f"Invalid value {replication} for configuration {key}: the cluster has too few brokers for that many "
+            f"replicas of topic {topic}; set a lower number, or -1 for the cluster's default. {error}"
+        ) from error
+    except KafkaAuthorizationError as error:
+        raise KafkaAuthorizationError(
+            f"{error} Topic {topic} does not exist: create it with one partition and cleanup.policy=compact, or allow "
+            "the principal to create it."
+        ) from error

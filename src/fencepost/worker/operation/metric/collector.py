@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fencepost.builtin.mirror.metric.kinds import KINDS, FigureKind
+from fencepost.builtin.mirror.metric import KINDS, FigureKind
 from fencepost.cluster.info import RetentionInfo
 from fencepost.cluster.leader import Leader
 from fencepost.config.watched import stale_files

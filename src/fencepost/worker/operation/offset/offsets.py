@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fencepost.builtin.mirror.source.gap import gap_of_offset
+from fencepost.builtin.mirror.source.position import gap_of_offset
 from fencepost.cluster.command import PutConnector
 from fencepost.cluster.info import ConnectorOffset, ConnectorType
 from fencepost.config.raw import RawConfig

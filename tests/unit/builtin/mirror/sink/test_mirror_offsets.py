@@ -6,9 +6,8 @@ import pytest
 
 from fencepost.builtin.mirror.setting.policy import policy_of
 from fencepost.builtin.mirror.sink.offsets import MirrorOffsets, position_from_metadata
-from fencepost.builtin.mirror.source.gap import gap_record
 from fencepost.builtin.mirror.source.planning import Selection
-from fencepost.builtin.mirror.source.position import source_offset, source_partition
+from fencepost.builtin.mirror.source.position import gap_record, source_offset, source_partition
 from fencepost.kafka.value.log_gap import GapKind, LogGap, LogPosition
 from fencepost.record import TopicPartition
 

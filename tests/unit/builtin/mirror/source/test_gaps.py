@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.builtin.mirror.source.task import MirrorSourceTask
+from fencepost.builtin.mirror.source.connector import MirrorSourceTask
 from fencepost.kafka.read import plan_topics
 from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.read.plan_topics import PlanLosses

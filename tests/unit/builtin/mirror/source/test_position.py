@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConnectError
-from fencepost.builtin.mirror.source.gap import gap_error, gap_record
 from fencepost.builtin.mirror.source.position import (
     OffsetColumn,
     check_altered,
+    gap_error,
+    gap_record,
     position_of,
     source_offset,
     source_partition,

@@ -2,9 +2,8 @@
 
 import pytest
 
-from fencepost.builtin.mirror.metric import measured
-from fencepost.builtin.mirror.metric.kinds import KINDS
-from fencepost.builtin.mirror.metric.measured import MeasuredCheckpoints, MeasuredRecords, Spread
+from fencepost.builtin.mirror import metric
+from fencepost.builtin.mirror.metric import KINDS, MeasuredCheckpoints, MeasuredRecords, Spread
 from fencepost.builtin.mirror.setting.policy import DefaultReplicationPolicy
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.log_gap import GapKind, LogGap
@@ -18,7 +17,7 @@ POLICY = DefaultReplicationPolicy({})
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the seconds that it is now, in a list."""
     now = [10.0]
-    monkeypatch.setattr(measured.time, "time", lambda: now[0])
+    monkeypatch.setattr(metric.time, "time", lambda: now[0])
     return now
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fencepost.builtin.mirror.schedule.watch import Watch
-from fencepost.builtin.mirror.warning_log import WarningLog
+from fencepost.builtin.mirror.schedule import WarningLog, Watch
 from fencepost.testing import eventually
 
 

@@ -1,6 +1,8 @@
-"""Measures the work of a mirror's task.
+"""A mirror's metrics: what tasks measure, and the names that MirrorMaker has for it.
 
-The task's threads write, and another thread reads. There is no lock, because each value is read by itself.
+A task returns rows of labels followed by values; the worker, which knows the names, makes metrics of them: beans of
+`kafka.connect.mirror`, by the partition of the target. The task's threads write, and another thread reads. There is no
+lock, because each value is read by itself.
 """
 
 import time
@@ -9,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencepost.api import ReplicationPolicy
-from fencepost.builtin.mirror.metric.kinds import CHECKPOINT, GAP, SOURCE
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.log_gap import LogGap
 from fencepost.record import TopicPartition
@@ -18,6 +19,8 @@ Rows = Mapping[str, Sequence[Sequence[str | float]]]
 """By kind."""
 _LOOKED_AT = 100  # records for each poll and partition whose age is measured
 _MOST_POLLS = 1_000  # uncommitted polls for each partition: a transform may filter all their records
+_SINCE = "since the task started"
+_PACKAGE = "kafka_connect_mirror_mirror"
 
 
 class Spread:
@@ -150,3 +153,49 @@ def _take(spread: Spread, times_ms: Sequence[int], now_ms: float) -> None:
     if times_ms:
         mean = now_ms - sum(times_ms) / len(times_ms)
         spread.take(max(0.0, now_ms - max(times_ms)), max(0.0, now_ms - min(times_ms)), max(0.0, mean), len(times_ms))
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """A kind of rows: their labels, and the name and description of each value (`_total`: a counter)."""
+
+    prefix: str
+    labels: tuple[str, ...]
+    values: Mapping[str, str]
+
+
+def _times(name: str, what: str) -> dict[str, str]:
+    return {
+        name: f"{what}, in milliseconds: the newest.",
+        f"{name}_max": f"{what}, in milliseconds: the longest {_SINCE}.",
+        f"{name}_min": f"{what}, in milliseconds: the shortest {_SINCE}.",
+        f"{name}_avg": f"{what}, in milliseconds: the mean {_SINCE}.",
+    }
+
+
+_SOURCE = FigureKind(
+    f"{_PACKAGE}sourceconnector",
+    ("source", "target", "topic", "partition"),
+    {
+        "record_count": f"Records that were mirrored and committed, {_SINCE}.",
+        "byte_count": f"Bytes of the values of these records, {_SINCE}.",
+        **_times("record_age_ms", "How old records were, by their timestamps, when they were read from the source"),
+        **_times("replication_latency_ms", "How old records were, by their timestamps, when they were committed"),
+    },
+)
+_CHECKPOINT = FigureKind(
+    f"{_PACKAGE}checkpointconnector",
+    ("source", "target", "group", "topic", "partition"),
+    _times("checkpoint_latency_ms", "How long checkpoints took, from their translation to their commit"),
+)
+_GAP = FigureKind(
+    "fencepost_mirror",
+    ("source", "target", "topic", "partition"),
+    {
+        "gaps_total": f"Gaps in logs of the source that the task has skipped (on.source.gap=record), {_SINCE}.",
+        "gap_offsets_total": f"Offsets in these gaps, as far as known, {_SINCE}.",
+    },
+)
+
+SOURCE, CHECKPOINT, GAP = "source", "checkpoint", "gap"
+KINDS: Mapping[str, FigureKind] = {SOURCE: _SOURCE, CHECKPOINT: _CHECKPOINT, GAP: _GAP}

@@ -3,7 +3,7 @@
 import time
 
 from fencepost.api import RetriableError
-from fencepost.builtin.mirror.schedule.rounds import Round, Rounds
+from fencepost.builtin.mirror.schedule import Round, Rounds
 from fencepost.testing import eventually
 
 

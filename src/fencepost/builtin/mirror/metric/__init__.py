@@ -1,1 +1,0 @@
-"""A mirror's metrics: which there are, and what tasks measure for them."""
