@@ -36,7 +36,7 @@ def test_records_committed_by_the_sink_are_given_up_before_they_are_deleted(scen
     began: list[int] = []
     scene.leader.before.append(lambda: began.append(scene.start))
     assert scene.round() is None
-    assert (began, scene.start) == ([0], 8)
+    assert (began, scene.start) == ([0], 8), scene.retention.info()
     assert scene.leader.snapshot.retention[scene.topic].deleted == {0: 8}
 
 

@@ -100,16 +100,29 @@ def read_page(browser: TopicBrowser, conf: Mapping[str, Any], query: RecordQuery
 
 def _after(browser: TopicBrowser, ranges: Mapping[int, Range], limit: int, effort: Effort) -> ReadPage:
     """Return the first records of these ranges. A partition that there was no time for goes on where it began."""
-    found = {p: list(_read(browser, p, range_, limit, effort)) for p, range_ in ranges.items()}
-    rows = sorted((row for records in found.values() for row in in_time(records, _itself)), key=_order)
+    found = {p: _first(browser, p, range_, limit, effort) for p, range_ in ranges.items()}
+    rows = sorted((row for records, _ in found.values() for row in in_time(records, _itself)), key=_order)
     left = {row[1]: row[2] for row in reversed(rows[limit:])}
-    ends = {p: _end(ranges[p], records, limit, effort) for p, records in found.items()}
+    ends = {p: end for p, (_, end) in found.items()}
     return ReadPage([row[3] for row in rows[:limit]], {**ends, **left})
 
 
-def _end(range_: Range, records: list[TopicRecord], limit: int, effort: Effort) -> int:
-    is_whole = len(records) < limit and not effort.is_spent
-    return range_[1] if is_whole else records[-1].offset + 1 if records else range_[0]
+def _first(
+    browser: TopicBrowser, partition: int, range_: Range, limit: int, effort: Effort
+) -> tuple[list[TopicRecord], int]:
+    """Return the first records of a range, and where to go on."""
+    records: list[TopicRecord] = []
+    first, end = range_
+    if first >= end:
+        return records, end
+    if effort.is_spent:
+        return records, first
+    for record in browser.read({partition: range_}):
+        effort.spend(1, size_of(record))
+        records.append(record)
+        if len(records) == limit or effort.is_spent:
+            return records, record.offset + 1
+    return records, end  # even if that took too long: there may be no records in it
 
 
 def _newest(browser: TopicBrowser, partition: int, range_: Range, limit: int, effort: Effort) -> list[TopicRecord]:
@@ -119,16 +132,6 @@ def _newest(browser: TopicBrowser, partition: int, range_: Range, limit: int, ef
         if len(newest) >= limit:
             break
     return newest[-limit:]
-
-
-def _read(browser: TopicBrowser, partition: int, range_: Range, limit: int, effort: Effort) -> Iterator[TopicRecord]:
-    if range_[0] >= range_[1] or effort.is_spent:
-        return
-    for count, record in enumerate(browser.read({partition: range_}), start=1):
-        effort.spend(1, size_of(record))
-        yield record
-        if count == limit or effort.is_spent:
-            return
 
 
 def _ranges(browser: TopicBrowser, partition: int | None) -> dict[int, Range]:

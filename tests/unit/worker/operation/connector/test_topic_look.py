@@ -1,6 +1,7 @@
 """Which topics are read for people, and how their records are shown."""
 
 import struct
+from collections.abc import Iterator
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -11,12 +12,12 @@ from fencepost.api import FatalError, RecordError, RetriableError, Schema
 from fencepost.builtin.converter.number import LongConverter
 from fencepost.builtin.converter.registry.avro.converter import AvroConverter
 from fencepost.cluster.errors import BadRequestError, NotFoundError
-from fencepost.cluster.topic_records import RecordQuery
+from fencepost.cluster.topic_records import EARLIEST, RecordQuery
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.record.schema import INT32
-from fencepost.worker.operation.connector.topic_records import RecordView, TopicRecords
+from fencepost.worker.operation.connector.topic_records import RecordView, TopicRecords, read_page
 from fencepost.worker.settings import WorkerSettings
 from support.memory_registry import MemoryRegistry, with_registry
 from support.settings import SETTINGS
@@ -113,6 +114,19 @@ def test_reading_a_topic_logs_no_warning_about_the_config(
         with pytest.raises(NotFoundError, match="there is no such topic"):
             records.records_of("c", "orders", RecordQuery())
     assert "no effect" not in caplog.text
+
+
+def test_slow_range_without_records_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the next page would begin there again, and so would all pages after it."""
+    now_s = [0.0]
+
+    def read(ranges: object) -> Iterator[TopicRecord]:
+        now_s[0] += 100.0
+        return iter(())
+
+    monkeypatch.setattr("fencepost.worker.operation.connector.topic_records.time.monotonic", lambda: now_s[0])
+    browser: Any = SimpleNamespace(ranges={0: (3, 900), 1: (5, 7)}, read=read)
+    assert read_page(browser, {}, RecordQuery(EARLIEST)).next == {0: 900, 1: 5}
 
 
 def converting(monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[bytes | None]:
