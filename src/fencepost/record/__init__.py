@@ -4,26 +4,29 @@ Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (
 `BinaryColumn`, `StructColumn`; `RecordColumns`, which transforms see.
 """
 
-from fencepost.record.append_time import AppendTime
 from fencepost.record.batch import Batch
 from fencepost.record.binary_column import BinaryColumn
 from fencepost.record.column import (
     BytesColumn,
     Chained,
+    HeaderBytes,
+    HeaderColumn,
     PolledAt,
     PositionColumn,
     Repeated,
     Runs,
+    StructColumn,
     Utf8Column,
     distinct,
     is_missing,
+    joined_column,
+    joined_member,
+    picked,
     runs_of,
 )
-from fencepost.record.header_column import HeaderBytes, HeaderColumn
-from fencepost.record.joined_column import joined_column, joined_member
 from fencepost.record.partition_key import PartitionKey, is_same, partition_key
-from fencepost.record.pick import picked
 from fencepost.record.record import (
+    AppendTime,
     ConnectRecord,
     Header,
     ReadHeader,
@@ -35,7 +38,6 @@ from fencepost.record.record import (
 from fencepost.record.record_columns import RecordColumns, TypedColumn
 from fencepost.record.schema import Field, Schema, SchemaError, SchemaType
 from fencepost.record.sink_batch import SinkBatch
-from fencepost.record.struct_column import StructColumn
 
 __all__ = [
     "AppendTime",

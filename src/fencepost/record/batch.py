@@ -1,20 +1,22 @@
 """Records as columns, the fast form of what `poll()` returns."""
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any, TypedDict, Unpack
 
 import orjson
 
-from fencepost.record import row_column
 from fencepost.record.column import Repeated, Runs
+from fencepost.record.java_time import milliseconds
 from fencepost.record.partition_key import PartitionKey, partition_key
 from fencepost.record.record import Header, SourceRecord
-from fencepost.record.row_column import OffsetOfRow
 from fencepost.record.schema import Schema
+from fencepost.record.type_table import rows_of_arrow, schema_of_arrow
 
 SourcePartition = Mapping[str, Any]
 SourceOffset = Mapping[str, Any]
+OffsetOfRow = str | Callable[[Any], SourceOffset]
 
 
 class _FormerName(TypedDict, total=False):
@@ -105,18 +107,18 @@ class Batch:
             timestamp: the field with the record's time: a datetime, or milliseconds since 1970.
             headers: returns the headers of a row, by name.
         """
-        listed, count_from = row_column.checked_rows(rows), former.get("source_offset", offset)
+        listed, count_from = _checked_rows(rows), former.get("source_offset", offset)
         count = len(listed)
         return cls(
             Repeated(topic, count),
             listed,
-            Repeated(row_column.checked_partition(source_partition), count),
-            row_column.offsets(listed, count_from),
+            Repeated(_checked_partition(source_partition), count),
+            _offsets_of(listed, count_from),
             value_schema,
-            None if key is None else row_column.column(listed, "key", key),
-            row_column.key_schema(value_schema, key),
-            timestamps=None if timestamp is None else row_column.timestamps(listed, timestamp),
-            headers=None if headers is None else row_column.headers(listed, headers),
+            None if key is None else _column_of(listed, "key", key),
+            _key_schema(value_schema, key),
+            timestamps=None if timestamp is None else _timestamps_of(listed, timestamp),
+            headers=None if headers is None else _headers_of(listed, headers),
         )
 
     @classmethod
@@ -137,8 +139,6 @@ class Batch:
         The arguments are those of `of_rows`; `name` is the name of the schema (`Schema.of_arrow`). Connect's times have
         milliseconds: finer digits are cut off.
         """
-        from fencepost.record.schema_of_arrow import rows_of_arrow, schema_of_arrow  # Arrow, for those who use it
-
         return cls.of_rows(
             rows_of_arrow(table),
             topic=topic,
@@ -198,19 +198,11 @@ class Batch:
     def slice(self, start: int, stop: int) -> "Batch":
         """Return records `start` up to before `stop`."""
         part = slice(start, stop)
-        return Batch(
-            self.topics[part],
-            self.values[part],
-            self.source_partitions[part],
-            self.source_offsets[part],
-            self.value_schema,
-            None if self.keys is None else self.keys[part],
-            self.key_schema,
-            None if self.kafka_partitions is None else self.kafka_partitions[part],
-            None if self.timestamps is None else self.timestamps[part],
-            None if self.headers is None else self.headers[part],
-            self.ends if stop >= len(self) else (),
-        )
+        columns: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        schemas = {"value_schema": columns.pop("value_schema"), "key_schema": columns.pop("key_schema")}
+        ends = columns.pop("ends")
+        parts: dict[str, Any] = {name: None if each is None else each[part] for name, each in columns.items()}
+        return Batch(**parts, **schemas, ends=ends if stop >= len(self) else ())
 
     def last_offsets(self) -> list[tuple[SourcePartition, SourceOffset | None]]:
         """Return the offset of each source partition after the batch, in order; None if no record has one."""
@@ -249,3 +241,87 @@ def _same_schemas(a: SourceRecord, b: SourceRecord) -> bool:
 
 def _column_or_none(column: list[Any]) -> list[Any] | None:
     return None if all(v is None for v in column) else column
+
+
+def _checked_rows(rows: Iterable[Any]) -> Sequence[Any]:
+    """Return rows as mappings; dataclass instances become dicts."""
+    if isinstance(rows, Mapping | str | bytes):
+        raise TypeError(f"Batch.of_rows takes a list of rows, not a single {type(rows).__name__}: write [row]")
+    listed = rows if isinstance(rows, Sequence) else list(rows)
+    if len(listed) and is_dataclass(listed[0]):
+        return [asdict(row) for row in listed]
+    return listed
+
+
+def _checked_partition(partition: Any) -> Mapping[str, Any]:
+    if not isinstance(partition, Mapping):
+        raise TypeError(f"source_partition={partition!r} is not a mapping; write {{'name': {partition!r}}}")
+    return partition
+
+
+def _offsets_of(rows: Sequence[Any], offset: OffsetOfRow | None) -> list[SourceOffset]:
+    """Return the source offset of each row: the value of a field, by the field's name, or what a function returns."""
+    if offset is None:
+        raise TypeError(
+            "Batch.of_rows needs offset=: the field of a row from which `start` can continue after the row, or a "
+            "function of the row that returns the offset"
+        )
+    if isinstance(offset, str):
+        return [{offset: value} for value in _column_of(rows, "offset", offset)]
+    found = [offset(row) for row in rows]
+    for number, one in enumerate(found):
+        if not isinstance(one, Mapping):
+            raise TypeError(
+                f"the function offset= returned {one!r} for row {number}: return a mapping, such as {{'at': {one!r}}}, "
+                "or name the field: offset='at'"
+            )
+    return found
+
+
+def _column_of(rows: Sequence[Any], argument: str, field: str) -> list[Any]:
+    """Return a field of all rows."""
+    try:
+        return [row[field] for row in rows]
+    except (KeyError, TypeError, IndexError):
+        raise _missing(rows, argument, field) from None
+
+
+def _key_schema(value_schema: Schema | None, field: str | None) -> Schema | None:
+    """Return the schema of the field that is the key; None without a schema."""
+    found = None if value_schema is None or field is None else value_schema.field(field)
+    return None if found is None else found.schema
+
+
+def _timestamps_of(rows: Sequence[Any], field: str) -> list[int | None]:
+    """Return a field of all rows as milliseconds since 1970; it may hold those, or a datetime (UTC if it is naive)."""
+    return [_milliseconds(value, number, field) for number, value in enumerate(_column_of(rows, "timestamp", field))]
+
+
+def _headers_of(rows: Sequence[Any], of_row: Callable[[Any], Mapping[str, Any]]) -> list[tuple[Header, ...]]:
+    """Return the headers of each row from a function that returns them by name."""
+    found = [of_row(row) for row in rows]
+    for number, one in enumerate(found):
+        if not isinstance(one, Mapping):
+            raise TypeError(f"the function headers= returned {one!r} for row {number}: return a mapping of names")
+    return [tuple(Header(name, value) for name, value in one.items()) for one in found]
+
+
+def _milliseconds(value: Any, number: int, field: str) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, dt.datetime):
+        return milliseconds(value)
+    raise TypeError(
+        f"row {number}: timestamp={field!r} names {value!r}, which is neither a datetime nor a whole number of "
+        "milliseconds since 1970"
+    )
+
+
+def _missing(rows: Sequence[Any], argument: str, field: str) -> Exception:
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            return TypeError(f"row {number} is {row!r}: a row is a mapping of names to values, or a dataclass instance")
+        if field not in row:
+            known = ", ".join(map(str, row))
+            return ValueError(f"row {number} has no field {field!r}, which {argument}= names; it has: {known}")
+    return ValueError(f"rows have no field {field!r}, which {argument}= names")

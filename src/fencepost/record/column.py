@@ -1,12 +1,15 @@
-"""Columns that create Python objects only for values that are read."""
+"""Columns that create Python objects only for values that are read; several joined, and some entries of one."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, repeat
+from operator import eq, is_, itemgetter
 from typing import Any, Generic, TypeVar, overload
 
 from fencepost.record.binary_column import BinaryColumn, in_utf8, texts
 from fencepost.record.java_utf8 import java_decoded
+from fencepost.record.record import Header
+from fencepost.record.schema import BYTES
 
 T = TypeVar("T")
 
@@ -244,3 +247,166 @@ class PolledAt(Repeated[int]):
     """
 
     __slots__ = ()
+
+
+class StructColumn(Sequence[dict[str, Any]]):
+    """Rows that all have the same fields, in the same order, as one column for each field. No row is null.
+
+    A row becomes a new `dict` each time it is read, so changes of a row are lost.
+
+    >>> from fencepost.api import Repeated, StructColumn
+    >>> StructColumn({"id": [1, 2], "shop": Repeated("north", 2)}, 2)[1]
+    {'id': 2, 'shop': 'north'}
+    """
+
+    __slots__ = ("_count", "columns")
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]], count: int) -> None:
+        """Wrap columns of `count` entries each. Raises ValueError for a column of another length."""
+        for name, column in columns.items():
+            if len(column) != count:
+                raise ValueError(f"the column {name} has {len(column)} entries, not {count}")
+        self.columns = columns
+        self._count = count
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Any]) -> "StructColumn | None":
+        """Return rows as columns; None unless all are dicts that have the same fields in the same order."""
+        if isinstance(rows, StructColumn):
+            return rows
+        if isinstance(rows, Repeated):
+            one = cls.of_rows([rows.value])
+            return one and cls(
+                {name: Repeated(column[0], len(rows)) for name, column in one.columns.items()}, len(rows)
+            )
+        if not rows:
+            return cls({}, 0)
+        if set(map(type, rows)) != {dict}:
+            return None
+        orders = set(map(tuple, rows))
+        names = orders.pop()
+        if orders or any(type(name) is not str for name in names):
+            return None
+        return cls({name: list(map(itemgetter(name), rows)) for name in names}, len(rows))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        if not self.columns:
+            return ({} for _ in range(self._count))
+        names = tuple(self.columns)
+        return (dict(zip(names, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> "StructColumn": ...
+    def __getitem__(self, index: int | slice) -> "dict[str, Any] | StructColumn":
+        if isinstance(index, slice):
+            count = len(range(*index.indices(self._count)))
+            return StructColumn({name: column[index] for name, column in self.columns.items()}, count)
+        if not -self._count <= index < self._count:
+            raise IndexError(index)
+        return {name: column[index] for name, column in self.columns.items()}
+
+
+HeaderBytes = tuple[str, bytes | None]
+
+_OPTIONAL_BYTES = BYTES.optional()
+
+
+class HeaderColumn(Sequence[tuple[Header, ...]]):
+    """The headers of records, one entry for each. If headers are sent as bytes, `raw` goes to Kafka unchanged.
+
+    >>> from fencepost.api import HeaderColumn
+    >>> HeaderColumn([[("trace", b"x1")], []])[0][0].value
+    b'x1'
+    """
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: Sequence[Sequence[HeaderBytes]]) -> None:
+        self.raw = raw
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Header, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> "HeaderColumn": ...
+    def __getitem__(self, index: int | slice) -> "tuple[Header, ...] | HeaderColumn":
+        if isinstance(index, slice):
+            return HeaderColumn(self.raw[index])
+        return tuple(Header(key, value, _OPTIONAL_BYTES) for key, value in self.raw[index])
+
+
+def joined_column(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    """Return the values of all columns in order, without a Python object for each if their kinds allow that.
+
+    >>> list(joined_column([Repeated("a", 2), Repeated("b", 1)]))
+    ['a', 'a', 'b']
+    """
+    full = [column for column in columns if len(column)]
+    if len(full) == 1:
+        return full[0]
+    if full and all(isinstance(each, Repeated | Runs) for each in full):
+        return _runs(full)
+    if _are(BinaryColumn, full, (None,)):
+        return BinaryColumn.joined(
+            [each if isinstance(each, BinaryColumn) else BinaryColumn.without_values(len(each)) for each in full]
+        )
+    if _are(HeaderColumn, full, (None, ())):
+        raw = [each.raw if isinstance(each, HeaderColumn) else each for each in full]
+        # Names and bytes that are equal are the same, unlike values, of which 1 and True are equal.
+        is_in_runs = all(isinstance(each, Repeated | Runs) for each in raw)
+        return HeaderColumn(_runs(raw, eq) if is_in_runs else list(chain.from_iterable(raw)))
+    return list(chain.from_iterable(full))
+
+
+def joined_member(parts: Sequence[Any], name: str, empty: Any = None) -> Any:
+    """Return the column `name` of all parts, with `empty` for the records of parts without it; None if none has it."""
+    columns = [getattr(part, name) for part in parts]
+    if all(each is None for each in columns):
+        return None
+    pairs = zip(parts, columns, strict=True)
+    return joined_column([Repeated(empty, len(part)) if each is None else each for part, each in pairs])
+
+
+def _runs(columns: Sequence[Any], are_same: Callable[[Any, Any], bool] = is_) -> Repeated[Any] | Runs[Any]:
+    values: list[Any] = []
+    counts: list[int] = []
+    for column in columns:
+        values += column.values if isinstance(column, Runs) else [column.value]
+        counts += column.counts if isinstance(column, Runs) else [len(column)]
+    first = values[0]
+    return Repeated(first, sum(counts)) if all(are_same(each, first) for each in values) else Runs(values, counts)
+
+
+def _are(kind: type[Any], columns: Sequence[Sequence[Any]], nothing: tuple[Any, ...]) -> bool:
+    """Return whether some are of a kind, and the others have nothing for any record."""
+    others = [each for each in columns if not isinstance(each, kind)]
+    has_nothing = all(isinstance(each, Repeated) and each.value in nothing for each in others)
+    return len(others) < len(columns) and has_nothing
+
+
+def picked(column: Sequence[T], indexes: Sequence[int]) -> Sequence[T]:
+    """Return the entries at `indexes`, in that order. An index may occur more than once."""
+    if isinstance(column, Repeated):
+        return type(column)(column.value, len(indexes))
+    found: Sequence[T] = _picked(column, indexes)
+    return found
+
+
+def _picked(column: Any, indexes: Sequence[int]) -> Any:
+    if isinstance(column, Utf8Column):
+        return Utf8Column(picked(column.raw, indexes))
+    if isinstance(column, BinaryColumn):
+        return column.picked(indexes)
+    if isinstance(column, HeaderColumn):
+        return HeaderColumn(picked(column.raw, indexes))
+    if isinstance(column, StructColumn):
+        return StructColumn({name: picked(each, indexes) for name, each in column.columns.items()}, len(indexes))
+    each = list(column) if isinstance(column, Runs) else column  # which looks for the run of each index
+    return [each[index] for index in indexes]

@@ -8,6 +8,12 @@ from typing import Any, NamedTuple, Self, TypedDict, Unpack
 from fencepost.record.schema import Schema
 
 
+class AppendTime(int):
+    """A timestamp that the broker has set as it appended the record (`message.timestamp.type=LogAppendTime`)."""
+
+    __slots__ = ()
+
+
 class Header(NamedTuple):
     """A record header; `value` is converted by the header converter.
 

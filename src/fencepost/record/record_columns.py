@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from fencepost.record.batch import Batch
-from fencepost.record.column import Repeated
-from fencepost.record.pick import picked
+from fencepost.record.column import Repeated, picked
 from fencepost.record.record import Header
 from fencepost.record.schema import Schema
 

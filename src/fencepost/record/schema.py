@@ -121,7 +121,7 @@ class Schema:
         dicts of these, and each of them `| None`. Anything else, such as a decimal with its scale, is annotated with
         its schema: `Annotated[Decimal, decimal(2)]`. Raises SchemaError, which names the field.
         """
-        from fencepost.record.schema_of_dataclass import schema_of_dataclass
+        from fencepost.record.type_table import schema_of_dataclass
 
         return schema_of_dataclass(of, name)
 
@@ -132,7 +132,7 @@ class Schema:
         A column is optional if it is nullable, as Arrow's are by default. Unsigned integers get the next larger type.
         Raises SchemaError, which names the column, for types that Kafka Connect does not have.
         """
-        from fencepost.record.schema_of_arrow import schema_of_arrow  # Arrow, for those who use it
+        from fencepost.record.type_table import schema_of_arrow
 
         return schema_of_arrow(columns, name)
 
@@ -160,13 +160,17 @@ DATE = Schema(SchemaType.INT32, name="org.apache.kafka.connect.data.Date", versi
 TIME = Schema(SchemaType.INT32, name="org.apache.kafka.connect.data.Time", version=1)
 TIMESTAMP = Schema(SchemaType.INT64, name="org.apache.kafka.connect.data.Timestamp", version=1)
 DECIMAL_NAME = "org.apache.kafka.connect.data.Decimal"
+DECIMAL_PRECISION = "connect.decimal.precision"
 
 
-def decimal(scale: int) -> Schema:
-    """Return the schema of decimal numbers with `scale` digits behind the point.
+def decimal(scale: int, precision: int | None = None) -> Schema:
+    """Return the schema of decimal numbers with `scale` digits after the point, and up to `precision` digits in all.
 
     >>> from fencepost.api import Schema, decimal
     >>> Schema.struct({"total": decimal(2)}).fields[0].schema.parameters
     (('scale', '2'),)
     """
-    return Schema(SchemaType.BYTES, name=DECIMAL_NAME, version=1, parameters=(("scale", str(scale)),))
+    parameters = (
+        {"scale": str(scale)} if precision is None else {"scale": str(scale), DECIMAL_PRECISION: str(precision)}
+    )
+    return Schema(SchemaType.BYTES, name=DECIMAL_NAME, version=1, parameters=tuple(parameters.items()))

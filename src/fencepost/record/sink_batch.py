@@ -1,14 +1,12 @@
 """Records of topics as columns, which `put()` and `process()` receive and `process()` returns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import compress
 from types import EllipsisType
 from typing import Any
 
-from fencepost.record.column import Repeated
-from fencepost.record.joined_column import joined_member
-from fencepost.record.pick import picked
+from fencepost.record.column import Repeated, joined_member, picked
 from fencepost.record.record import Header, SinkRecord, TopicPartition
 from fencepost.record.schema import Schema
 
@@ -86,7 +84,8 @@ class SinkBatch:
         """Concatenate several batches."""
         if len(batches) <= 1:
             return batches[0] if batches else cls.of_records([])
-        return cls(**{each.name: _joined(batches, each.name) for each in fields(cls)})
+        names = [each.name for each in fields(cls)]
+        return cls(**{name: joined_member(batches, name, () if name == "headers" else None) for name in names})
 
     def to(
         self,
@@ -124,24 +123,11 @@ class SinkBatch:
 
     def select(self, indexes: Sequence[int]) -> "SinkBatch":
         """Return the records at `indexes`, in that order. An index may occur more than once."""
-        return SinkBatch(
-            picked(self.topics, indexes),
-            picked(self.partitions, indexes),
-            picked(self.offsets, indexes),
-            picked(self.values, indexes),
-            picked(self.value_schemas, indexes),
-            picked(self.keys, indexes),
-            picked(self.key_schemas, indexes),
-            picked(self.timestamps, indexes),
-            picked(self.places, indexes),
-            None if self.headers is None else picked(self.headers, indexes),
-            None if self.as_read is None else picked(self.as_read, indexes),
-        )
+        return self._each(lambda column: picked(column, indexes))
 
     def part(self, start: int, stop: int) -> "SinkBatch":
         """Return records `start` up to before `stop`."""
-        columns: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
-        return SinkBatch(**{name: column and column[start:stop] for name, column in columns.items()})
+        return self._each(lambda column: column[start:stop])
 
     def without(self, lost: frozenset[TopicPartition]) -> "SinkBatch":
         """Return the records that were not read from any of these partitions."""
@@ -149,9 +135,10 @@ class SinkBatch:
             return self
         return SinkBatch.of_records([record for record in self if _place(record) not in lost])
 
-
-def _joined(batches: Sequence[SinkBatch], name: str) -> Any:
-    return joined_member(batches, name, () if name == "headers" else None)
+    def _each(self, change: Callable[[Any], Any]) -> "SinkBatch":
+        columns: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        changed: dict[str, Any] = {n: None if column is None else change(column) for n, column in columns.items()}
+        return SinkBatch(**changed)
 
 
 def _place(record: SinkRecord) -> TopicPartition:

@@ -40,7 +40,7 @@ from pyspark.sql.types import StructType
 
 from fencepost.config import ConfigError
 from fencepost.spark.direct_write.rerun import compare_reruns
-from fencepost.spark.epoch.read import EpochDataReader
+from fencepost.spark.epoch.read import EpochRangeReader
 from fencepost.spark.partition.options import (
     CHANNEL_OPTION,
     CSV_OPTION,
@@ -56,7 +56,7 @@ from fencepost.spark.row.kafka_columns import MADE_COLUMNS, chosen, columns, wit
 if TYPE_CHECKING:
     from fencepost.spark.direct_write.digest import Digested
     from fencepost.spark.kafka_read.options import KafkaReadConfig
-    from fencepost.spark.kafka_read.values import QueryValues
+    from fencepost.spark.kafka_read.reading import QueryValues
     from fencepost.task.delivery.outgoing import OutgoingColumns
 
 
@@ -162,10 +162,10 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
         return DirectWriter(options, names, schema.simpleString())
 
 
-def _epoch_reader(options: Mapping[str, Any], schema: Any) -> EpochDataReader:
+def _epoch_reader(options: Mapping[str, Any], schema: Any) -> EpochRangeReader:
     own = StructType([field for field in schema.fields if field.name not in MADE_COLUMNS])
     made = {field.name: field.dataType for field in schema.fields if field.name in MADE_COLUMNS}
-    return EpochDataReader(options, chosen(own, has_headers=True), made)
+    return EpochRangeReader(options, chosen(own, has_headers=True), made)
 
 
 class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
@@ -191,8 +191,7 @@ class SplitWriter(_Writer):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         from fencepost.spark.partition.whereabouts import telling_where
         from fencepost.spark.partition.write import write_partition
-        from fencepost.spark.row.csv_blocks import LeftToSparkError
-        from fencepost.spark.row.csv_objects import CsvForm, with_objects
+        from fencepost.spark.row.csv_objects import CsvForm, LeftToSparkError, with_objects
         from fencepost.spark.split.run import SPLIT_COLUMN, split_run
         from fencepost.task.tracing.header import with_headers
 
@@ -214,7 +213,7 @@ class SplitWriter(_Writer):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Raise LeftToSparkError if lines could not be cut."""
-        from fencepost.spark.row.csv_blocks import LeftToSparkError
+        from fencepost.spark.row.csv_objects import LeftToSparkError
 
         for message in messages:
             if isinstance(message, PartitionLeft):
@@ -255,9 +254,8 @@ class RangeWriter(_Writer):
 
 
 def _with_bytes(batches: Iterator[Any], converter: Mapping[str, str], topic: str | None) -> Iterator[Any]:
-    """Return batches whose values the converter has written."""
     from fencepost.spark.row.registry import CLASS, registry_converter
-    from fencepost.spark.row.registry_bytes import RegistryBytes
+    from fencepost.spark.row.registry_columns import RegistryBytes
 
     settings = {key: value for key, value in converter.items() if key != CLASS}
     return map(RegistryBytes(registry_converter(converter[CLASS], settings), topic).written, batches)
@@ -281,19 +279,9 @@ class DirectWriter(_Writer):
         columns = RecordMaker(self.names, self.parsed.topic)
         if self.parsed.compare is not None:
             return self._compare(iterator, partition, columns)
-        return self._write(iterator, partition, columns)
+        from fencepost.spark.direct_write.run import write_rows
 
-    def _write(self, iterator: Iterator[Any], partition: int, columns: RecordMaker) -> PartitionWritten:
-        from fencepost.spark.direct_write.heartbeat import WriteHeartbeat
-        from fencepost.spark.direct_write.run import DirectWriteRun
-        from fencepost.spark.partition.write import write_partition
-
-        done = self.plan.markers.get(partition)
-        if done is not None and done.is_done:
-            return PartitionWritten(partition, done.rows, skipped=True)
-        run = DirectWriteRun(self.parsed, self.plan, partition, columns)
-        with WriteHeartbeat(self.parsed, partition):
-            written = write_partition(run, iterator, run.outgoing, ensure_complete)
+        written = write_rows(self.parsed, self.plan, partition, columns, iterator)
         return PartitionWritten(partition, written.rows, written.skipped)
 
     def _compare(self, iterator: Iterator[Any], partition: int, columns: RecordMaker) -> PartitionCompared:

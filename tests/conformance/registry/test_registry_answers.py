@@ -27,7 +27,7 @@ from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition
 from fencepost.spark.row.registry import ValueRegistry
-from fencepost.spark.row.registry_bytes import RegistryBytes
+from fencepost.spark.row.registry_columns import RegistryBytes
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor

@@ -21,7 +21,7 @@ from fencepost.kafka.setting.client_settings import sink_conf
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.spark.slot.cores import CoreLedger
-from fencepost.spark.slot.ended import ProcessEnds
+from fencepost.spark.slot.job import ProcessEnds
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.split_message import Whereabouts
 from fencepost.task.channel.task_spec import DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
@@ -157,8 +157,8 @@ class Stage:
         monkeypatch.setattr(epoch_work, "job_group", lambda *_: contextlib.nullcontext())
         monkeypatch.setattr("fencepost.worker.host.frame.jobs.cancel_group", lambda *_: None)
         monkeypatch.setattr(epoch_work, "_LAST_WORK_S", 0.5)
-        monkeypatch.setattr("fencepost.spark.epoch.frame.EpochReader.frame", read_frame)
-        monkeypatch.setattr("fencepost.spark.epoch.frame.EpochReader.left_out", lambda self, session, epoch, *_: epoch)
+        monkeypatch.setattr("fencepost.spark.epoch.frame.EpochFrames.frame", read_frame)
+        monkeypatch.setattr("fencepost.spark.epoch.frame.EpochFrames.left_out", lambda self, session, epoch, *_: epoch)
         monkeypatch.setattr(epoch_task, "write_dead_letters", lambda epoch, *_: self._write_dead_letters(epoch))
         Admin({"bootstrap.servers": bootstrap}).topics.create(topic, partitions=partitions, replication=1)
 

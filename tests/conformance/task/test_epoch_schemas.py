@@ -7,7 +7,7 @@ import pytest
 from epoch_stage import Stage, crash
 
 from fencepost.api import Epoch, FatalError, UnavailableError
-from fencepost.spark.epoch.frame import EpochReader
+from fencepost.spark.epoch.frame import EpochFrames
 from fencepost.task.channel.message import RunState
 from fencepost.testing import eventually
 
@@ -34,8 +34,8 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
         made.used.append((epoch.ranges[0].start, schemas))
         return epoch
 
-    monkeypatch.setattr(EpochReader, "registry_conf", {"schema.registry.url": "http://localhost:1"})
-    monkeypatch.setattr(EpochReader, "planned_schemas", lambda _, topics: made.planned(topics))
+    monkeypatch.setattr(EpochFrames, "registry_conf", {"schema.registry.url": "http://localhost:1"})
+    monkeypatch.setattr(EpochFrames, "planned_schemas", lambda _, topics: made.planned(topics))
     monkeypatch.setattr("epoch_stage.read_frame", frame)
     return made
 
@@ -92,7 +92,7 @@ def test_record_is_written_when_its_schema_appears_before_its_dead_letter(
     """It was left out, and then it had no dead letter: a registry may answer before it knows all its schemas."""
     left_out = iter([2, 1])
     monkeypatch.setattr("epoch_stage.Sink.writes_at_once", True)
-    monkeypatch.setattr(EpochReader, "has_dead_letters", True)
+    monkeypatch.setattr(EpochFrames, "has_dead_letters", True)
     monkeypatch.setattr("fencepost.worker.host.epoch.sink_task.Tally.count", lambda _: next(left_out))
     monkeypatch.setattr("fencepost.worker.host.epoch.sink_task.write_dead_letters", lambda *_: 1)
     stage.produce(5)
@@ -107,14 +107,14 @@ def test_epoch_planned_without_a_schema_gets_a_fixed_one_when_it_is_repeated(
     stage: Stage, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The converter was another one then, or the release."""
-    monkeypatch.setattr(EpochReader, "registry_conf", None)
+    monkeypatch.setattr(EpochFrames, "registry_conf", None)
     stage.produce(5)
     held = stage.store.hold("write")
     first = stage.start()
     held.await_met()
     assert stage.note().schema is None
     crash(first)
-    monkeypatch.setattr(EpochReader, "registry_conf", {"schema.registry.url": "http://localhost:1"})
+    monkeypatch.setattr(EpochFrames, "registry_conf", {"schema.registry.url": "http://localhost:1"})
     noted: list[int | None] = []
     stage.store.before["write"] = lambda _: noted.append(stage.note().schema)
     stage.start()

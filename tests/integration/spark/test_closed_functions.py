@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.config import ConfigError
 from fencepost.spark.row.frame import with_sql
-from fencepost.spark.session.closed_functions import CLOSED
+from fencepost.spark.session.pyspark_patches import CLOSED
 from fencepost.spark.session.session import SparkRuntime
 
 _CALL = "('java.lang.System', 'getProperty', 'user.dir')"

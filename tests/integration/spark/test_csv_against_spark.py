@@ -15,8 +15,7 @@ from fencepost.builtin.connector.spool import csv_layout
 from fencepost.builtin.connector.spool import source as spool
 from fencepost.builtin.connector.spool.csv_layout import HEAD_BYTES
 from fencepost.builtin.connector.spool.source import SpoolDirectorySource
-from fencepost.spark.row.csv_blocks import LeftToSparkError
-from fencepost.spark.row.csv_objects import CsvForm, with_objects
+from fencepost.spark.row.csv_objects import CsvForm, LeftToSparkError, with_objects
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.spark.split.run import SPLIT_COLUMN
 from fencepost.spark.split.splits import SplitReader

@@ -22,9 +22,9 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.record.schema import BYTES, DATE, INT32, STRING, TIME, TIMESTAMP, decimal
 from fencepost.spark.epoch import frame as epoch_frame
-from fencepost.spark.epoch import json_values
+from fencepost.spark.epoch import values
 from fencepost.spark.epoch.dead_letters import Tally
-from fencepost.spark.epoch.frame import EpochReader
+from fencepost.spark.epoch.frame import EpochFrames
 from fencepost.spark.epoch.records import ensure_is_read
 from fencepost.spark.row.frame import ConverterChoice, record_columns
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED
@@ -110,7 +110,7 @@ def frame(runtime: SparkRuntime, kafka: EmbeddedKafka, topics: Sequence[str]) ->
             properties["transforms.sql"] = query
         ranges = [OffsetRange(topic, partition, 0, ROWS) for topic in of for partition in range(2)]
         epoch = Epoch(1, (*ranges[:-1], replace(ranges[-1], end=last)))
-        reader = EpochReader(_Sink(properties), properties)
+        reader = EpochFrames(_Sink(properties), properties)
         if are_left_out:
             return reader.left_out(runtime.session, epoch, server.url, "run")
         return reader.frame(runtime.session, epoch, server.url, "run", tally)
@@ -130,7 +130,7 @@ def fail(_: Any) -> set[str]:
 
 def without_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have Spark parse all values."""
-    monkeypatch.setattr(json_values, "for_arrow", lambda _: None)
+    monkeypatch.setattr(values, "for_arrow", lambda _: None)
 
 
 def test_only_columns_that_a_query_needs_are_read_and_rows_stay_the_same(

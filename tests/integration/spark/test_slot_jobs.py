@@ -17,8 +17,7 @@ from secret_values import SECRET
 
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.session.session import SparkRuntime
-from fencepost.spark.slot.ended import signal_of
-from fencepost.spark.slot.job import SlotJobs
+from fencepost.spark.slot.job import SlotJobs, signal_of
 from fencepost.testing import eventually
 from support.timing import fastest_s
 

@@ -21,9 +21,9 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.read.log import LogReader
-from fencepost.spark.partition.reading import ReadingChangedError
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.spark.split.lines import LineChoice
+from fencepost.spark.split.run import ReadingChangedError
 from fencepost.spark.split.splits import SplitError, SplitReader, is_unreadable
 from fencepost.testing import eventually
 from fencepost.worker.channel import RefusedError

@@ -26,7 +26,7 @@ from fencepost.api import (
     SchemaType,
     decimal,
 )
-from fencepost.record.schema_of_arrow import rows_of_arrow
+from fencepost.record.type_table import rows_of_arrow
 
 
 @dataclass

@@ -8,19 +8,21 @@ import orjson
 
 from fencepost.api import HIGH, LOW, Converter, HeaderConverter, RecordError, Schema, Type, at_least, one_of, setting
 from fencepost.builtin.converter.compound import Encode
-from fencepost.builtin.converter.json_column import EncodeColumn, column_encoder, dumped_all
 from fencepost.builtin.converter.json_encoding import (
+    EncodeColumn,
     EncodingOptions,
+    column_encoder,
     decimal_fallback,
+    dumped_pieces,
     encode_schemaless,
     encoder,
+    pieces_of,
 )
 from fencepost.builtin.converter.json_reading import JsonReader, given_schema, json_reader
 from fencepost.builtin.converter.json_schema import schema_to_json
-from fencepost.builtin.converter.json_structs import dumped_structs
 from fencepost.config import Width
 from fencepost.config.check import Check
-from fencepost.record import Repeated, SchemaType, StructColumn, Utf8Column
+from fencepost.record import Repeated, StructColumn, Utf8Column
 
 NULL_SCHEMA = b'{"schema":null,"payload":'
 
@@ -33,17 +35,12 @@ class _Compiled(NamedTuple):
     encode_column: EncodeColumn
 
 
-def _a_schema() -> Check:
-    """Return the check that a text is a schema."""
-
-    def test(value: str) -> str | None:
-        try:
-            given_schema(value)
-        except RecordError as error:
-            return str(error)
-        return None
-
-    return Check(lambda value: test(value) if value else None, "a schema in JSON")
+def _fault_of_schema(value: str | None) -> str | None:
+    try:
+        given_schema(value) if value else None
+    except RecordError as error:
+        return str(error)
+    return None
 
 
 class JsonConverter(Converter, HeaderConverter):
@@ -78,7 +75,7 @@ class JsonConverter(Converter, HeaderConverter):
     schema_content: str | None = setting(
         "schema.content",
         default=None,
-        check=_a_schema(),
+        check=Check(_fault_of_schema, "a schema in JSON"),
         importance=HIGH,
         group="Schemas",
         order=2,
@@ -130,7 +127,8 @@ class JsonConverter(Converter, HeaderConverter):
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if schema is None:
-            return None if value is None else self._schemaless(value)
+            payload = None if value is None else _dumped(value)
+            return payload if payload is None or not self.schemas_enable else NULL_SCHEMA + payload + b"}"
         try:
             compiled = self._compiled(schema)
             payload = _dumped(compiled.encode(value))
@@ -160,11 +158,11 @@ class JsonConverter(Converter, HeaderConverter):
             return None
         try:
             prefix = NULL_SCHEMA if schema is None else self._compiled(schema).prefix
-            if isinstance(values, StructColumn):
-                around = (prefix, b"}") if self.schemas_enable else (b"", b"")
-                return dumped_structs(schema, values, self._options, *around)
-            encoded = values if schema is None else self._payloads(schema, values)
-            return dumped_all(encoded, prefix, b"}") if self.schemas_enable else dumped_all(encoded)
+            if schema is None or isinstance(values, StructColumn | Utf8Column):
+                payloads = pieces_of(schema, values, self._options)
+            else:
+                payloads = [self._compiled(schema).encode_column(values)]
+            return dumped_pieces([prefix, *payloads, b"}"] if self.schemas_enable else payloads, len(values))
         except (RecordError, TypeError, RecursionError):
             return None
 
@@ -174,15 +172,6 @@ class JsonConverter(Converter, HeaderConverter):
             return self._reader.read_column(list(column))
         except (ValueError, TypeError, RecursionError, RecordError):
             return None
-
-    def _payloads(self, schema: Schema, values: Sequence[Any]) -> Sequence[Any]:
-        if isinstance(values, Utf8Column) and schema.type is SchemaType.STRING:
-            return values.texts()
-        return self._compiled(schema).encode_column(values)
-
-    def _schemaless(self, value: Any) -> bytes:
-        payload = _dumped(value)
-        return NULL_SCHEMA + payload + b"}" if self.schemas_enable else payload
 
     def _compiled(self, schema: Schema) -> _Compiled:
         last, compiled = self._last

@@ -1,9 +1,16 @@
-"""Converts values of a schema to what `orjson` can encode: compiled once per schema into nested functions."""
+"""Values of a schema as JSON: one by one, or whole columns with one call of `orjson`.
+
+An encoder is compiled once for a schema, into nested functions from values to what `orjson` can encode. Columns need no
+look at each value if one look at all suffices. The values of all columns of rows are encoded in one call, with marks
+between them. What all rows share, such as an envelope and the names of fields, is then put in place of the marks.
+"""
 
 import base64
+import datetime as dt
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import orjson
@@ -11,10 +18,13 @@ import orjson
 from fencepost.api import RecordError, Schema
 from fencepost.builtin.converter import scalar
 from fencepost.builtin.converter.compound import Encode, part, struct_encoder
+from fencepost.builtin.converter.json_decoding import are_plain
 from fencepost.builtin.converter.logical import LOGICAL_TYPES, has_many_zeros, unscaled, with_scale
+from fencepost.record import Repeated, StructColumn, Utf8Column
 from fencepost.record.java_float import shortest_float32
 from fencepost.record.java_integer import INTEGER_BITS
-from fencepost.record.schema import DECIMAL_NAME, SchemaType
+from fencepost.record.java_time import EPOCH, MILLISECOND
+from fencepost.record.schema import DECIMAL_NAME, TIMESTAMP, SchemaType
 
 _NULL_KEY = "null"  # as Kafka's converter writes it
 _LEAST, _MOST = -(1 << 63), (1 << 64) - 1  # the integers that orjson encodes
@@ -29,7 +39,7 @@ class EncodingOptions(NamedTuple):
 
 def encoder(schema: Schema, options: EncodingOptions) -> Encode:
     """Return a function from a value of the schema to plain JSON values; it raises RecordError for a misfit."""
-    encode = _decimal_as_number(schema) if _is_number(schema, options) else _with_logical(schema, options)
+    encode = _present(schema, options)
     default = schema.default
     absent = encode(default) if default is not None and options.is_null_replaced else None
 
@@ -61,15 +71,9 @@ def encode_schemaless(value: Any) -> Any:
     return value
 
 
-def _is_number(schema: Schema, options: EncodingOptions) -> bool:
-    return options.is_decimal_numeric and schema.name == DECIMAL_NAME
-
-
-def _decimal_as_number(schema: Schema) -> Encode:
-    return lambda value: orjson.Fragment(str(with_scale(schema, unscaled(schema, value))))  # 1.28E+5, as in Java
-
-
-def _with_logical(schema: Schema, options: EncodingOptions) -> Encode:
+def _present(schema: Schema, options: EncodingOptions) -> Encode:
+    if options.is_decimal_numeric and schema.name == DECIMAL_NAME:
+        return lambda value: orjson.Fragment(str(with_scale(schema, unscaled(schema, value))))  # 1.28E+5, as in Java
     encode = _plain(schema, options)
     logical = LOGICAL_TYPES.get(schema.name)
     if logical is None:
@@ -84,9 +88,10 @@ def _plain(schema: Schema, options: EncodingOptions) -> Encode:
     if kind in (SchemaType.FLOAT32, SchemaType.FLOAT64):
         return _float32 if kind is SchemaType.FLOAT32 else _float
     if kind is SchemaType.STRUCT:
-        return _struct(schema, options)
+        return struct_encoder([(field.name, field.name, encoder(field.schema, options)) for field in schema.fields])
     if kind is SchemaType.ARRAY:
-        return _array(schema, options)
+        encode = encoder(part(schema.value_schema), options)
+        return lambda value: [encode(item) for item in scalar.items(value)]
     if kind is SchemaType.MAP:
         return _map(schema, options)
     return {SchemaType.BOOLEAN: scalar.boolean, SchemaType.STRING: scalar.text, SchemaType.BYTES: _bytes}[kind]
@@ -113,15 +118,6 @@ def _bytes(value: Any) -> str:
     raise RecordError(f"Invalid type for bytes type: {type(value).__name__}")
 
 
-def _array(schema: Schema, options: EncodingOptions) -> Encode:
-    encode = encoder(part(schema.value_schema), options)
-
-    def encode_array(value: Any) -> list[Any]:
-        return [encode(item) for item in scalar.items(value)]
-
-    return encode_array
-
-
 def _map(schema: Schema, options: EncodingOptions) -> Encode:
     key_schema = part(schema.key_schema)
     encode_key = encoder(key_schema, options)
@@ -135,10 +131,6 @@ def _map(schema: Schema, options: EncodingOptions) -> Encode:
     return encode_map
 
 
-def _struct(schema: Schema, options: EncodingOptions) -> Encode:
-    return struct_encoder([(field.name, field.name, encoder(field.schema, options)) for field in schema.fields])
-
-
 def decimal_fallback(value: Any) -> Any:
     """Encode a schemaless decimal as a number; for `orjson.dumps(default=…)`."""
     if isinstance(value, Decimal) and value.is_finite() and not has_many_zeros(value):
@@ -146,3 +138,193 @@ def decimal_fallback(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode("ascii")
     raise TypeError(type(value).__name__)
+
+
+# Separates values that are encoded together. JSON does not escape DEL, so counting shows whether a text contains one.
+MARK = "\x7f"
+MARK_BYTES = MARK.encode()
+
+Column = Sequence[Any]
+EncodeColumn = Callable[[Column], Column]
+_EncodeDense = Callable[[Column, set[type]], Column | None]
+
+_NONE = type(None)
+
+
+def dumped_all(
+    values: Sequence[Any],
+    prefix: bytes = b"",
+    suffix: bytes = b"",
+    default: Callable[[Any], Any] = decimal_fallback,
+) -> Sequence[bytes] | None:
+    """Return the JSON of each value between `prefix` and `suffix`, or None if they cannot be encoded together.
+
+    One call for all is six times faster than one each. `default` writes what orjson does not know. Raises TypeError for
+    a value that JSON cannot hold.
+    """
+    return dumped_pieces([prefix, values, suffix], len(values), default)
+
+
+def column_encoder(schema: Schema, options: EncodingOptions) -> EncodeColumn:
+    """Return a function from a column of the schema's values to what `orjson` can encode, as `encoder` does for one.
+
+    A column that is right as it is is returned itself. Raises RecordError for a misfit.
+    """
+    encode = encoder(schema, options)
+    dense = _dense(schema, options)
+    has_default = schema.default is not None and options.is_null_replaced
+
+    def encode_column(column: Column) -> Column:
+        kinds = set(map(type, column))
+        if _NONE not in kinds:
+            found = dense(column, kinds) if kinds else column
+        elif has_default or not schema.is_optional:
+            found = None
+        else:
+            present = [value for value in column if value is not None]
+            found = _with_nulls(column, present, dense(present, kinds - {_NONE}) if present else present)
+        return [encode(value) for value in column] if found is None else found
+
+    return encode_column
+
+
+def _with_nulls(column: Column, present: Column, encoded: Column | None) -> Column | None:
+    """Return the encoded values with the nulls between them; None if the values could not be encoded together."""
+    if encoded is None:
+        return None
+    if encoded is present:
+        return column
+    values = iter(encoded)
+    return [None if value is None else next(values) for value in column]
+
+
+def _dense(schema: Schema, options: EncodingOptions) -> _EncodeDense:
+    """Return the encoder of a column without nulls; it returns None if its values must be encoded one by one."""
+    if schema.name == TIMESTAMP.name and schema.type is TIMESTAMP.type:
+        return lambda column, kinds: _milliseconds(column) if kinds == {dt.datetime} else None
+    if schema.name in LOGICAL_TYPES:
+        return lambda column, kinds: None
+    if schema.type is SchemaType.STRUCT:
+        return _structs(schema, options)
+    return lambda column, kinds: column if are_plain(schema.type, column, kinds) else None
+
+
+def _milliseconds(column: Column) -> Column | None:
+    try:
+        return [(value - EPOCH) // MILLISECOND for value in column]
+    except TypeError:  # one that does not say where it is
+        return None
+
+
+def _structs(schema: Schema, options: EncodingOptions) -> _EncodeDense:
+    names = tuple(field.name for field in schema.fields)
+    encoders = [column_encoder(field.schema, options) for field in schema.fields]
+
+    def encode_structs(column: Column, kinds: set[type]) -> Column | None:
+        if kinds != {dict} or set(map(tuple, column)) != {names}:
+            return None
+        members = [list(map(itemgetter(name), column)) for name in names]
+        encoded = [encode(member) for encode, member in zip(encoders, members, strict=True)]
+        if all(one is member for one, member in zip(encoded, members, strict=True)):
+            return column
+        return [dict(zip(names, row, strict=True)) for row in zip(*encoded, strict=True)]
+
+    return encode_structs
+
+
+def is_plain(schema: Schema, column: Sequence[Any]) -> bool:
+    """Say whether all values fit the schema and can be encoded as they are; False if that is unknown."""
+    if schema.name in LOGICAL_TYPES:
+        return False
+    kinds = set(map(type, column))
+    if type(None) in kinds:
+        if not schema.is_optional or schema.default is not None:
+            return False
+        kinds.discard(type(None))
+        column = [value for value in column if value is not None]
+    if not kinds:
+        return True
+    if schema.type is SchemaType.STRUCT:
+        return kinds == {dict} and _are_plain_structs(schema, column)
+    return are_plain(schema.type, column, kinds)
+
+
+def _are_plain_structs(schema: Schema, structs: Sequence[Any]) -> bool:
+    names = tuple(field.name for field in schema.fields)
+    if set(map(tuple, structs)) != {names}:
+        return False
+    return all(is_plain(field.schema, list(map(itemgetter(field.name), structs))) for field in schema.fields)
+
+
+Piece = bytes | Sequence[Any]
+"""A part of every row: a text that all rows share, or a column of values for `orjson`, one for each row."""
+
+
+def dumped_pieces(
+    pieces: Sequence[Piece], count: int, default: Callable[[Any], Any] = decimal_fallback
+) -> Sequence[bytes] | None:
+    """Return for each row all its pieces, one after the other, or None if they cannot be encoded together.
+
+    Raises TypeError for a value that JSON cannot hold.
+    """
+    constants: list[bytes] = [b""]
+    columns: list[Sequence[Any]] = []
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            constants[-1] += piece
+        else:
+            columns.append(piece)
+            constants.append(b"")
+    if not count:
+        return []
+    if MARK_BYTES in b"".join(constants):
+        return None
+    if not columns:
+        return Repeated(constants[0], count)
+    width = 2 * len(columns)
+    marks = [f"{MARK}{place or ''}" for place in range(len(columns))]
+    marked: list[Any] = [None] * (width * count)
+    for place, column in enumerate(columns):
+        marked[2 * place :: width] = column
+        marked[2 * place + 1 :: width] = [marks[place]] * count
+    written = orjson.dumps(marked, default=default)
+    if written.count(MARK_BYTES) != len(columns) * count:
+        return None
+    written = constants[0] + written[1 : -len(f',"{marks[-1]}"]')] + constants[-1]
+    constants[-1] += MARK_BYTES + constants[0]
+    for place, mark in enumerate(marks):
+        written = written.replace(f',"{mark}",'.encode(), constants[place + 1])
+    return written.split(MARK_BYTES)
+
+
+def pieces_of(schema: Schema | None, column: Sequence[Any], options: EncodingOptions) -> list[Piece]:
+    """Return the pieces of the JSON of a column. Raises RecordError for a row that does not fit the schema."""
+    if isinstance(column, Repeated):
+        value = column.value if schema is None else encoder(schema, options)(column.value)
+        return [orjson.dumps(value, default=decimal_fallback)]
+    if isinstance(column, StructColumn):
+        if schema is None:
+            return _members([(name, None, each) for name, each in column.columns.items()], options)
+        if schema.type is SchemaType.STRUCT and schema.name not in LOGICAL_TYPES:
+            return _members(_of_fields(schema, column), options)
+    if isinstance(column, Utf8Column) and (schema is None or schema.type is SchemaType.STRING):
+        return [column.texts()]
+    return [column if schema is None else column_encoder(schema, options)(column)]
+
+
+def _of_fields(schema: Schema, structs: StructColumn) -> list[tuple[str, Schema | None, Sequence[Any]]]:
+    known = {field.name for field in schema.fields}
+    unknown = [name for name in structs.columns if name not in known]
+    if unknown:
+        raise RecordError(f"{sorted(unknown)[0]} is not a valid field name")
+    nothing = Repeated(None, len(structs))
+    return [(field.name, field.schema, structs.columns.get(field.name, nothing)) for field in schema.fields]
+
+
+def _members(fields: Sequence[tuple[str, Schema | None, Sequence[Any]]], options: EncodingOptions) -> list[Piece]:
+    pieces: list[Piece] = []
+    opening = b"{"
+    for name, schema, column in fields:
+        pieces += [opening + orjson.dumps(name) + b":", *pieces_of(schema, column, options)]
+        opening = b","
+    return [*pieces, b"}" if fields else b"{}"]

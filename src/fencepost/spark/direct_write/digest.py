@@ -61,7 +61,6 @@ class RowDigest:
 
 
 def _of_list(values: Sequence[bytes | None]) -> tuple[Any, Any]:
-    """Return the lengths, 32 bits each, and the bytes of all values."""
     try:
         return array("i", map(len, values)), b"".join(values)  # type: ignore[arg-type]
     except TypeError:  # nulls
@@ -87,7 +86,6 @@ def _of_column(column: Any) -> tuple[Any, Any]:
 
 
 def _numbers(column: Any) -> memoryview:
-    """Return the bytes of an Arrow column of 32-bit numbers without nulls."""
     return memoryview(column.buffers()[1])[4 * column.offset : 4 * (column.offset + len(column))]
 
 

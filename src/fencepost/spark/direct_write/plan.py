@@ -91,7 +91,17 @@ def plan_write(options: DirectWriteOptions, columns: str) -> WritePlan:
         ConfigError: The topic of markers is not compacted. If a marker were deleted, a rerun would not know what is
             written.
     """
-    ensure_compacted(answering_admin(options.conf(ClientKind.ADMIN)), _markers_topic(options.offsets_topic))
+    topic = InternalTopic(
+        options.offsets_topic,
+        "offsets.topic",
+        "default.replication.factor",
+        "markers of what is written",
+        partitions=1,
+        replication=-1,
+        place="of the write",
+        outcome="rows that a rerun writes again",
+    )
+    ensure_compacted(answering_admin(options.conf(ClientKind.ADMIN)), topic)
     plan, journal = _begin(options, columns)
     before = journal.before.get(options.write_id)
     known = journal.markers.get(options.write_id, {})
@@ -102,19 +112,6 @@ def plan_write(options: DirectWriteOptions, columns: str) -> WritePlan:
     except BaseException:
         end_run(options, plan, 0)
         raise
-
-
-def _markers_topic(name: str) -> InternalTopic:
-    return InternalTopic(
-        name,
-        "offsets.topic",
-        "default.replication.factor",
-        "markers of what is written",
-        partitions=1,
-        replication=-1,
-        place="of the write",
-        outcome="rows that a rerun writes again",
-    )
 
 
 def _begin(options: DirectWriteOptions, columns: str) -> tuple[WritePlan, Journal]:
@@ -252,7 +249,6 @@ def _outdated(journal: Journal) -> list[tuple[bytes, bytes | None]]:
 
 
 def _put(options: DirectWriteOptions, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-    """Write records to the topic of markers, without a transaction. Raises ProducerError."""
     client = LibrdkafkaProducer(options.conf(ClientKind.PRODUCER))
     try:
         for key, value in records:

@@ -11,7 +11,7 @@ from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.spark.direct_write.digest import Digested, RowDigest
-from fencepost.spark.direct_write.heartbeat import end_abandoned
+from fencepost.spark.direct_write.heartbeat import WriteHeartbeat, end_abandoned
 from fencepost.spark.direct_write.marker import (
     AnnouncedRun,
     Journal,
@@ -23,7 +23,8 @@ from fencepost.spark.direct_write.marker import (
 )
 from fencepost.spark.direct_write.options import DirectWriteOptions, WritePartitionsError
 from fencepost.spark.direct_write.plan import WritePlan
-from fencepost.spark.partition.write import Position, cut_at
+from fencepost.spark.partition.stream_end import ensure_complete
+from fencepost.spark.partition.write import PartitionResult, Position, cut_at, write_partition
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.task.delivery.finish import OffsetRecords
 from fencepost.task.delivery.outgoing import OutgoingColumns
@@ -31,6 +32,21 @@ from fencepost.task.delivery.outgoing import OutgoingColumns
 _READ_S = 60.0
 # Other transactions in the topic of markers last only for their commit. One that lasts longer may be abandoned.
 _SUSPICIOUS_S = 10.0
+
+
+def write_rows(
+    options: DirectWriteOptions, plan: WritePlan, partition: int, columns: RecordMaker, batches: Iterable[Any]
+) -> PartitionResult:
+    """Write the rows of a partition with heartbeats, in one transaction or in parts, unless an earlier run has.
+
+    Raises the errors of `write_partition`, WriteDiffersError and WritePartitionsError.
+    """
+    done = plan.markers.get(partition)
+    if done is not None and done.is_done:
+        return PartitionResult(done.rows, skipped=True)
+    run = DirectWriteRun(options, plan, partition, columns)
+    with WriteHeartbeat(options, partition):
+        return write_partition(run, batches, run.outgoing, ensure_complete)
 
 
 class DirectWriteRun:

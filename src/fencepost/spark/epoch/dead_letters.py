@@ -110,7 +110,6 @@ class _Writing:
 
 
 def _record(row: Any) -> SinkRecord:
-    """Return a record in the form that `DeadLetters` takes: key, value and headers are bytes."""
     return SinkRecord(
         row["topic"],
         row["partition"],

@@ -3,7 +3,8 @@
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from pyspark.errors import ParseException
 from pyspark.sql import functions as F  # noqa: N812
@@ -14,14 +15,39 @@ from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
 from fencepost.config.connector import SinkChoice, SinkConnectorConfig
 from fencepost.spark.epoch.dead_letters import LETTER_COLUMNS, LETTER_REASON, Tally
-from fencepost.spark.epoch.pruning import needed, unknown_rows
 from fencepost.spark.epoch.read import options_of
-from fencepost.spark.epoch.registry_values import TopicSchemas
-from fencepost.spark.epoch.value_choice import values_of
-from fencepost.spark.epoch.values import CORRUPT, EpochValues
+from fencepost.spark.epoch.values import CORRUPT, EpochValues, TopicSchemas, values_of
 from fencepost.spark.partition.options import FORMAT
-from fencepost.spark.row.frame import BYTES, ConverterChoice, with_sql
+from fencepost.spark.row.frame import BYTES, ConverterChoice, first_line, with_sql
 from fencepost.spark.row.kafka_columns import MADE_COLUMNS, MISFIT_REASON, PARSED, READ, RECORD_COLUMNS, TEXT, written
+
+
+def unknown_rows(session: Any, types: Mapping[str, str]) -> Any:
+    """Return a frame with these columns, about whose rows the optimiser knows nothing. It cannot be read."""
+    return session.createDataFrame(session.sparkContext.emptyRDD(), written(types))
+
+
+def needed(frame: Any) -> set[str]:
+    """Return the columns that a frame's rows depend on, by the names in its leaves.
+
+    Raises any error of Spark or of the access to its plans; then the columns are not known.
+    """
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    nodes = list(_nodes(plan))
+    used = [plan.outputSet(), *(node.references() for node in nodes)]
+    leaves = [column for node in nodes if node.children().isEmpty() for column in _each(node.output())]
+    return {str(column.name()) for column in leaves if any(each.contains(column) for each in used)}
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    for child in _each(plan.children()):
+        yield from _nodes(child)
+
+
+def _each(sequence: Any) -> Iterator[Any]:
+    return (sequence.apply(i) for i in range(sequence.length()))
+
 
 log = logging.getLogger(__name__)
 _SQL, _SCHEMA = "transforms.sql", "value.schema"
@@ -31,7 +57,7 @@ _HEADERS = "headers"
 _CHEAPEST = "partition"  # used where rows are only counted
 
 
-class EpochReader:
+class EpochFrames:
     """Makes the frames of a sink's epochs. One per task; driver side."""
 
     def __init__(self, sink: EpochConnector, properties: Mapping[str, str]) -> None:
@@ -143,7 +169,7 @@ class EpochReader:
             try:
                 found = needed(frame)
             except Exception as error:
-                log.info("All columns are read, because it is unknown which are needed: %s", _first_line(error))
+                log.info("All columns are read, because it is unknown which are needed: %s", first_line(error))
                 found = set(self._types)
             self._needed[key] = [name for name in self._types if name in found] or [_CHEAPEST]
         return self._needed[key]
@@ -186,7 +212,7 @@ class EpochReader:
         except ParseException as error:
             raise ConfigError(
                 f"Invalid value {self._sink.value_schema} for configuration {_SCHEMA}: it must name columns, as "
-                f"`id INT, name STRING` ({_first_line(error)})"
+                f"`id INT, name STRING` ({first_line(error)})"
             ) from error
         return self._with_refused(parsed) if self._tolerates_errors and self._query is None else parsed
 
@@ -228,14 +254,9 @@ def _source(
 
 
 def _topic(epoch: Epoch) -> str | None:
-    """Return the topic of an epoch that has only one."""
     topics = {range_.topic for range_ in epoch.ranges}
     return topics.pop() if len(topics) == 1 else None
 
 
 def _with_query(session: Session, records: DataFrame, query: str) -> DataFrame:
     return with_sql(session, records, query, ("records",))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

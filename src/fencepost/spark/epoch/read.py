@@ -44,7 +44,7 @@ def asked_reading(channel_url: str, run: str) -> "EpochReading":
     return EpochReading.from_json(ChannelClient(channel_url).call(Path.EPOCH_READING, RunRequest(run).to_json()))
 
 
-class EpochDataReader(DataSourceReader):  # type: ignore[misc]
+class EpochRangeReader(DataSourceReader):  # type: ignore[misc]
     """Reads each range of an epoch as one partition, in order. Lost records are skipped, with a warning."""
 
     def __init__(
@@ -86,7 +86,7 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
             return read
         if has_registry:
             return self._with_registry(read, reading, topic)
-        from fencepost.spark.row.payload_columns import PayloadColumns
+        from fencepost.spark.row.json_columns import PayloadColumns
         from fencepost.spark.row.payloads import columns_in_option, with_payloads
 
         exact, parsed = None, None
@@ -101,9 +101,8 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
     def _with_registry(self, read: Iterator[Any], reading: "EpochReading", topic: str) -> Iterator[Any]:
         from pyspark.sql.pandas.types import to_arrow_type
 
-        from fencepost.spark.row.registry import ValueRegistry
+        from fencepost.spark.row.registry import ValueRegistry, of_option
         from fencepost.spark.row.registry_columns import RegistryColumns
-        from fencepost.spark.row.registry_schema import of_option
 
         schema = of_option(self._options[REGISTRY_OPTION])[topic]
         registry = ValueRegistry(reading.registry or {}, schema.kind)

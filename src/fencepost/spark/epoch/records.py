@@ -12,7 +12,7 @@ from fencepost.api import DataFrameStream, Epoch
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
 from fencepost.config.output import output_properties
-from fencepost.spark.epoch.frame import EpochReader
+from fencepost.spark.epoch.frame import EpochFrames
 from fencepost.spark.epoch.read import options_of
 from fencepost.spark.partition.options import FORMAT
 from fencepost.spark.row.frame import ConverterChoice, record_columns
@@ -31,7 +31,7 @@ class EpochRecords:
 
     def __init__(self, stream: DataFrameStream, properties: Mapping[str, str]) -> None:
         """Raise ConfigError for settings of `properties` that a DataFrame stream does not support."""
-        self._reader = EpochReader(stream, properties)
+        self._reader = EpochFrames(stream, properties)
         if self._reader.has_dead_letters:
             raise ConfigError(
                 "errors.deadletterqueue.topic.name: a DataFrame stream writes no dead letters; remove it, or use a "
@@ -52,7 +52,7 @@ class EpochRecords:
         return self._registry
 
     @property
-    def reader(self) -> EpochReader:
+    def reader(self) -> EpochFrames:
         return self._reader
 
     def write(
@@ -60,7 +60,7 @@ class EpochRecords:
     ) -> None:
         """Write the records of an epoch as one Spark job; they are committed when this returns.
 
-        `schemas`: as `EpochReader.planned_schemas` returned them for the epoch.
+        `schemas`: as `EpochFrames.planned_schemas` returned them for the epoch.
         """
         rows = self._reader.frame(session, epoch, channel_url, run, schemas=schemas)
         records = rows.select(*self._columns(rows))
@@ -85,7 +85,6 @@ class EpochRecords:
 
 
 def _registry_converter(output: Mapping[str, str]) -> Mapping[str, str] | None:
-    """Return the settings of the converter of values, and its class, if it has a registry. Raises ConfigError."""
     name = output.get(_VALUE) or ""
     if not is_registry_converter(name):
         return None

@@ -8,12 +8,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from fencepost.config import ConfigError
 from fencepost.kafka.value.log_range import LogRange
-from fencepost.spark.kafka_read.bound import Edge, everywhere
 from fencepost.spark.kafka_read.options import KafkaReadConfig
-from fencepost.spark.kafka_read.plan import divide
-from fencepost.spark.kafka_read.reading import read_range
-from fencepost.spark.kafka_read.source import KafkaSource
-from fencepost.spark.kafka_read.values import QueryValues
+from fencepost.spark.kafka_read.reading import QueryValues, read_range
+from fencepost.spark.kafka_read.selection import Edge, everywhere
+from fencepost.spark.kafka_read.source import KafkaSource, divide
 
 log = logging.getLogger(__name__)
 _OF_STREAMS = ("max_offsets_per_trigger", "min_offsets_per_trigger", "max_trigger_delay")
@@ -61,7 +59,6 @@ class KafkaBatchReader(DataSourceReader):  # type: ignore[misc]
 
 
 def _check_order(config: KafkaReadConfig) -> None:
-    """Raise ConfigError if a partition would end before it begins."""
     begin, end = (bound.offsets if bound else None for bound in (config.starting, config.ending))
     if config.starting is None or not isinstance(begin, Mapping) or not isinstance(end, Mapping):
         return

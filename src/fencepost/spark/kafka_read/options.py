@@ -9,8 +9,7 @@ from fencepost.config.setting import Type
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import translate
-from fencepost.spark.kafka_read.bound import Bound, Edge, by_offset, by_time, everywhere
-from fencepost.spark.kafka_read.choice import CHOICES, Choice
+from fencepost.spark.kafka_read.selection import CHOICES, Bound, Choice, Edge, by_offset, by_time, everywhere
 from fencepost.spark.row.registry import CONVERTERS, is_registry_converter
 
 _KAFKA, _CONVERTER = "kafka.", "value.converter."
@@ -178,7 +177,8 @@ class KafkaReadConfig(TopicOptions):
         if name is not None and not is_registry_converter(name):
             known = ", ".join(CONVERTERS)
             faults.append(f"option value.converter={name} is not supported: use {known}, or leave it out for bytes")
-        for parse in (self._choice, self._starting, self._ending, self._delay_s, self.conf):
+        parsed = (lambda: self.choice, lambda: self.starting, lambda: self.ending, lambda: self.max_trigger_delay_s)
+        for parse in (*parsed, self.conf):
             try:
                 parse()
             except ConfigError as error:
@@ -187,20 +187,31 @@ class KafkaReadConfig(TopicOptions):
 
     @property
     def choice(self) -> Choice:
-        return self._choice()
+        given = {key: value for key in CHOICES if (value := self._values[key]) is not None}
+        if len(given) != 1:
+            few = "is missing" if not given else f"too many: {', '.join(given)}"
+            raise ConfigError(f"exactly one of the options {', '.join(CHOICES)} says what to read: {few}")
+        [(key, text)] = given.items()
+        return CHOICES[key](key, text)
 
     @property
     def starting(self) -> Bound | None:
         """Return where to begin; None if no option says it."""
-        return self._starting()
+        return self._bound("starting")
 
     @property
     def ending(self) -> Bound:
-        return self._ending()
+        return self._bound("ending") or everywhere(Edge.LATEST)
 
     @property
     def max_trigger_delay_s(self) -> float:
-        return self._delay_s()
+        found = _DELAY.fullmatch(self.max_trigger_delay)
+        if found is None or found[2].lower() not in _UNITS_S:
+            raise ConfigError(
+                f"option {self.key_of('max_trigger_delay')} is {self.max_trigger_delay}: write a time such as 15m, 90s "
+                "or 500ms"
+            )
+        return int(found[1]) * _UNITS_S[found[2].lower()]
 
     @property
     def is_committed_only(self) -> bool:
@@ -240,20 +251,6 @@ class KafkaReadConfig(TopicOptions):
             raise ConfigError(f"options {_ISOLATION} and {_KAFKA}{_ISOLATION} differ: give one of them")
         return str(own or client or _LEVELS[0]).lower()
 
-    def _choice(self) -> Choice:
-        given = {key: value for key in CHOICES if (value := self._values[key]) is not None}
-        if len(given) != 1:
-            few = "is missing" if not given else f"too many: {', '.join(given)}"
-            raise ConfigError(f"exactly one of the options {', '.join(CHOICES)} says what to read: {few}")
-        [(key, text)] = given.items()
-        return CHOICES[key](key, text)
-
-    def _starting(self) -> Bound | None:
-        return self._bound("starting")
-
-    def _ending(self) -> Bound:
-        return self._bound("ending") or everywhere(Edge.LATEST)
-
     def _bound(self, which: str) -> Bound | None:
         at_ms = getattr(self, f"{which}_timestamp")
         times = f"{which}_offsets_by_timestamp"
@@ -264,12 +261,3 @@ class KafkaReadConfig(TopicOptions):
             return by_time(self.key_of(times), getattr(self, times))
         text = getattr(self, offsets)
         return None if text is None else by_offset(self.key_of(offsets), text)
-
-    def _delay_s(self) -> float:
-        found = _DELAY.fullmatch(self.max_trigger_delay)
-        if found is None or found[2].lower() not in _UNITS_S:
-            raise ConfigError(
-                f"option {self.key_of('max_trigger_delay')} is {self.max_trigger_delay}: write a time such as 15m, 90s "
-                "or 500ms"
-            )
-        return int(found[1]) * _UNITS_S[found[2].lower()]

@@ -1,21 +1,66 @@
 """The topics and offsets of a query, as the cluster reports them now. Driver side."""
 
+import heapq
 import logging
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from fencepost.config import ConfigError
 from fencepost.kafka.admin.client import answering_admin
 from fencepost.kafka.admin.topics import Topic
 from fencepost.kafka.read.doubt import report_loss, sure_ends
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.log_range import LogRange, shares
 from fencepost.kafka.wire.experience import NOT_LED
 from fencepost.kafka.wire.planned_leaders import planned_leaders
 from fencepost.record import TopicPartition
-from fencepost.spark.kafka_read.bound import Bound, Edge
 from fencepost.spark.kafka_read.options import KafkaReadConfig
-from fencepost.spark.kafka_read.plan import Offsets
-from fencepost.spark.kafka_read.values import QueryValues
+from fencepost.spark.kafka_read.reading import QueryValues
+from fencepost.spark.kafka_read.selection import Bound, Edge
+
+Offsets = Mapping[TopicPartition, int]
+
+
+def divide(ranges: Sequence[LogRange], least: int | None, most_records: int | None) -> list[LogRange]:
+    """Return the non-empty ranges, cut into even pieces, in order.
+
+    No piece has more than `most_records` offsets. There are `least` pieces, unless there were more ranges already or
+    fewer offsets. The pieces of a range are about equally large.
+    """
+    ranges = [each for each in ranges if each.size > 0]
+    pieces = [math.ceil(each.size / most_records) if most_records else 1 for each in ranges]
+    heap = [(-each.size / n, i) for i, (each, n) in enumerate(zip(ranges, pieces, strict=True))]
+    heapq.heapify(heap)
+    for _ in range((least or 0) - sum(pieces)):
+        largest, i = heap[0] if heap else (0, 0)
+        if largest >= -1:
+            break
+        pieces[i] += 1
+        heapq.heapreplace(heap, (-ranges[i].size / pieces[i], i))
+    return [piece for each, n in zip(ranges, pieces, strict=True) for piece in _cut(each, n)]
+
+
+def _cut(whole: LogRange, pieces: int) -> list[LogRange]:
+    borders = [whole.start + whole.size * i // pieces for i in range(pieces + 1)]
+    return [replace(whole, start=a, end=b) for a, b in pairwise(borders) if b > a]
+
+
+def limited(starts: Offsets, ends: Offsets, most: int) -> dict[TopicPartition, int]:
+    """Return ends that leave about `most` offsets, shared in proportion to each partition's backlog, as in Spark's
+    source.
+
+    A partition with a small backlog gets at least one offset.
+    """
+    sizes = {place: end - starts[place] for place, end in ends.items() if end > starts[place]}
+    taken = shares(sizes, most)
+    return {place: starts[place] + taken[place] if place in taken else end for place, end in ends.items()}
+
+
+def waiting(starts: Offsets, ends: Offsets) -> int:
+    """Return the number of offsets between start and end."""
+    return sum(max(end - starts[place], 0) for place, end in ends.items())
+
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +134,7 @@ class KafkaSource:
         """
         self._check_beyond({place: starts[place] for place, end in ends.items() if starts.get(place, end) > end})
         places = sorted(place for place, end in ends.items() if place in starts and end > starts[place])
-        lows, highs = self.lows(places), self._confirmed_highs({place: ends[place] for place in places})
+        lows, highs = self.lows(places), self._confirmed({place: ends[place] for place in places})[0]
         led = planned_leaders(self._config.admin_conf(), places)
         ranges = []
         for place in places:
@@ -114,10 +159,6 @@ class KafkaSource:
             self.lose(f"offset {read[place]} of {place.topic}-{place.partition}", what)
         return cut
 
-    def _confirmed_highs(self, wanted: Offsets) -> Offsets:
-        """Return where logs end."""
-        return self._confirmed(wanted)[0]
-
     def _confirmed(self, wanted: Offsets) -> tuple[Offsets, Offsets]:
         """Return where logs end, and where those were cut that end before `wanted`.
 
@@ -130,8 +171,7 @@ class KafkaSource:
         return ends, {place: ends[place] for place, at in wanted.items() if ends[place] < at}
 
     def _check_beyond(self, starts: Offsets) -> None:
-        """Report starts beyond the end of the log."""
-        for place, high in sorted(self._confirmed_highs(starts).items()):
+        for place, high in sorted(self._confirmed(starts)[0].items()):
             if starts[place] > high:
                 what = f"the log ends at {high}; was it truncated, or the topic deleted and created again?"
                 self.lose(f"offset {starts[place]} of {place.topic}-{place.partition}", what)

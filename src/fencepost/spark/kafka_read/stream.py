@@ -22,13 +22,10 @@ from pyspark.sql.streaming.datasource import (
 
 from fencepost.config import ConfigError
 from fencepost.record import TopicPartition
-from fencepost.spark.kafka_read.bound import Edge, everywhere
 from fencepost.spark.kafka_read.options import KafkaReadConfig
-from fencepost.spark.kafka_read.place_json import flat, nested
-from fencepost.spark.kafka_read.plan import Offsets, divide, limited, waiting
-from fencepost.spark.kafka_read.reading import read_range
-from fencepost.spark.kafka_read.source import Found, KafkaSource
-from fencepost.spark.kafka_read.values import QueryValues
+from fencepost.spark.kafka_read.reading import QueryValues, read_range
+from fencepost.spark.kafka_read.selection import Edge, everywhere, flat, nested
+from fencepost.spark.kafka_read.source import Found, KafkaSource, Offsets, divide, limited, waiting
 
 _FROM, _FIRST, _IDS = "/from", "/first", "/ids"  # no topic can have such a name
 _OF_BATCHES = ("ending_offsets", "ending_timestamp", "ending_offsets_by_timestamp")
@@ -191,7 +188,6 @@ class _Planner:
             self._source.lose(f"{place.topic}-{place.partition}", "there is no such topic or partition any more")
 
     def _is_too_early(self, count: int) -> bool:
-        """Return whether too few records wait for a micro-batch, and not yet for too long."""
         least = self._config.min_offsets_per_trigger
         if least is None or count >= least or self._target is not None:
             return False
@@ -203,6 +199,5 @@ def _offsets(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
 
 
 def _ids_of(found: Found, places: Iterable[TopicPartition]) -> Progress:
-    """Return the ids of the partitions' topics, as they are kept in the progress."""
     known = {topic: found.topics[topic].id for topic in sorted({p.topic for p in places if p.topic in found.topics})}
     return {_IDS: known} if any(known.values()) else {}

@@ -15,7 +15,8 @@ from pyspark.sql import types as T  # noqa: N812
 
 from fencepost.builtin.converter.json_parsing import exact_float, parsed
 from fencepost.record.java_float import float32
-from fencepost.spark.row.payload_text import UNWRITABLE, MisfitError, digits_of, exact_number, shown
+from fencepost.spark.row.kafka_columns import has_type
+from fencepost.spark.row.payloads import UNWRITABLE, MisfitError, digits_of, exact_number, shown
 
 Check = Callable[[Any], Any]
 """Returns a parsed value, or the value to write instead. Raises MisfitError."""
@@ -81,9 +82,9 @@ class ExactColumns:
 
     def __init__(self, columns: T.StructType) -> None:
         self._check = _struct(columns, "")
-        self._has_maps = _has(columns, (T.MapType,))
-        self.is_for_all = _has(columns, _ALWAYS)
-        self.is_for_long_numbers = _has(columns, _LONG_NUMBERS)
+        self._has_maps = has_type(columns, (T.MapType,))
+        self.is_for_all = has_type(columns, _ALWAYS)
+        self.is_for_long_numbers = has_type(columns, _LONG_NUMBERS)
 
     @property
     def is_needed(self) -> bool:
@@ -121,16 +122,6 @@ def _strict(token: re.Match[str]) -> str:
     if found[0] in "'\"":
         return f'"{_OF_QUOTED.sub(lambda piece: _STRICT.get(piece[0], piece[0]), found[1:-1])}"'
     return f"{'-' * found.startswith('-')}Infinity"
-
-
-def _has(kind: Any, kinds: tuple[type[Any], ...]) -> bool:
-    if isinstance(kind, T.StructType):
-        return any(_has(field.dataType, kinds) for field in kind.fields)
-    if isinstance(kind, T.ArrayType):
-        return _has(kind.elementType, kinds)
-    if isinstance(kind, T.MapType) and _has(kind.valueType, kinds):
-        return True
-    return isinstance(kind, kinds)
 
 
 def _of(kind: Any, path: str) -> Check | None:
@@ -247,7 +238,6 @@ def _exact_decimal(value: Any, kind: Any, path: str) -> Any:
 
 
 def _decimal_of_text(text: str) -> Decimal | None:
-    """Return the number that Spark reads in a text, if any."""
     try:
         return _decimal(exact_number(text.replace(",", "").strip()))
     except MisfitError:

@@ -1,17 +1,128 @@
-"""From the rows that a DataFrame connector reads to the columns `key` and `value` that the data source writes."""
+"""From the rows that a DataFrame connector reads to the columns `key` and `value` that the data source writes.
+
+JsonConverter's JSON is built in the JVM. With a schema, dates, times, timestamps, decimals and binaries have the forms
+of Connect's logical types, whose times and timestamps are in milliseconds. Without a schema they have Spark's forms,
+with microseconds if there are any.
+"""
 
 import re
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from fencepost.api import STRING, Schema, decimal
+from fencepost.builtin.converter.json_encoding import EncodingOptions
+from fencepost.builtin.converter.json_schema import schema_to_json
 from fencepost.config import ConfigError
-from fencepost.spark.row.connect_json import envelope, json_struct, json_value
+from fencepost.record.type_table import of_spark
+from fencepost.spark.row.kafka_columns import has_type
+
+# A decimal of up to 18 digits is stored as an unscaled long: eight bytes, which Connect reads as a whole number.
+_LONG_DIGITS = 18
+_TIMES = (T.TimestampType, T.TimestampNTZType)
+_MICROS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+
+
+def json_value(column: Any, kind: Any) -> Any:
+    """Return the JSON text of a column of type `kind`; null for a null."""
+    wrapped = F.to_json(F.array(_with_micros(column, kind)), {"ignoreNullFields": "false"})
+    return F.when(column.isNotNull(), wrapped.substr(F.lit(2), F.length(wrapped) - 2))
+
+
+def json_struct(columns: Any, kind: Any) -> Any:
+    """Return the JSON object of a struct column of type `kind`, null fields included."""
+    return F.to_json(_with_micros(columns, kind), {"ignoreNullFields": "false"})
+
+
+def envelope(column: Any, kind: Any, *, is_optional: bool) -> Any:
+    """Return `{"schema":…,"payload":…}` of a column of type `kind`."""
+    payload = _each_leaf(column, kind, _logical_form)
+    wrapped = F.to_json(F.array(payload), {"ignoreNullFields": "false"})
+    text = wrapped.substr(F.lit(2), F.length(wrapped) - 2)
+    before, after = around_payload(kind, is_optional=is_optional)
+    return F.when(column.isNotNull(), F.concat(F.lit(before), text, F.lit(after)))
+
+
+def around_payload(kind: Any, *, is_optional: bool = False) -> tuple[str, str]:
+    """Return the text before and after each payload of type `kind`. Raises ConfigError for a type without a schema."""
+    schema = replace(connect_schema(kind), is_optional=is_optional)
+    return f'{{"schema":{orjson.dumps(schema_to_json(schema, EncodingOptions())).decode()},"payload":', "}"
+
+
+def connect_schema(kind: Any) -> Schema:
+    """Return Connect's schema of a Spark type, any part of which may be null. Raises ConfigError if it has none."""
+    if isinstance(kind, T.StructType):
+        return Schema.struct({f.name: connect_schema(f.dataType) for f in kind.fields}, is_optional=True)
+    if isinstance(kind, T.ArrayType):
+        return Schema.array(connect_schema(kind.elementType)).optional()
+    if isinstance(kind, T.MapType) and isinstance(kind.keyType, T.StringType):
+        return Schema.map(STRING, connect_schema(kind.valueType)).optional()
+    type_ = of_spark(kind.simpleString())
+    if type_ is None:
+        raise ConfigError(
+            f"a column of type {kind.simpleString()} has no Connect schema: cast it in transforms.sql, "
+            "or set value.converter.schemas.enable=false"
+        )
+    if isinstance(kind, T.DecimalType):
+        return (STRING if kind.precision > _LONG_DIGITS else decimal(kind.scale)).optional()
+    return type_.schema.optional()
+
+
+def _each_leaf(column: Any, kind: Any, changed: Callable[[Any, Any], Any]) -> Any:
+    """Return the column with `changed(column, type)` in place of every leaf: all but structs, arrays and maps.
+
+    Keys of maps stay.
+    """
+    if isinstance(kind, T.StructType):
+        members = [_each_leaf(column.getField(f.name), f.dataType, changed).alias(f.name) for f in kind.fields]
+        return F.when(column.isNotNull(), F.struct(*members))
+    if isinstance(kind, T.ArrayType):
+        return F.transform(column, lambda item: _each_leaf(item, kind.elementType, changed))
+    if isinstance(kind, T.MapType):
+        return F.transform_values(column, lambda _, value: _each_leaf(value, kind.valueType, changed))
+    return changed(column, kind)
+
+
+def _with_micros(column: Any, kind: Any) -> Any:
+    """Return the column with times as text where `to_json`, which writes milliseconds, would cut off microseconds."""
+    return _each_leaf(column, kind, _time_text) if has_type(kind, _TIMES) else column
+
+
+def _time_text(column: Any, kind: Any) -> Any:
+    if not isinstance(kind, _TIMES):
+        return column
+    # In the form of `to_json`: a time without a zone must not be moved into a zone in which it may not exist.
+    formats = {"timestampFormat": f"{_MICROS}XXX", "timestampNTZFormat": _MICROS}
+    fine, short = (F.to_json(F.struct(column.alias("t")), options) for options in (formats, {}))
+    text = F.when(F.unix_micros(column.cast("timestamp")) % 1_000 == 0, short).otherwise(fine)
+    return F.when(column.isNotNull(), text.substr(F.lit(len('{"t":"') + 1), F.length(text) - len('{"t":""}')))
+
+
+def _logical_form(column: Any, kind: Any) -> Any:
+    """Return a value of a logical type in the form that its schema announces."""
+    if isinstance(kind, T.DateType):
+        return F.unix_date(column)
+    if isinstance(kind, T.TimeType):
+        return F.time_to_millis(column)
+    if isinstance(kind, _TIMES):
+        return F.unix_millis(column.cast("timestamp"))
+    if isinstance(kind, T.DecimalType):
+        return _decimal(column, kind)
+    return column
+
+
+def _decimal(column: Any, kind: Any) -> Any:
+    if kind.precision > _LONG_DIGITS:
+        return column.cast("string")
+    unscaled = (column.cast(T.DecimalType(38, kind.scale)) * F.lit(10**kind.scale)).cast("long")
+    return F.unhex(F.lpad(F.hex(unscaled), 16, "0"))
+
 
 JSON, _STRING, BYTES = "JsonConverter", "StringConverter", "ByteArrayConverter"
 _SQL = "transforms.sql"
@@ -60,7 +171,7 @@ def with_sql(session: Any, frame: Any, query: str, names: Sequence[str] = ("spli
         result = session.sql(named)
         foreign = _foreign_node(result._jdf.queryExecution().analyzed(), view)
     except AnalysisException as error:
-        raise ConfigError(f"{_SQL} cannot be used: {_first_line(error)}") from error
+        raise ConfigError(f"{_SQL} cannot be used: {first_line(error)}") from error
     finally:
         session.catalog.dropTempView(view)
     if foreign is not None:
@@ -154,5 +265,6 @@ def _foreign_node(node: Any, view: str) -> str | None:
     return next((f for f in found if f is not None), None)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's text: Spark's have many."""
     return str(error).strip().splitlines()[0]

@@ -7,13 +7,19 @@ used only if Spark would return the same.
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
+from pyspark.sql import types as T  # noqa: N812
 
 from fencepost.record.binary_column import lines
-from fencepost.spark.row.kafka_columns import PARSED_TYPES
+from fencepost.record.type_table import of_spark
+from fencepost.spark.row.columns import bytes_of
+from fencepost.spark.row.exact_json import ExactColumns, has_long_numbers
+from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED
+from fencepost.spark.row.payloads import reason_of
 
 _NO_NUMBER = re.compile(rb"Inf(?![A-Za-z])|-NaN")  # Arrow's parser reports these
 # For a constant without a type, Arrow checks whether it is a time, at the cost of ten of its steps.
@@ -27,7 +33,8 @@ class JsonColumns:
 
     def __init__(self, types: Mapping[str, str], empty: str) -> None:
         """Prepare columns of `types`, all in PARSED_TYPES; structs get one more, `empty`: a text, always null."""
-        self._schema = pa.schema([(name, PARSED_TYPES[kind]) for name, kind in types.items()])
+        rows = {name: of_spark(kind) for name, kind in types.items()}
+        self._schema = pa.schema([(name, row.arrow) for name, row in rows.items() if row is not None])
         self.type = pa.struct([*self._schema, (empty, pa.string())])
 
     def parsed(self, texts: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -92,3 +99,53 @@ def _is_extreme(texts: pa.Array) -> bool:
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+class PayloadColumns:
+    """Converts many batches."""
+
+    def __init__(self, exact: T.StructType | None, parsed: Mapping[str, str] | None) -> None:
+        """Check the values of columns in `exact`; let Arrow make those of `parsed`, if any.
+
+        The last of `parsed` is null in all rows.
+        """
+        self._exact = None if exact is None else ExactColumns(exact)
+        self._arrow = None
+        if parsed is not None:
+            *own, empty = parsed
+            self._arrow = JsonColumns({name: parsed[name] for name in own}, empty)
+
+    def made(self, batch: Any) -> Any:
+        """Return a batch; `value` is null if MISFIT_REASON has a reason, or PARSED, the last column, has the value."""
+        texts = batch["value"]
+        left, structs = (texts, None) if self._arrow is None else self._arrow.parsed(texts)
+        changed = {"value": left}
+        if self._exact is not None:
+            seen, reasons = self._seen(self._exact, texts, batch[MISFIT_REASON], is_parsed=left.null_count == len(left))
+            if seen is not None:
+                changed[MISFIT_REASON] = reasons
+                if left.null_count == len(left):
+                    structs = structs if structs is None else pc.if_else(pc.is_null(reasons), structs, None)
+                else:
+                    changed["value"] = seen
+        arrays = [changed.get(name, batch[name]) for name in batch.schema.names]
+        if self._arrow is None:
+            return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+        return pa.RecordBatch.from_arrays(
+            [*arrays, structs], schema=batch.schema.append(pa.field(PARSED, self._arrow.type))
+        )
+
+    def _seen(self, exact: ExactColumns, texts: Any, known: Any, *, is_parsed: bool) -> tuple[Any, Any]:
+        """Return the texts for Spark, and the reasons why others do not fit; None instead of reasons if all fit."""
+        is_asked = not is_parsed and exact.is_for_all
+        if not is_asked and not (exact.is_for_long_numbers and has_long_numbers(bytes(bytes_of(texts)))):
+            return None, known
+        seen: list[bytes | None] = []
+        reasons: list[str | None] = known.to_pylist()
+        for place, text in enumerate(texts.cast(pa.binary()).to_pylist()):
+            try:
+                seen.append(None if text is None else exact.exact(text))
+            except Exception as error:  # else one record would end every attempt to read the epoch
+                seen.append(None)
+                reasons[place] = reason_of(error)
+        return pa.array(seen, pa.binary()).view(texts.type), pa.array(reasons, pa.string())

@@ -30,16 +30,8 @@ READ = "_fencepost_read"
 MADE_COLUMNS = (MISFIT_REASON, READ, PARSED)
 """The columns of an epoch that executors make of its values, in this order, after those of records."""
 
-PARSED_TYPES = {
-    "tinyint": "int8",
-    "smallint": "int16",
-    "int": "int32",
-    "bigint": "int64",
-    "double": "float64",
-    "boolean": "bool",
-    "string": "string",
-}
-"""The types of its fields, in Spark's spelling, with Arrow's names: both parsers read their values alike."""
+PARSED_TYPES = frozenset({"tinyint", "smallint", "int", "bigint", "double", "boolean", "string"})
+"""The types of its fields, in Spark's spelling: Arrow's parser reads their values as Spark's does."""
 
 _MAY_BE_TEXT = frozenset({"key", "value"})
 
@@ -60,6 +52,14 @@ def with_value(*, has_headers: bool, value: Any) -> Any:
     }  # fmt: skip
     types = {name: kinds[kind] for name, kind in _types(has_headers).items()} | {"value": value}
     return T.StructType([T.StructField(name, kind) for name, kind in types.items()])
+
+
+def has_type(kind: Any, kinds: tuple[type[Any], ...]) -> bool:
+    """Return whether a type of Spark, or a part of it other than a map's keys, is of one of these classes."""
+    if hasattr(kind, "fields"):
+        return isinstance(kind, kinds) or any(has_type(field.dataType, kinds) for field in kind.fields)
+    part = getattr(kind, "elementType", None) or getattr(kind, "valueType", None)
+    return isinstance(kind, kinds) or (part is not None and has_type(part, kinds))
 
 
 def written(types: Mapping[str, str]) -> str:

@@ -1,19 +1,125 @@
-"""Makes columns of values with schemas in a registry, on executors: batch by batch, each schema's values at once.
+"""Values with schemas in a registry as columns, and rows as such values, on executors: many values of a schema at once.
 
 A value begins with the id of its schema, or a header names the schema; the value is its payload then. Its first bytes
-may look like an id by chance, so headers are looked at.
+may look like an id by chance, so headers are looked at. Values of JSON Schema and Protobuf become columns by way of
+Connect's schemas, value by value.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.api import RecordError
+from fencepost.api import Converter, RecordError, Schema, SchemaType
 from fencepost.builtin.converter.registry.wire import VALUE_HEADER, SchemaKey, framed
+from fencepost.config import ConfigError
+from fencepost.record import Repeated, SchemaError
+from fencepost.record.type_table import arrow_type, schema_of_column
+from fencepost.spark.row.columns import topic_names
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, READ
-from fencepost.spark.row.registry_schema import ReaderSchema, ValueColumn
+from fencepost.spark.row.registry import ReaderSchema, ValueColumn, settled
+from fencepost.task.conversion.columns import column_to_bytes
+
+if TYPE_CHECKING:
+    from fencepost.builtin.converter.registry.client import WrittenSchema
+    from fencepost.builtin.converter.registry.format import Reader
+
+_FAULTS = (RecordError, pa.ArrowException, ValueError, TypeError, OverflowError)
+
+
+def connect_schema_of(schema: "WrittenSchema", referenced: Mapping[str, "WrittenSchema"], mapping: Any) -> Schema:
+    """Return Connect's schema of one of the registry; of a Protobuf file that of its first message.
+
+    Raises RecordError for a schema that Connect cannot express.
+    """
+    if schema.type == "JSON":
+        from fencepost.builtin.converter.registry.json_schema.document import Document
+        from fencepost.builtin.converter.registry.json_schema.settings import JsonSchemaMapping
+        from fencepost.builtin.converter.registry.json_schema.to_connect import to_connect as of_json
+
+        return of_json(Document.of(schema, referenced), JsonSchemaMapping(mapping))
+    from fencepost.builtin.converter.registry.protobuf.compiling import compiled
+    from fencepost.builtin.converter.registry.protobuf.converter import ProtobufFormat
+    from fencepost.builtin.converter.registry.protobuf.to_connect import to_connect as of_protobuf
+
+    settings = ProtobufFormat(mapping)
+    name = settings.name_of(schema, referenced) or ""
+    return of_protobuf(compiled(schema, referenced).message_types_by_name[name.rpartition(".")[2]], settings)
+
+
+def reader_of(schema: "WrittenSchema", referenced: Mapping[str, "WrittenSchema"], mapping: Any) -> "Reader":
+    """Return what reads values of a schema of the registry. Raises RecordError as `connect_schema_of`."""
+    if schema.type == "JSON":
+        from fencepost.builtin.converter.registry.json_schema.converter import JsonSchemaFormat
+
+        return JsonSchemaFormat(mapping).reader(schema, referenced, None)
+    from fencepost.builtin.converter.registry.protobuf.converter import ProtobufFormat
+
+    return ProtobufFormat(mapping).reader(schema, referenced, None)
+
+
+class ConnectColumn:
+    """Reads values as the column of a schema: fields are found by their names, and are null if a value lacks them."""
+
+    def __init__(self, reader: "Reader", schema: Schema) -> None:
+        self._reader = reader
+        self._name = schema.name if schema.type is SchemaType.STRUCT else None
+        self._ready = _for_arrow(schema)
+        self.type = arrow_type(schema)
+
+    def decoded(self, values: pa.Array, after: int) -> tuple[pa.Array, Mapping[int, str]]:
+        """Return the column of bytes without nulls, whose payload begins after so many, and what is wrong by number."""
+        rows: list[Any] = []
+        faults: dict[int, str] = {}
+        for place, data in enumerate(values.to_pylist()):
+            try:
+                rows.append(self._read(data, after))
+            except _FAULTS as error:
+                rows.append(None)
+                faults[place] = str(error)
+        try:
+            return pa.array(rows, self.type), faults
+        except _FAULTS:
+            return self._one_by_one(rows, faults), faults
+
+    def _read(self, data: bytes, after: int) -> Any:
+        schema, value = self._reader.read(data, after)
+        if self._name is not None and schema.name is not None and schema.name != self._name:
+            raise RecordError(f"it is of {schema.name}, but the columns are those of {self._name}")
+        return self._ready(value)
+
+    def _one_by_one(self, rows: list[Any], faults: dict[int, str]) -> pa.Array:
+        parts = []
+        for place, row in enumerate(rows):
+            try:
+                parts.append(pa.array([row], self.type))
+            except _FAULTS as error:
+                faults[place] = str(error)
+                parts.append(pa.nulls(1, self.type))
+        return pa.concat_arrays(parts)
+
+
+def _for_arrow(schema: Schema) -> Callable[[Any], Any]:
+    """Return what makes a value of Connect one that Arrow takes: of maps, their entries."""
+    if not _has_map(schema):
+        return lambda value: value
+    if schema.type is SchemaType.MAP and schema.value_schema is not None:
+        item = _for_arrow(schema.value_schema)
+        return lambda value: None if value is None else [(key, item(each)) for key, each in value.items()]
+    if schema.type is SchemaType.ARRAY and schema.value_schema is not None:
+        item = _for_arrow(schema.value_schema)
+        return lambda value: None if value is None else [item(each) for each in value]
+    fields = {field.name: _for_arrow(field.schema) for field in schema.fields}
+    return lambda value: None if value is None else {n: ready(value.get(n)) for n, ready in fields.items()}
+
+
+def _has_map(schema: Schema) -> bool:
+    parts = [schema.value_schema, *(field.schema for field in schema.fields)]
+    return schema.type is SchemaType.MAP or any(_has_map(part) for part in parts if part is not None)
+
 
 PREFIX = 5
 """The bytes before a value: 0, and the id of its schema, the highest byte first."""
@@ -65,12 +171,13 @@ class RegistryColumns:
         """
         marks = _marks(headers)
         if not marks:
-            return self._in_place(values)
+            return self._where_there(values, self._of_all)
         rows: dict[bytes, list[int]] = {}
         for row, mark in marks.items():
             rows.setdefault(mark, []).append(row)
         is_marked = [row in marks for row in range(len(values))]
-        parts = [self._in_place(pc.if_else(pa.array(is_marked), pa.scalar(None, values.type), values))]
+        unmarked = pc.if_else(pa.array(is_marked), pa.scalar(None, values.type), values)
+        parts = [self._where_there(unmarked, self._of_all)]
         places, count = list(range(len(values))), len(values)
         for mark, own in rows.items():
             payloads = values.take(pa.array(own, _LONG))
@@ -80,12 +187,7 @@ class RegistryColumns:
         made, reasons = (pa.concat_arrays(each).take(pa.array(places, _LONG)) for each in zip(*parts, strict=True))
         return made, reasons
 
-    def _in_place(self, values: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Return the columns of values that begin with the id of a schema."""
-        return self._where_there(values, self._of_all)
-
     def _where_there(self, values: pa.Array, made_of: _Made) -> tuple[pa.Array, pa.Array]:
-        """Return what is made of the values that are not null, each in its place."""
         count = len(values)
         there = values.drop_null() if values.null_count else values
         if not len(there):
@@ -113,14 +215,12 @@ class RegistryColumns:
         return made, reasons
 
     def _of_one(self, prefix: bytes, values: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Return the columns of values that all begin alike."""
         if not _is_prefix(prefix):
             reason = f"it begins with 0x{prefix.hex()}, not with 0 and the id of a schema in the registry"
             return self._refused(len(values), reason)
         return self._of_schema(SchemaKey(int.from_bytes(prefix[1:], "big")), values, PREFIX)
 
     def _of_header(self, header: bytes, payloads: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Return the columns of payloads whose schema this header names."""
         try:
             found = framed(b"", header)
         except RecordError as error:
@@ -149,7 +249,6 @@ class RegistryColumns:
         return pa.nulls(count, self._type), pa.repeat(pa.scalar(reason, _TEXT), count)
 
     def _made(self, key: SchemaKey) -> ValueColumn | str:
-        """Return what decodes values of a schema, or why nothing can."""
         writer = self._reader if key.id == self._reader.id else self._schema_of(key)
         try:
             return self._reader.column(writer)
@@ -157,7 +256,6 @@ class RegistryColumns:
             return f"its schema, {key}, cannot be read with id {self._reader.id}, which defines the columns: {error}"
 
     def _fitted(self, found: pa.Array) -> pa.Array:
-        """Return decoded values as the structs that are wanted."""
         is_struct = pa.types.is_struct(found.type)
         columns = [found.field(number) for number in range(found.type.num_fields)] if is_struct else [found]
         mask = found.is_null() if is_struct and found.null_count else None
@@ -187,3 +285,70 @@ def _binary(data: bytes) -> pa.Scalar:
 def _numbers(where: pa.Array) -> pa.Array:
     """Return 0, 1, 2, … where `where` is true."""
     return pc.subtract(pc.cumulative_sum(where.cast(_LONG)), _ONE)
+
+
+_VALUE, _TOPIC = "value", "topic"
+
+
+class RegistryBytes:
+    """Converts the column `value` of many batches of records; each topic has its own schemas in the registry."""
+
+    def __init__(self, converter: Converter, topic: str | None) -> None:
+        """`topic`: of all records; None: they name theirs in the column `topic`."""
+        self._converter = converter
+        self._topic = topic
+
+    def written(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch whose values are bytes.
+
+        Raises UnavailableError if the registry is away, RecordError if it or the format refuses the values, and
+        ConfigError for columns that have no schema, and for rows without a topic.
+        """
+        column = batch[_VALUE]
+        try:
+            schema = schema_of_column(column.type, _VALUE, is_of_spark=True)
+        except SchemaError as error:
+            raise ConfigError(f"the columns have no schema in a registry: {error} in transforms.sql") from error
+        if schema.type is not SchemaType.STRUCT:
+            schema = schema.optional()
+        values = _python(column)
+        topics = topic_names(batch[_TOPIC]) if self._topic is None else Repeated(self._topic, len(values))
+        made = settled(lambda: self._bytes(topics, schema, values))
+        arrays = [pa.array(list(made), pa.binary()) if name == _VALUE else batch[name] for name in batch.schema.names]
+        return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+    def _bytes(self, topics: Sequence[str], schema: Schema, values: Sequence[Any]) -> Sequence[bytes | None]:
+        made = column_to_bytes(self._converter, topics, schema, values)
+        if made is None:  # one of them does not fit, or the registry has something against them: what is said now
+            pairs = zip(topics, values, strict=True)
+            made = [self._converter.from_connect_data(topic, schema, value) for topic, value in pairs]
+        return made
+
+
+def _python(column: pa.Array) -> list[Any]:
+    """Return values as Connect has them: maps are dictionaries, and timestamps are milliseconds, in any year."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        parts = [_python(part) for part in column.flatten()]
+        names = [field.name for field in kind]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*parts, strict=True)] if parts else [{}] * len(column)
+        there = column.is_valid().to_pylist()
+        return [row if is_there else None for row, is_there in zip(rows, there, strict=True)]
+    if pa.types.is_map(kind):
+        keys, items = column.keys.to_pylist(), _python(column.items)
+        return _cut(column, [(key, item) for key, item in zip(keys, items, strict=True)], dict)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _cut(column, _python(column.values), list)
+    if pa.types.is_timestamp(kind):  # Spark's are in microseconds
+        return [None if micros is None else micros // 1_000 for micros in column.cast(pa.int64()).to_pylist()]
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+def _cut(column: Any, items: list[Any], kind: type[Any]) -> list[Any]:
+    return [
+        kind(items[start:end]) if is_there else None
+        for (start, end), is_there in zip(
+            pairwise(column.offsets.to_pylist()), column.is_valid().to_pylist(), strict=True
+        )
+    ]

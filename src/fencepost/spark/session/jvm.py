@@ -3,6 +3,7 @@
 Nothing here imports PySpark: a worker launches the JVM first, and imports the rest in the meantime.
 """
 
+import collections
 import contextlib
 import locale
 import os
@@ -12,14 +13,18 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 from fencepost.embedded import EmbeddedKafkaError
 from fencepost.embedded.class_archive import ClassArchive, is_chosen
 from fencepost.embedded.home import default_cache
 from fencepost.embedded.java import find_java
+from fencepost.secret.known import hide_known
 from fencepost.spark.session.command import gateway_command, gateway_environment, is_plain, needs_home, spark_home
 from fencepost.spark.session.conf import (
     is_local,
@@ -29,7 +34,74 @@ from fencepost.spark.session.conf import (
     text_environment,
 )
 from fencepost.spark.session.error import SparkError
-from fencepost.spark.session.output import OnLine, Output
+
+OnLine = Callable[[str], None]
+
+_LAST_LINES_S = 10.0
+_NOISE = ("Using incubator modules", "default log4j profile", "Setting default log level", "To adjust logging level")
+
+
+class Output:
+    """Passes on the output, without Spark's greetings, and keeps its end."""
+
+    def __init__(self, on_line: OnLine) -> None:
+        self._on_line = on_line
+        self._last: collections.deque[str] = collections.deque(maxlen=30)
+        self._reader: threading.Thread | None = None
+
+    @contextlib.contextmanager
+    def pipe(self) -> Iterator[int]:
+        """Yield the file descriptor that a child writes to; our copy is closed afterwards."""
+        reading, writing = os.pipe()
+        stream = os.fdopen(reading, encoding="utf-8", errors="replace")
+        self._reader = threading.Thread(target=self._pass_on, args=(stream,), name="spark-output", daemon=True)
+        self._reader.start()
+        try:
+            yield writing
+        finally:
+            os.close(writing)
+
+    def tail(self) -> str:
+        """Return the last lines of a JVM that has ended. A Python worker of its may still have the pipe."""
+        if self._reader is not None:
+            self._reader.join(_LAST_LINES_S)
+        return "\n".join(self._last)
+
+    def _pass_on(self, stream: IO[str]) -> None:
+        with stream:
+            for line in stream:
+                if not any(noise in line for noise in _NOISE):
+                    shown = hide_known(line.rstrip())  # authors' code may print anything (E11)
+                    self._last.append(shown)
+                    self._on_line(shown)
+
+
+@dataclass(frozen=True)
+class JvmFigures:
+    """Bytes by area, `heap` and `nonheap`, and collections since the start by collector: how many, and seconds.
+
+    An area without a maximum is not in `maximum`.
+    """
+
+    used: dict[str, int]
+    maximum: dict[str, int]
+    collections: dict[str, tuple[int, float]]
+
+
+def jvm_figures(jvm: Any) -> JvmFigures:
+    """Ask a gateway's JVM. Raises what Py4J raises if it does not answer."""
+    beans = jvm.java.lang.management.ManagementFactory
+    memory = beans.getMemoryMXBean()
+    areas = {"heap": memory.getHeapMemoryUsage(), "nonheap": memory.getNonHeapMemoryUsage()}
+    return JvmFigures(
+        {name: int(area.getUsed()) for name, area in areas.items()},
+        {name: int(area.getMax()) for name, area in areas.items() if area.getMax() >= 0},
+        {
+            str(each.getName()): (int(each.getCollectionCount()), each.getCollectionTime() / 1000)
+            for each in beans.getGarbageCollectorMXBeans()
+        },
+    )
+
 
 _LOOK_EVERY_S = 0.01
 _START_S = 120.0
@@ -50,7 +122,7 @@ class DriverJvm:
         """Launch the JVM; `properties` are the user's `spark.*`. Raises SparkError if the command cannot be run."""
         self.properties = spark_properties(properties)
         self.master = self.properties["spark.master"]
-        self.output = Output(on_line or _to_stderr)
+        self.output = Output(on_line or (lambda line: print(line, file=sys.stderr, flush=True)))
         self._directory = tempfile.mkdtemp(prefix="fencepost-spark-")
         self._gateway_file = Path(self._directory, "gateway")
         try:
@@ -115,7 +187,8 @@ class DriverJvm:
                 stdout=descriptor,
                 stderr=descriptor,
                 env=environment,
-                preexec_fn=_ignore_ctrl_c,
+                # The worker handles Ctrl-C at the terminal, and ends the JVM in good order.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
             )
 
 
@@ -139,12 +212,3 @@ def class_archive() -> ClassArchive:
     Raises EmbeddedKafkaError without Java, OSError without Spark.
     """
     return ClassArchive.of(default_cache(), "spark-classes", find_java(), sorted((spark_home() / "jars").iterdir()))
-
-
-def _ignore_ctrl_c() -> None:
-    """Ignore Ctrl-C at the terminal, in the child: the worker handles it, and ends the JVM in good order."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -13,14 +13,14 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from fencepost.spark.datasource import FencepostDataSource
-from fencepost.spark.session.closed_functions import close_functions
 from fencepost.spark.session.conf import is_local, is_secret, python_environment
 from fencepost.spark.session.error import SparkError
-from fencepost.spark.session.exception_log import leave_exceptions_to_who_catches_them
-from fencepost.spark.session.jvm import DriverJvm
-from fencepost.spark.session.jvm_figures import JvmFigures, jvm_figures
-from fencepost.spark.session.numpy_values import ask_numpy_only_for_its_own
-from fencepost.spark.session.output import OnLine
+from fencepost.spark.session.jvm import DriverJvm, JvmFigures, OnLine, jvm_figures
+from fencepost.spark.session.pyspark_patches import (
+    ask_numpy_only_for_its_own,
+    close_functions,
+    leave_exceptions_to_their_catcher,
+)
 
 OnExit = Callable[[str], None]
 
@@ -206,7 +206,7 @@ class SparkRuntime:
         with _environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
             self._gateway = launch_gateway()
         ask_numpy_only_for_its_own()
-        leave_exceptions_to_who_catches_them()
+        leave_exceptions_to_their_catcher()
         system = self._gateway.jvm.java.lang.System
         for key, value in jvm.properties.items():  # 2
             if not is_secret(key, value):
@@ -264,7 +264,6 @@ def _forget() -> None:
 
 @contextlib.contextmanager
 def _environment(additions: Mapping[str, str]) -> Iterator[None]:
-    """Add variables to the environment for a moment."""
     before = {name: os.environ.get(name) for name in additions}
     os.environ.update(additions)
     try:

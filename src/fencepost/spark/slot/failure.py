@@ -94,7 +94,8 @@ def causes_of(error: BaseException) -> list[Cause]:
 def is_broken_content(causes: Iterable[Cause]) -> bool:
     """Return whether the content read is broken: false if it is gone, and for any error of writing."""
     found = list(causes)
-    return any(map(_is_broken, found)) and not any(map(_is_gone, found))
+    is_gone = any(cause.java_class in _GONE_CLASSES or _has(cause, _GONE_CONDITIONS) for cause in found)
+    return any(map(_is_broken, found)) and not is_gone
 
 
 def is_refused_by_query(causes: Iterable[Cause]) -> bool:
@@ -157,10 +158,6 @@ def _is_storage(cause: Cause) -> bool:
 def _is_broken(cause: Cause) -> bool:
     is_of_codec = cause.java_class in _CODEC_CLASSES and _CODEC_WORDS.fullmatch(cause.text) is not None
     return is_of_codec or cause.java_class in _BROKEN_CLASSES or _has(cause, _BROKEN_CONDITIONS)
-
-
-def _is_gone(cause: Cause) -> bool:
-    return cause.java_class in _GONE_CLASSES or _has(cause, _GONE_CONDITIONS)
 
 
 def _has(cause: Cause, conditions: Iterable[str]) -> bool:

@@ -1,12 +1,21 @@
-"""Slots as Spark jobs: each slot is a job of its own with one long-running task, so no slot's death affects another."""
+"""Slots as Spark jobs: each slot is a job of its own with one long-running task, so no slot's death affects another.
+
+A Python process that ended by a signal could not report it. Spark reports an unexpected exit and, with
+`spark.python.worker.faulthandler.enabled`, appends the last output of Python's fault handler. After SIGKILL there is
+none.
+"""
 
 import contextlib
+import logging
 import re
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+log = logging.getLogger(__name__)
 
 SlotEntry = Callable[[str, int], None]
 OnSlotEnd = Callable[[str, Exception | None], None]
@@ -28,12 +37,6 @@ class SlotCrashedError(SlotEndedError):
 
 
 _CRASHES = ("Python worker exited unexpectedly", "ExecutorLostFailure")
-
-
-def _ended_by(failure: Exception) -> SlotEndedError:
-    """Return the error for the failure of a slot's job."""
-    kind = SlotCrashedError if any(words in str(failure) for words in _CRASHES) else SlotEndedError
-    return kind(reason_of(failure))
 
 
 @dataclass
@@ -90,7 +93,9 @@ class SlotJobs:
             with job_group(context, slot.group, f"slot {slot_id}", interrupts=False):
                 context.parallelize([0], 1).foreachPartition(_SlotBody(self._entry, spec_json))
         except Exception as failure:
-            error = None if slot.is_cancelled.is_set() else _ended_by(failure)
+            if not slot.is_cancelled.is_set():
+                kind = SlotCrashedError if any(words in str(failure) for words in _CRASHES) else SlotEndedError
+                error = kind(reason_of(failure))
         finally:
             with self._lock:
                 del self._slots[slot_id]
@@ -173,3 +178,49 @@ def reason_of(failure: BaseException) -> str:
         lines = [line for line in lines[1:] if _PYTHON_ERROR.match(line)] or lines
     first = lines[0] if lines else type(failure).__name__
     return _STAGE_FAILURE.sub("", first).partition(" Consider setting")[0]
+
+
+_CRASHED = "Python worker exited unexpectedly (crashed)"
+_FATAL = re.compile(r"Fatal Python error: ([A-Z][\w -]+)")
+_SIGNALS = {
+    "Segmentation fault": "SIGSEGV",
+    "Aborted": "SIGABRT",
+    "Bus error": "SIGBUS",
+    "Illegal instruction": "SIGILL",
+    "Floating point exception": "SIGFPE",
+    "Floating-point exception": "SIGFPE",
+}
+
+
+def signal_of(error: BaseException | None) -> str | None:
+    """Return the name of the signal that ended the process of a failed Spark job; None if no signal did.
+
+    A process that ended without any output was killed: by the system, for lack of memory, or by a person.
+    """
+    text = str(error)
+    if _CRASHED not in text:
+        return None
+    fatal = _FATAL.search(text)
+    return "SIGKILL" if fatal is None else _SIGNALS.get(fatal[1].strip(), "SIGABRT")
+
+
+class ProcessEnds:
+    """Counts the processes of slots and splits that a signal ended, and logs each. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def record(self, what: str, error: BaseException | None) -> str | None:
+        """Record how `what` ended; return the signal's name, if a signal ended it."""
+        name = signal_of(error)
+        if name is not None:
+            with self._lock:
+                self._counts[name] += 1
+            log.error("the process of %s was ended by %s: %s", what, name, error)
+        return name
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many there were since the worker's start, by the signal's name."""
+        with self._lock:
+            return dict(self._counts)

@@ -62,8 +62,9 @@ class RunningJobs:
             if job not in self._tags:
                 self._tags[job] = _tags_of(context, job)
             for tag in tags & self._tags[job]:
-                stages = [_figures_of(stage) for stage in _stages(context, job)]
-                found.setdefault(tag, []).append((job, stages))
+                stages = _stages(context, job)
+                figures = [{each: int(getattr(stage, each)()) for each in _FIGURES} for stage in stages]
+                found.setdefault(tag, []).append((job, figures))
         return {tag: _summary(jobs) for tag, jobs in found.items()}
 
     def allocated(self, context: Any, threads: Iterable[int]) -> Mapping[int, int]:
@@ -95,10 +96,6 @@ def _threads(context: Any) -> Any:
 
 
 _Stage = dict[str, int]
-
-
-def _figures_of(stage: Any) -> _Stage:
-    return {each: int(getattr(stage, each)()) for each in _FIGURES}
 
 
 def _summary(jobs: list[tuple[int, list[_Stage]]]) -> JobFigures:

@@ -3,20 +3,39 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import or_
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from fencepost.api import CsvLines, DataFrameConnector, Split
 from fencepost.api.dataframe import DataFrame, Session
-from fencepost.spark.row.connect_json import around_payload
-from fencepost.spark.row.csv_blocks import VALUE_COLUMN
-from fencepost.spark.row.csv_objects import CsvForm
+from fencepost.record.type_table import whole_bits
+from fencepost.spark.row.csv_objects import VALUE_COLUMN, CsvForm
+from fencepost.spark.row.frame import around_payload
 from fencepost.spark.split.run import SPLIT_COLUMN
-from fencepost.spark.split.union import mark_column, mark_of, union
 
-_BITS = {T.StringType: 0, T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
+
+def mark_of(n: int) -> str:
+    """Return the value of `SPLIT_COLUMN` in the rows of split `n`: text.
+
+    For a number, Spark would generate and compile another program for each split.
+    """
+    return str(n)
+
+
+def mark_column(n: int) -> Any:
+    return F.lit(mark_of(n)).alias(SPLIT_COLUMN)
+
+
+def union(frames: Sequence[DataFrame]) -> DataFrame:
+    """Concatenate frames, half by half: each union is analysed as a whole."""
+    half = len(frames) // 2
+    return union(frames[:half]).union(union(frames[half:])) if half else frames[0]
+
+
 _MOST_IN_SUCCESSION = 3
 _CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 _ENDINGS = ("", ".csv", ".dat", ".psv", ".tsv", ".txt")
@@ -102,12 +121,13 @@ class LineChoice:
         """
         fields = lines.schema.fields
         names = tuple(field.name for field in fields)
-        kinds = [type(field.dataType) for field in fields]
+        bits = tuple(whole_bits(field.dataType.simpleString()) for field in fields)
         if len(fields) < 2 or len({name.lower() for name in names}) < len(names) or not all(map(_is_plain, names)):
             return None
         if corrupt.lower() in (name.lower() for name in names):
             return None
-        if any(kind not in _BITS for kind in kinds) or any(field.metadata for field in fields):
+        is_text = [isinstance(field.dataType, T.StringType) for field in fields]
+        if not all(map(or_, bits, is_text)) or any(field.metadata for field in fields):
             return None
         if len(lines.separator) != 1 or not _is_plain_separator(lines.separator):
             return None
@@ -115,12 +135,10 @@ class LineChoice:
         if lines.has_header:
             header = lines.separator.join(names) if lines.takes_names else ""
         before, after = around_payload(lines.schema) if self._has_schemas else ("", "")
-        bits = tuple(_BITS[kind] for kind in kinds)
         return CsvForm(names, bits, lines.separator, lines.null_value, header, before, after)
 
 
 def _is_plain(name: str) -> bool:
-    """Return whether JSON writes a name without escapes."""
     return name.isprintable() and '"' not in name and "\\" not in name
 
 

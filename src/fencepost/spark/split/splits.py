@@ -9,13 +9,12 @@ from fencepost.api import DataFrameConnector, RecordError, Split
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
 from fencepost.spark.partition.options import CHANNEL_OPTION, CSV_OPTION, FORMAT, READING_OPTION, RUN_OPTION
-from fencepost.spark.partition.reading import TIME_ZONE, ReadingChangedError, fingerprint
-from fencepost.spark.row.csv_blocks import LeftToSparkError
+from fencepost.spark.row.csv_objects import LeftToSparkError
 from fencepost.spark.row.frame import JSON, ConverterChoice, is_repeatable, record_columns, with_sql
 from fencepost.spark.slot.failure import causes_of, is_broken_content, raised_in_python, reason
 from fencepost.spark.slot.job import job_group
-from fencepost.spark.split.lines import LineChoice
-from fencepost.spark.split.union import mark_column, union
+from fencepost.spark.split.lines import LineChoice, mark_column, union
+from fencepost.spark.split.run import TIME_ZONE, ReadingChangedError, fingerprint
 
 log = logging.getLogger(__name__)
 

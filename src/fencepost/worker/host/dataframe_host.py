@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.config.raw import RawConfig
 from fencepost.spark.slot.cores import CoreLedger
-from fencepost.spark.slot.ended import ProcessEnds
+from fencepost.spark.slot.job import ProcessEnds
 from fencepost.spark.slot.running_jobs import RunningJobs
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control

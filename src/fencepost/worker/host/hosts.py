@@ -6,7 +6,7 @@ import threading
 
 from fencepost.config.worker import WorkerConfig
 from fencepost.spark.slot.cores import CoreLedger
-from fencepost.spark.slot.ended import ProcessEnds
+from fencepost.spark.slot.job import ProcessEnds
 from fencepost.task.channel.message import Path
 from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.task.tracing.tracing import close_tracing

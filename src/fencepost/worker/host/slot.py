@@ -12,8 +12,7 @@ from typing import Any
 from fencepost.cluster.figures import SlotFigures
 from fencepost.config.connector import RuntimeChoice
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
-from fencepost.spark.slot.ended import ProcessEnds
-from fencepost.spark.slot.job import SlotCrashedError, SlotJobs
+from fencepost.spark.slot.job import ProcessEnds, SlotCrashedError, SlotJobs
 from fencepost.task.channel.message import (
     STANDS_STILL,
     Directive,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fencepost.spark.session.error import SparkError
-from fencepost.spark.session.jvm_figures import JvmFigures
+from fencepost.spark.session.jvm import JvmFigures
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.worker.connector_classes import has_dataframes
 from fencepost.worker.host.dataframe_host import DataFrameHost

@@ -139,14 +139,14 @@ def _construction(case: Examination) -> Faults:
 
 
 def _epochs(case: Examination) -> Faults:
-    from fencepost.spark.epoch.frame import EpochReader  # and PySpark with it, for which no worker's start waits
+    from fencepost.spark.epoch.frame import EpochFrames  # and PySpark with it, for which no worker's start waits
     from fencepost.spark.epoch.records import EpochRecords
 
     stream, given = case.instance, given_values(case.plan.effective)
     if isinstance(stream, DataFrameStream):
         return _of_frame(case, lambda: EpochRecords(stream, given))
     assert isinstance(stream, EpochConnector)
-    return _of_frame(case, lambda: EpochReader(stream, given))
+    return _of_frame(case, lambda: EpochFrames(stream, given))
 
 
 def _splits(case: Examination) -> Faults:

@@ -6,9 +6,7 @@ import pytest
 
 from fencepost.api import DataFrameSink, Epoch
 from fencepost.config import ConfigError
-from fencepost.spark.epoch.json_values import JsonValues
-from fencepost.spark.epoch.registry_values import TopicSchemas
-from fencepost.spark.epoch.value_choice import values_of
+from fencepost.spark.epoch.values import JsonValues, TopicSchemas, values_of
 
 AVRO = {
     "value.converter": "io.confluent.connect.avro.AvroConverter",

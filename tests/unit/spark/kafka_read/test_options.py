@@ -8,8 +8,8 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from fencepost.config import ConfigError
 from fencepost.record import TopicPartition
 from fencepost.spark.datasource import FencepostDataSource
-from fencepost.spark.kafka_read.bound import Bound, Edge
 from fencepost.spark.kafka_read.options import KafkaReadConfig
+from fencepost.spark.kafka_read.selection import Bound, Edge
 from fencepost.spark.row.kafka_columns import chosen, columns, with_value
 
 BASE = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "a, b"}

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
-from fencepost.spark.kafka_read.plan import divide, limited
+from fencepost.spark.kafka_read.source import divide, limited
 
 SIZES = st.lists(st.integers(0, 1_000), max_size=6)
 

@@ -8,17 +8,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_type
 
-from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.api import RecordError, Schema, SchemaError, SchemaType
 from fencepost.builtin.converter.registry.format import Format, Written
 from fencepost.builtin.converter.registry.json_schema.converter import JsonSchemaFormat
 from fencepost.builtin.converter.registry.protobuf.converter import ProtobufFormat
 from fencepost.builtin.converter.registry.wire import VALUE_HEADER, SchemaKey
-from fencepost.config import ConfigError
 from fencepost.kafka.read.record_columns import schema
 from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, decimal
-from fencepost.spark.row.connect_columns import column_type
+from fencepost.record.type_table import arrow_type
+from fencepost.spark.row.registry import ReaderSchema, common_columns
 from fencepost.spark.row.registry_columns import RegistryColumns
-from fencepost.spark.row.registry_schema import ReaderSchema, common_columns
 
 FORMATS = {
     "JSON": JsonSchemaFormat({}),
@@ -124,5 +123,5 @@ def test_a_value_of_another_message_does_not_become_a_row_of_nulls() -> None:
 
 
 def test_map_with_keys_other_than_text_is_refused() -> None:
-    with pytest.raises(ConfigError, match="a map whose keys are not text has no column"):
-        column_type(Schema(SchemaType.MAP, key_schema=INT32, value_schema=STRING))
+    with pytest.raises(SchemaError, match="a map whose keys are not text has no column"):
+        arrow_type(Schema(SchemaType.MAP, key_schema=INT32, value_schema=STRING))

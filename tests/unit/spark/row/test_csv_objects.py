@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.spark.row.csv_blocks import LeftToSparkError, blocks_of_files, blocks_of_lines
-from fencepost.spark.row.csv_objects import CsvForm, objects, with_objects
+from fencepost.spark.row.csv_objects import (
+    CsvForm,
+    LeftToSparkError,
+    blocks_of_files,
+    blocks_of_lines,
+    objects,
+    with_objects,
+)
 from fencepost.spark.split.lines import local_file
 
 MARK = "split"

@@ -5,9 +5,9 @@ import pytest
 from pyspark.sql import types as T  # noqa: N812
 
 from fencepost.spark.row.exact_json import ExactColumns, has_long_numbers
+from fencepost.spark.row.json_columns import PayloadColumns
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED
-from fencepost.spark.row.payload_columns import PayloadColumns
-from fencepost.spark.row.payload_text import MisfitError
+from fencepost.spark.row.payloads import MisfitError
 
 DECIMAL = T.DecimalType(10, 2)
 

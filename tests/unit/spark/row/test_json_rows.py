@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.spark.row.json_rows import json_rows
+from fencepost.spark.row.columns import json_rows
 
 MOMENT = datetime.datetime(2026, 3, 1, 12, 30, 0, 123_456, datetime.UTC)
 TIMES = [

@@ -14,8 +14,7 @@ from pyspark.sql import types as T  # noqa: N812
 from fencepost.builtin.converter.json import JsonConverter
 from fencepost.record import Schema, SchemaType
 from fencepost.record.schema import DATE, INT32, INT64, STRING, TIME, TIMESTAMP, decimal
-from fencepost.spark.row.payload_form import Forms
-from fencepost.spark.row.payloads import Payloads
+from fencepost.spark.row.payloads import Forms, Payloads
 
 MILLIS = dt.timedelta(milliseconds=1)
 BYTES, INT8, DOUBLE = (Schema.of(each) for each in (SchemaType.BYTES, SchemaType.INT8, SchemaType.FLOAT64))

@@ -13,8 +13,8 @@ from fencepost.builtin.converter.registry.wire import VALUE_HEADER, SchemaKey, g
 from fencepost.config import ConfigError
 from fencepost.kafka.read.record_columns import schema
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, READ
+from fencepost.spark.row.registry import ReaderSchema, common_columns, of_option, to_option
 from fencepost.spark.row.registry_columns import RegistryColumns
-from fencepost.spark.row.registry_schema import ReaderSchema, common_columns, of_option, to_option
 from support.avro_values import framed
 
 GUIDS = [UUID(int=number) for number in range(6)]

@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 
 if "quiet" in sys.argv:
-    from fencepost.spark.session.exception_log import leave_exceptions_to_who_catches_them
+    from fencepost.spark.session.pyspark_patches import leave_exceptions_to_their_catcher
 
-    leave_exceptions_to_who_catches_them()
+    leave_exceptions_to_their_catcher()
 
 made = []
 PySparkLogger.getLogger = staticmethod(lambda name=None: made.append(name) or logging.getLogger("PySparks"))

@@ -16,7 +16,7 @@ class int64(generic):
 _SCRIPT = """
 import sys
 from py4j import protocol
-from fencepost.spark.session.numpy_values import ask_numpy_only_for_its_own
+from fencepost.spark.session.pyspark_patches import ask_numpy_only_for_its_own
 
 ask_numpy_only_for_its_own()
 ask_numpy_only_for_its_own()
@@ -32,6 +32,7 @@ assert [c for c in protocol.INPUT_CONVERTER if c.can_convert(numpy.int64(1))], "
 
 def test_numpy_is_imported_only_for_numpy_values(tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text(_NUMPY)
-    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    env = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr

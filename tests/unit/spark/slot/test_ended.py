@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.spark.slot.ended import ProcessEnds, signal_of
+from fencepost.spark.slot.job import ProcessEnds, signal_of
 
 GONE = "Python worker exited unexpectedly (crashed)"
 

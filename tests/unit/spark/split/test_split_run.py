@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from fencepost.api import FatalError, FencedError, RetriableError
-from fencepost.spark.row.csv_blocks import LeftToSparkError
+from fencepost.spark.row.csv_objects import LeftToSparkError
 from fencepost.spark.split.run import ChannelRun
 from fencepost.task.channel.split_client import SplitClient
 from fencepost.task.channel.split_message import SplitRun

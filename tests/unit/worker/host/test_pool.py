@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.spark.slot.cores import CoreLedger, CoreUse
-from fencepost.spark.slot.ended import ProcessEnds
-from fencepost.spark.slot.job import SlotCrashedError, SlotEndedError
+from fencepost.spark.slot.job import ProcessEnds, SlotCrashedError, SlotEndedError
 from fencepost.task.channel.message import STANDS_STILL, LostTask, Reports, RunState, TaskReport
 from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, TaskSpec
 from fencepost.task.slot.worker_line import SlotSpec

@@ -9,29 +9,22 @@ import pyarrow as pa
 from fencepost.api import RecordError
 from fencepost.builtin.converter.registry.avro import parsing
 from fencepost.builtin.converter.registry.avro.parsing import AvroField, AvroType
+from fencepost.record.type_table import MOST_DIGITS, arrow_of_avro
 
 ITEM = "element"
 PLAIN: Mapping[str, pa.DataType] = {
-    "null": pa.string(),  # without a value there is nothing to be wrong about, and any store has a column for it
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "bytes": pa.binary(),
-    "string": pa.string(),
-    "fixed": pa.binary(),
-    "enum": pa.string(),
+    name: arrow_of_avro(name)
+    for name in ("null", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed", "enum")
 }
 _LOGICAL: Mapping[tuple[str, str], pa.DataType] = {
-    ("date", "int"): pa.date32(),
-    ("time-millis", "int"): pa.time64("ns"),
-    ("time-micros", "long"): pa.time64("ns"),
-    ("timestamp-millis", "long"): pa.timestamp("us", "UTC"),
-    ("timestamp-micros", "long"): pa.timestamp("us", "UTC"),
+    ("date", "int"): arrow_of_avro("date"),
+    ("time-millis", "int"): arrow_of_avro("time-millis"),
+    ("time-micros", "long"): arrow_of_avro("time-micros"),
+    ("timestamp-millis", "long"): arrow_of_avro("timestamp-millis"),
+    ("timestamp-micros", "long"): arrow_of_avro("timestamp-micros"),
     ("local-timestamp-millis", "long"): pa.timestamp("us"),
     ("local-timestamp-micros", "long"): pa.timestamp("us"),
-    ("uuid", "string"): pa.string(),
+    ("uuid", "string"): arrow_of_avro("uuid"),
 }
 PER_UNIT: Mapping[str, int] = {
     "time-millis": 1_000_000,
@@ -46,7 +39,6 @@ _MISFITS = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, pa
 """What a default that does not fit its type raises."""
 
 
-_MOST_DIGITS = 38  # of an Arrow decimal
 _DEEPEST = 100
 
 
@@ -93,10 +85,10 @@ def logical_of(of: AvroType) -> Logical | None:
     precision, scale = of.props.get("precision"), of.props.get("scale", 0)
     if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision or precision < 1:
         return None
-    if scale > _MOST_DIGITS:
-        raise AvroSchemaError(f"a decimal of scale {scale} has no column: the most is {_MOST_DIGITS} digits")
+    if scale > MOST_DIGITS:
+        raise AvroSchemaError(f"a decimal of scale {scale} has no column: the most is {MOST_DIGITS} digits")
     # Kafka Connect announces 64 digits if it does not know better; values with more than a column has are refused.
-    return Logical("decimal", min(precision, _MOST_DIGITS), scale)
+    return Logical("decimal", min(precision, MOST_DIGITS), scale)
 
 
 def arrow_type(of: AvroType) -> pa.DataType:

@@ -16,9 +16,8 @@ from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.read.start_positions import PositionReader
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
-from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.spark.slot.failure import causes_of, is_refused_by_query, is_storage_failure, raised_in_python, reason
-from fencepost.spark.slot.job import job_group
+from fencepost.spark.slot.job import ProcessEnds, job_group
 from fencepost.task.channel.client import ChannelError
 from fencepost.task.channel.message import Admission
 from fencepost.task.channel.task_spec import TaskSpec

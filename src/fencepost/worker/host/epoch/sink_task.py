@@ -18,7 +18,7 @@ from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.wire.planned_leaders import planned_by_topic
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch.dead_letters import Tally, dead_letters_spec, write_dead_letters
-from fencepost.spark.epoch.frame import EpochReader
+from fencepost.spark.epoch.frame import EpochFrames
 from fencepost.task.channel.split_message import EpochReading
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.failure.dead_letter import ensure_topics
@@ -53,7 +53,7 @@ class EpochSinkTask(EpochTask):
 
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: "SparkRuntime") -> None:
         super().__init__(host, spec, runtime, COMMIT_METADATA_MAX_BYTES)
-        self._reader = EpochReader(self._connector, self._properties)
+        self._reader = EpochFrames(self._connector, self._properties)
         self._too_large = ""  # the epoch whose metadata the broker refused with a token larger than reserved
         self._has_dead_letters_of = ""  # the epoch whose dead letters this start has written
 

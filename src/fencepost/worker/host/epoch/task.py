@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from fencepost.api import Epoch, EpochConnector
 from fencepost.kafka.read.start_positions import PositionReader
 from fencepost.record import TopicPartition
-from fencepost.spark.epoch.frame import EpochReader
+from fencepost.spark.epoch.frame import EpochFrames
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.sink.epoch_plan import (
@@ -90,7 +90,7 @@ class EpochTask(FrameTask):
     """One start of a task that works in epochs."""
 
     _connector: EpochConnector
-    _reader: EpochReader
+    _reader: EpochFrames
 
     def __init__(
         self, host: FrameHost, spec: TaskSpec, runtime: "SparkRuntime", metadata_max_bytes: int | None = None

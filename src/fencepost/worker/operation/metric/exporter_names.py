@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from fencepost import KAFKA_CONNECT_VERSION
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.group.member_figures import MemberFigures
-from fencepost.spark.session.jvm_figures import JvmFigures
+from fencepost.spark.session.jvm import JvmFigures
 
 _REBALANCES = "kafka_connect_connect_worker_rebalance_metrics"
 _CLIENT = "kafka_connect_connect_metrics"

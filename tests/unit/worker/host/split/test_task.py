@@ -12,7 +12,7 @@ from fencepost.api import ConfigError, Split
 from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
-from fencepost.spark.slot.ended import ProcessEnds
+from fencepost.spark.slot.job import ProcessEnds
 from fencepost.spark.slot.running_jobs import JobFigures, RunningJobs
 from fencepost.spark.split.splits import SplitError
 from fencepost.task.channel.message import Admission, TaskReport

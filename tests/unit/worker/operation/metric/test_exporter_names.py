@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fencepost.cluster.info import RetentionInfo
 from fencepost.kafka.group.member_figures import MemberMeter
-from fencepost.spark.session.jvm_figures import JvmFigures
+from fencepost.spark.session.jvm import JvmFigures
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.task.channel.message import RunState, TaskReport

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.builtin.converter import scalar
 from fencepost.builtin.converter.compound import member_of_union, part, struct_encoder
-from fencepost.builtin.converter.json_column import is_plain
+from fencepost.builtin.converter.json_encoding import is_plain
 from fencepost.builtin.converter.logical import LOGICAL_TYPES, shown, unscaled
 from fencepost.builtin.converter.registry.avro import names
 from fencepost.builtin.converter.registry.avro.parsing import AvroType

@@ -3,6 +3,8 @@
 import re
 from urllib.parse import quote_plus
 
+from fencepost.record.schema import DECIMAL_PRECISION
+
 NAMESPACE = "io.confluent.connect.avro"
 DEFAULT_NAME = f"{NAMESPACE}.ConnectDefault"
 MAP_ENTRY = "MapEntry"
@@ -15,7 +17,7 @@ UNION_FIELD = "connect_union_field_"
 CONNECT_NAME, CONNECT_DOC, CONNECT_VERSION = "connect.name", "connect.doc", "connect.version"
 CONNECT_DEFAULT, CONNECT_PARAMETERS, CONNECT_TYPE = "connect.default", "connect.parameters", "connect.type"
 RECORD_DOC, ENUM_DOC, INTERNAL_TYPE = "connect.record.doc", "connect.enum.doc", "connect.internal.type"
-FIXED_SIZE, PRECISION = "connect.fixed.size", "connect.decimal.precision"
+FIXED_SIZE, PRECISION = "connect.fixed.size", DECIMAL_PRECISION
 DEFAULT_PRECISION = 64
 
 _START = re.compile(r"[A-Za-z_]")

@@ -7,8 +7,7 @@ from typing import Any
 import orjson
 
 from fencepost.api import RecordError, Schema, SchemaType
-from fencepost.builtin.converter.json_column import dumped_all, is_plain
-from fencepost.builtin.converter.json_encoding import decimal_fallback
+from fencepost.builtin.converter.json_encoding import decimal_fallback, dumped_all, is_plain
 from fencepost.builtin.converter.json_parsing import parsed, parsed_with_decimals
 from fencepost.builtin.converter.registry.client import WrittenSchema
 from fencepost.builtin.converter.registry.converter import Extra, RegistryConverter
@@ -68,7 +67,7 @@ class _JsonWriter:
             together = dumped_all(ready, lead)
         except TypeError:
             together = None
-        return together if together is not None else [lead + _dumped(value) for value in ready]
+        return list(together) if together is not None else [lead + _dumped(value) for value in ready]
 
 
 class _JsonReader:

@@ -11,7 +11,7 @@ import pytest
 from fencepost.api import Converter, RecordError, Schema, SchemaType
 from fencepost.config import ConfigError
 from fencepost.record.schema import DATE, TIME, TIMESTAMP
-from fencepost.spark.row.registry_bytes import RegistryBytes, connect_schema
+from fencepost.spark.row.registry_columns import RegistryBytes
 
 _MICROS = dt.datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=dt.UTC)
 
@@ -116,6 +116,7 @@ def test_timestamps_before_1970_are_rounded_down_and_any_year_works(converter: _
     assert converter.seen[0][2] == [-1, 400_000_000_000_000]
 
 
-def test_a_column_without_a_schema_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"duration\[us\] has no schema in a registry"):
-        connect_schema(pa.duration("us"))
+def test_a_column_without_a_schema_is_refused(converter: _Converter) -> None:
+    column = pa.nulls(1, pa.struct({"took": pa.duration("us")}))
+    with pytest.raises(ConfigError, match=r"value\.took: .*duration\[us\]; cast the column in transforms\.sql"):
+        RegistryBytes(converter, "t").written(pa.RecordBatch.from_arrays([column], names=["value"]))

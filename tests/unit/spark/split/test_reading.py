@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.spark.partition.reading import ReadingChangedError, changes, ensure_same_reading, fingerprint
+from fencepost.spark.split.run import ReadingChangedError, changes, ensure_same_reading, fingerprint
 
 BEFORE = {"columns": "id INT", "transforms.sql": "SELECT id FROM split", "reader.header": "true"}
 HALF: dict[str, Any] = {"rows": 3000, "reading": fingerprint(BEFORE)}

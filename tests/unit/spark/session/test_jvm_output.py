@@ -5,7 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from fencepost.secret.known import remember
-from fencepost.spark.session.output import Output
+from fencepost.spark.session.jvm import Output
 from fencepost.testing import eventually
 
 
