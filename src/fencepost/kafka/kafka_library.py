@@ -7,7 +7,7 @@ others wait for it.
 Importing this module takes 0.2 s. Modules that most processes need import it late, inside functions.
 """
 
-from kafka.errors import KafkaError, for_code
+from kafka.errors import for_code
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.admin import (
@@ -76,7 +76,6 @@ __all__ = [
     "HeartbeatRequest",
     "IncrementalAlterConfigsRequest",
     "InitProducerIdRequest",
-    "KafkaError",
     "LeaveGroupRequest",
     "ListGroupsRequest",
     "ListOffsetsRequest",
