@@ -155,3 +155,37 @@ def test_recipe_for_a_rest_endpoint_suffices(tree: Tree) -> None:
     assert tree.run("-c", _ASKED) == '200 {"text":"hello, file"}\n'
     assert "/connectors/{name}/greeting" in tree.generated("rest.md")
     assert _unnamed(tree, "A REST endpoint") == []
+
+
+_TYPE = """    Type(
+        Schema(SchemaType.STRING, name="org.example.Colour"), "string", (), ("colour",), ("colour",),
+    ),
+"""
+
+
+def test_recipe_for_a_column_type_suffices(tree: Tree) -> None:
+    tree.insert("record/type_table.py", ")  # fmt: skip\n_BY_CONNECT", _TYPE)
+    code = (
+        "from fencepost.record.schema import Schema, SchemaType\n"
+        "from fencepost.record.type_table import arrow_of_avro, arrow_type, of_connect, of_spark\n"
+        "colour = Schema(SchemaType.STRING, name='org.example.Colour')\n"
+        "print(arrow_type(Schema.array(colour)), arrow_of_avro('colour'), of_spark('colour') is of_connect(colour))"
+    )
+    assert tree.run("-c", code) == "list<element: string> string True\n"
+    assert _unnamed(tree, "A column type") == []
+
+
+_MESSAGE = """            "greet": Operation({"name": TEXT}, ("text",)),
+"""
+
+
+def test_message_of_the_host_that_java_does_not_know_is_found(tree: Tree) -> None:
+    shutil.copytree(ROOT / "src/fencepost/builtin/java/jvm", tree.path / "src/fencepost/builtin/java/jvm")
+    tree.insert("builtin/java/protocol.py", '            "commit_records": Operation(', _MESSAGE)
+    test = "tests/unit/builtin/java/test_host_protocol.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "operations_of_a_service", test]
+    environment = {**os.environ, "PYTHONPATH": str(tree.path / "src")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert "test_operations_of_a_service_are_the_cases_of_its_java_class" in done.stdout
+    assert done.returncode == 1
+    assert _unnamed(tree, "A message of the Java host") == []
