@@ -51,9 +51,9 @@ def public_directory() -> Iterator[Path]:
 def test_the_wheel_has_the_package_and_nothing_else(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as wheel:
         names = wheel.namelist()
-        jar = wheel.read("fencepost/java/host.jar") if "fencepost/java/host.jar" in names else b""
+        jar = wheel.read("fencepost/builtin/java/host.jar") if "fencepost/builtin/java/host.jar" in names else b""
     version = built.wheel.name.split("-")[1]
-    made = {"fencepost/java/host.jar", *_site()}
+    made = {"fencepost/builtin/java/host.jar", *_site()}
     assert {name for name in names if ".dist-info/" not in name} == _sources() | made
     assert jar == (ROOT / "src/fencepost/builtin/java/host.jar").read_bytes()
     assert f"fencepost-{version}.dist-info/licenses/LICENSE" in names
