@@ -41,8 +41,9 @@ class Read:
 
     def ensure_allowed(self, doing: str, bootstrap: str) -> None:
         """Raise KafkaAuthorizationError if a topic is refused, for readers that need all of theirs."""
-        for topic, why in self.refused.items():
-            error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, f"{topic}: {why}")
+        for topic in self.refused:
+            reason = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED).str()
+            error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, f"{topic}: {reason}")
             raise translate(error, doing, bootstrap)
 
 
