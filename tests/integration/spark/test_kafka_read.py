@@ -354,7 +354,7 @@ def _all_of(runtime: SparkRuntime, log_writer: LogWriter, topic: str) -> Any:
 def test_the_examples_of_the_how_to_run_as_they_are_shown(
     runtime: SparkRuntime, log_writer: LogWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log_writer.topic("orders", 2)
+    log_writer.recreate("orders", 2)  # another page has a topic of this name, too
     log_writer.send("orders", [f"order-{n}" for n in range(6)])
     log_writer.send("orders", ["another"] * 4, partition=1)
     runtime.session.conf.set("spark.sql.session.timeZone", "UTC")  # and there is a session, which the example takes
