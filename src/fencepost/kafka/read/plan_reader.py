@@ -42,8 +42,7 @@ class Read:
     def ensure_allowed(self, doing: str, bootstrap: str) -> None:
         """Raise KafkaAuthorizationError if a topic is refused, for readers that need all of theirs."""
         for topic in self.refused:
-            reason = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED).str()
-            error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, f"{topic}: {reason}")
+            error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, f"{topic}: Topic authorization failed")
             raise translate(error, doing, bootstrap)
 
 
