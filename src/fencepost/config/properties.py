@@ -71,17 +71,13 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             if not line or line[0] in "#!":
                 continue
             first = number
-        if _is_continued(line):
+        if (len(line) - len(line.rstrip("\\"))) % 2:  # an even number of backslashes are escaped ones
             pending += line[:-1]
             continue
         yield first, pending + line
         pending = ""
     if pending:
         yield first, pending
-
-
-def _is_continued(line: str) -> bool:
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def _split(line: str) -> tuple[str, str]:

@@ -206,6 +206,11 @@ class WorkerConfig(
         return ExactlyOnceSource(self.exactly_once_source_support.lower())
 
     @property
+    def is_exactly_once(self) -> bool:
+        """Say whether sources on workers with this file run exactly-once."""
+        return self.exactly_once is ExactlyOnceSource.ENABLED
+
+    @property
     def accepts_body_signatures(self) -> bool:
         """Say whether requests between workers may be signed as Kafka Connect does.
 
@@ -230,7 +235,8 @@ class WorkerConfig(
         shared = {*ConnectionConfig.settings(), *SecurityConfig.settings()}
         given = {k: v for k, v in self.originals.items() if k in shared or k.startswith(("ssl.", "sasl."))}
         given.pop(WorkerConfig.key_of("ssl_client_auth"), None)
-        given = {k: v for k, v in given.items() if not self._is_without_effect(k)}
+        known = self.settings()
+        given = {k: v for k, v in given.items() if k not in known or known[k].without_effect is None}
         return {**given, WorkerConfig.key_of("bootstrap_servers"): ",".join(self.bootstrap_servers)}
 
     def unknown_keys(self) -> list[tuple[str, str | None]]:
@@ -268,13 +274,9 @@ class WorkerConfig(
         """Yield the settings that have no effect together with the other settings of this file, and why."""
         for kind in ("config", "offset", "status"):
             yield f"{kind}.storage.cleanup.policy", "internal topics are always compacted"
-        if self.exactly_once is ExactlyOnceSource.ENABLED:
+        if self.is_exactly_once:
             why = "with exactly-once on, the time-out of the transaction bounds a commit"
             yield WorkerConfig.key_of("offset_flush_timeout_ms"), why
-
-    def _is_without_effect(self, key: str) -> bool:
-        declared = self.settings().get(key)
-        return declared is not None and declared.without_effect is not None
 
     def check_together(self) -> list[str]:
         return [

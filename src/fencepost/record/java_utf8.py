@@ -2,7 +2,7 @@
 
 import codecs
 
-REPLACED = "fencepost.builtin.java"
+REPLACED = "fencepost.java"
 """For `errors=` when UTF-8 is decoded. Python's own `replace` divides halves of surrogate pairs in other places."""
 
 

@@ -21,7 +21,7 @@ from fencepost.config.connector import (
 from fencepost.config.output import CONVERTERS, OUTPUT
 from fencepost.config.raw import RawConfig, given_values, names_in
 from fencepost.config.reference import has_references, references, replaced
-from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.config.worker import WorkerConfig
 from fencepost.hook.mirror import MirrorConnector, OffsetsInGroup
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.setting.client_settings import chosen_client, client_faults
@@ -155,7 +155,7 @@ def _dead_letter_reader(clients: ConnectorClients) -> _Parts:
 
 _RECIPES: Mapping[Client, Callable[[ConnectorClients], _Parts]] = {
     Client.TASK_PRODUCER: lambda clients: (
-        "transactional" if clients.worker.exactly_once is ExactlyOnceSource.ENABLED else "producer",
+        "transactional" if clients.worker.is_exactly_once else "producer",
         clients.shared(PRODUCER),
         clients.producer_overrides,
     ),
@@ -213,11 +213,6 @@ class ConnectorPlan:
         found = self.answers.found
         return {key: None if value is None else replaced(key, value, found) for key, value in part.items()}
 
-    @property
-    def is_exactly_once(self) -> bool:
-        """Say whether sources on these workers run exactly-once."""
-        return self.worker.exactly_once is ExactlyOnceSource.ENABLED
-
     @cached_property
     def values(self) -> RawConfig:
         """Return the config with its references replaced."""
@@ -273,7 +268,7 @@ def ledger_topic(plan: ConnectorPlan) -> str:
 
     A source inherits the topic of the worker's file if it can have a ledger.
     """
-    if not plan.is_exactly_once:
+    if not plan.worker.is_exactly_once:
         return ""
     own, topic = plan.config.get(LEDGER_TOPIC), plan.worker.ledger_topic.strip()
     if own is not None or not topic:
@@ -290,7 +285,7 @@ def why_no_ledger(plan: ConnectorPlan, connector: type[Connector]) -> str | None
         return "only sources have a ledger; remove it"
     if issubclass(connector, DataFrameConnector) or is_mirror(connector):
         return "DataFrame sources and mirrors have no ledger; remove it"
-    if not plan.is_exactly_once:
+    if not plan.worker.is_exactly_once:
         return "an entry is part of a transaction: set exactly.once.source.support=enabled in the worker's file"
     try:
         client = chosen_client(plan.clients.producer_properties)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.config.raw import RawConfig
-from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.setting.client_settings import admin_conf, member_conf, producer_conf, reader_conf
 from fencepost.storage.offset_view import OffsetTopic
@@ -30,7 +30,7 @@ class WorkerSettings:
     @property
     def is_exactly_once(self) -> bool:
         """Say whether sources on this worker run exactly-once."""
-        return self.config.exactly_once is ExactlyOnceSource.ENABLED
+        return self.config.is_exactly_once
 
     @property
     def worker_id(self) -> str:

@@ -39,9 +39,13 @@ class EncodingOptions(NamedTuple):
 
 def encoder(schema: Schema, options: EncodingOptions) -> Encode:
     """Return a function from a value of the schema to plain JSON values; it raises RecordError for a misfit."""
-    encode = _present(schema, options)
+    return with_nulls(_present(schema, options), schema, is_replaced=options.is_null_replaced)
+
+
+def with_nulls(encode: Encode, schema: Schema, *, is_replaced: bool) -> Encode:
+    """Return the function for values that may be null: null, or the schema's default if that replaces them."""
     default = schema.default
-    absent = encode(default) if default is not None and options.is_null_replaced else None
+    absent = encode(default) if default is not None and is_replaced else None
 
     def encode_or_null(value: Any) -> Any:
         if value is not None:

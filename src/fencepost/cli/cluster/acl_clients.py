@@ -119,7 +119,7 @@ def connector_access(
         topics=tuple(topics) or topics_of(connector),
         tasks=source.tasks_max,
         lanes=plan.runtime.transaction_lanes,
-        is_exactly_once=plan.is_exactly_once,
+        is_exactly_once=config.is_exactly_once,
         has_own_offsets=plan.may_have_own_offsets,
         has_initial_offsets=has_initial_offsets,
         dead_letters=source_dead_letters(connector),

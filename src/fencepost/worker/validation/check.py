@@ -21,7 +21,6 @@ from fencepost.config import Config, ConfigError
 from fencepost.config.connector import DeadLetterConfig, RuntimeChoice, SinkChoice, SourceConnectorConfig
 from fencepost.config.raw import given_values, names_in
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
-from fencepost.config.worker import ExactlyOnceSource
 from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.plugin import PluginKind
 from fencepost.reference import is_of_providers
@@ -168,7 +167,7 @@ def _of_frame(case: Examination, make_reader: Callable[[], object]) -> Faults:
 
 
 def _frame_interval(case: Examination) -> Faults:
-    return preflight.interval_faults(case) if case.worker.exactly_once is ExactlyOnceSource.ENABLED else ()
+    return preflight.interval_faults(case) if case.worker.is_exactly_once else ()
 
 
 def _dead_letters_of_rows(case: Examination) -> Faults:

@@ -2,7 +2,6 @@
 
 from fencepost.api import ExactlyOnceSupport, SourceConnector
 from fencepost.config.connector import ExactlyOnceDemand, SourceConnectorConfig, TransactionBoundary
-from fencepost.config.worker import ExactlyOnceSource
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import SettingsError, translate
@@ -16,7 +15,7 @@ _SUPPORT, _BOUNDARY, _INTERVAL = (
 
 
 def exactly_once_faults(case: Examination) -> Faults:
-    source, is_enabled = case.instance, case.worker.exactly_once is ExactlyOnceSource.ENABLED
+    source, is_enabled = case.instance, case.worker.is_exactly_once
     assert isinstance(source, SourceConnector)
     demanding = source.demands_exactly_once()
     if demanding is not None and not is_enabled:

@@ -27,7 +27,7 @@ from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
 from fencepost.plugin.secret_keys import hold_given_secrets, secret_keys, shown_texts
 from fencepost.secret.known import hide, hide_known
 from fencepost.secret.redaction import HIDDEN
-from fencepost.worker.plan import NO_EFFECT, ConnectorPlan, fixed_reference_faults, looked_up
+from fencepost.worker.plan import NO_EFFECT, ConnectorPlan, fixed_reference_faults, looked_up, with_converters
 from fencepost.worker.validation.chain import converter_reports, transform_findings, with_choices, without_choices
 from fencepost.worker.validation.check import CHECKS, key_in, reference_faults
 from fencepost.worker.validation.client_settings import override_reports
@@ -115,7 +115,7 @@ def config_warnings(config: RawConfig, *, worker: WorkerConfig, plugins: PluginR
     No key looks like a typo if the settings of a class are not known here.
     """
     given = given_values(config)
-    converters = given_values(ConnectorPlan.of_values(worker, given).effective)
+    converters = given_values(with_converters(given, worker))
     unread = [KeyWarning(key, f"{key}: {NO_EFFECT}") for key in given if key not in converters]
     try:
         connector = plugins.find(PluginKind.CONNECTOR, given.get(CLASS) or "", given.get(VERSION))

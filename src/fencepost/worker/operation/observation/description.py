@@ -27,7 +27,7 @@ def delivery_of(config: RawConfig, worker: WorkerConfig) -> Delivery:
         return Delivery(None, "its class is not installed on this worker")
     if issubclass(connector, SinkConnector):
         return _of_sink(_support(connector, config))
-    if worker.exactly_once is not ExactlyOnceSource.ENABLED:
+    if not worker.is_exactly_once:
         found = f"the workers' file has {_WORKERS}={worker.exactly_once.value}"
         default = "" if worker.originals.get(_WORKERS) else ", which is Kafka Connect's default"
         remedy = f"add {_WORKERS}={ExactlyOnceSource.ENABLED.value} to the file of each worker"

@@ -7,10 +7,10 @@ union is the value of its member.
 from collections.abc import ItemsView
 from typing import Any
 
-from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.api import Schema, SchemaType
 from fencepost.builtin.converter import scalar
 from fencepost.builtin.converter.compound import Encode, member_of_union, part, struct_encoder
-from fencepost.builtin.converter.json_encoding import EncodingOptions
+from fencepost.builtin.converter.json_encoding import EncodingOptions, with_nulls
 from fencepost.builtin.converter.json_encoding import encoder as json_encoder
 from fencepost.builtin.converter.registry.json_schema.settings import (
     GENERAL_UNION,
@@ -31,17 +31,7 @@ def encoder(schema: Schema, mapping: JsonSchemaMapping, *, omits_unknown: bool =
     is_replaced = not (mapping.ignore_default_for_nullables and schema.is_optional)
     if schema.type not in _COMPOUND:
         return json_encoder(schema, EncodingOptions(mapping.decimal_format.upper() == "NUMERIC", is_replaced))
-    encode = _compound(schema, mapping, omits_unknown)
-    absent = encode(schema.default) if schema.default is not None and is_replaced else None
-
-    def encode_or_null(value: Any) -> Any:
-        if value is not None:
-            return encode(value)
-        if absent is not None or schema.is_optional:
-            return absent
-        raise RecordError("Conversion error: null value for field that is required and has no default value")
-
-    return encode_or_null
+    return with_nulls(_compound(schema, mapping, omits_unknown), schema, is_replaced=is_replaced)
 
 
 def is_union(schema: Schema) -> bool:
