@@ -5,8 +5,12 @@ import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from model import query
 from model.broker import Anomaly
 from model.world import State, World
+
+AnyWorld = World | query.QueryWorld
+AnyState = State | query.State
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Found:
         return "\n".join(f"{number:3} {line}" for number, line in enumerate("\n".join(self.trace).splitlines(), 1))
 
 
-def search(world: World) -> Found:
+def search(world: AnyWorld) -> Found:
     """Visit every state once."""
     with _without_collection():
         return _search(world)
@@ -39,9 +43,9 @@ def _without_collection() -> Iterator[None]:
         gc.enable()
 
 
-def _search(world: World) -> Found:
+def _search(world: AnyWorld) -> Found:
     start = world.start()
-    came_from: dict[State, State | None] = {start: None}
+    came_from: dict[AnyState, AnyState | None] = {start: None}
     front, is_done_reached = [start], False
     standstill: tuple[str, ...] = ()
     while front:
@@ -65,7 +69,7 @@ def _search(world: World) -> Found:
     return Found(len(came_from), is_done_reached, standstill=standstill)
 
 
-def _way(world: World, came_from: dict[State, State | None], state: State) -> list[str]:
+def _way(world: AnyWorld, came_from: dict[AnyState, AnyState | None], state: AnyState) -> list[str]:
     """Name the moves that led to `state`."""
     names: list[str] = []
     while (before := came_from[state]) is not None:
