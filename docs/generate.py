@@ -275,17 +275,17 @@ _COLUMNS = (
 
 
 def _spark_writer() -> Iterator[str]:
-    from fencepost.spark.direct_write.options import WriterConfig
+    from fencepost.spark.direct_write.options import DirectWriteConfig
 
     yield "# Options and columns of the Spark writer"
-    yield from _paragraph(_about(WriterConfig))
+    yield from _paragraph(_about(DirectWriteConfig))
     yield from _paragraph(
         "`kafka.*` options are producer settings with their Java names; `kafka.bootstrap.servers` is required. Options "
         "that are not in the table are refused. Every partition of the frame is a transaction: "
         "[what that guarantees](../delivery-guarantees.md#direct-writes-dfwriteformatfencepost). "
         "[Write Kafka from Spark](../how-to/write-kafka-from-spark.md) has examples."
     )
-    yield from _options(WriterConfig)
+    yield from _options(DirectWriteConfig)
     yield from ("", "## Modes")
     yield from _paragraph(
         'Rows are appended, as by Spark\'s own Kafka sink: `mode("append")`, or no mode in a program that imports '

@@ -25,7 +25,7 @@ reads. It asks the worker for everything else, including secrets (E11).
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pyspark
 from pyspark import TaskContext
@@ -54,6 +54,8 @@ from fencepost.spark.row.columns import RecordMaker, check_types
 from fencepost.spark.row.kafka_columns import MADE_COLUMNS, chosen, columns, with_value
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+
     from fencepost.spark.direct_write.digest import Digested
     from fencepost.spark.kafka_read.options import KafkaReadConfig
     from fencepost.spark.kafka_read.reading import QueryValues
@@ -139,14 +141,17 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
 
         return KafkaReadConfig.of({k: str(v) for k, v in self.options.items()})
 
-    def streamWriter(self, schema: Any, overwrite: bool) -> NoReturn:  # noqa: N802
-        """Refuse a stream, and say what to write instead."""
-        raise ConfigError(
-            "writeStream cannot write to Kafka by itself yet. Write each micro-batch with foreachBatch, which is "
-            "exactly once if write.id has its number: frame.writeStream.foreachBatch(lambda batch, n: batch.write"
-            '.format("fencepost").option("kafka.bootstrap.servers", …).option("topic", …).option("write.id", '
-            'f"prices-{n}").save()).option("checkpointLocation", …).start(), with `import fencepost.spark.datasource`'
-        )
+    def streamWriter(self, schema: Any, overwrite: bool) -> "DataSourceStreamArrowWriter":  # noqa: N802
+        """Check options and columns before any row is read. Raises ConfigError."""
+        if overwrite:
+            raise ConfigError(
+                'outputMode("complete") writes the whole result in every micro-batch, and a topic cannot be '
+                'overwritten: outputMode("update") writes the rows that have changed'
+            )
+        from fencepost.spark.write.stream import KafkaStreamWriter
+
+        check_types({f.name: f.dataType.simpleString() for f in schema.fields})
+        return KafkaStreamWriter({k: str(v) for k, v in self.options.items()}, [f.name for f in schema.fields])
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         """Check options and columns before any row is read. Raises ConfigError."""
@@ -265,11 +270,11 @@ class DirectWriter(_Writer):
     """A direct write, `df.write.format("fencepost")`: see the module."""
 
     def __init__(self, options: Mapping[str, str], names: list[str], columns: str) -> None:
-        from fencepost.spark.direct_write.options import DirectWriteOptions, WriterConfig
+        from fencepost.spark.direct_write.options import DirectWriteConfig, DirectWriteOptions
         from fencepost.spark.direct_write.plan import plan_write
 
         super().__init__(options, names)
-        config = WriterConfig.of(options)
+        config = DirectWriteConfig.of(options)
         RecordMaker(names, config.topic)
         self.parsed = DirectWriteOptions.of(config)
         self.plan = plan_write(self.parsed, columns)

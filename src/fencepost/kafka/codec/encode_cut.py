@@ -34,21 +34,23 @@ class Limits:
         return min(self.batch_bytes, self.topic_bytes)
 
 
-def placed(rows: Rows, limits: Limits, partition_count: int, spare: Iterator[int]) -> Iterator[tuple[int, Rows]]:
+def placed(
+    rows: Rows, limits: Limits, partition_count: int, spare: Iterator[int], chosen: pa.Array | None = None
+) -> Iterator[tuple[int, Rows]]:
     """Split rows by partition. Rows of a partition keep their order. Without keys nothing is copied.
 
-    A row with a key goes to the key's partition. Rows without a key share a partition for as many rows as make a
-    batch; `spare` yields these partitions.
+    A row goes to its `chosen` partition (int32; null if none is chosen for it), a row with a key to the key's
+    partition. Other rows share a partition for as many rows as make a batch; `spare` yields these partitions.
     """
     if not len(rows):
         return
     if partition_count == 1:
         yield 0, rows
-    elif rows.keys is None:
+    elif rows.keys is None and chosen is None:
         for start, stop in cuts(rows, limits):
             yield next(spare), rows.slice(start, stop)
     else:
-        for partition, indices in grouped(_partitions(rows, limits, partition_count, spare)):
+        for partition, indices in grouped(_partitions(rows, limits, partition_count, spare, chosen)):
             yield partition, rows if len(indices) == len(rows) else rows.take(indices)
 
 
@@ -78,8 +80,12 @@ def spare_partitions(count: int, first: int) -> Iterator[int]:
         partition += 1
 
 
-def _partitions(rows: Rows, limits: Limits, partition_count: int, spare: Iterator[int]) -> pa.Array:
-    found = murmur.partitions(rows.keys, partition_count)
+def _partitions(
+    rows: Rows, limits: Limits, partition_count: int, spare: Iterator[int], chosen: pa.Array | None
+) -> pa.Array:
+    found = pa.nulls(len(rows), _INT32) if rows.keys is None else murmur.partitions(rows.keys, partition_count)
+    if chosen is not None:
+        found = pc.coalesce(chosen, found)
     if not found.null_count:
         return found
     runs = [pa.repeat(pa.scalar(next(spare), _INT32), stop - start) for start, stop in cuts(rows, limits)]

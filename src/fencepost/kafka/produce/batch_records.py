@@ -145,6 +145,15 @@ class BatchRecords(RecordProducer):
             if self._queue.has_due or self._queue.is_full:
                 self._send(self._queue.seen(), self._deadline_s(), whole=False)
 
+    def produce_encoded(self, place: TopicPartition, batch: EncodedBatch) -> None:
+        """Queue a batch that another process has encoded for this partition, and send what is due."""
+        with self._incarnation.sending():
+            if place.partition >= len(self._leaders(place.topic)):
+                raise _refused(KafkaError._UNKNOWN_PARTITION, place.topic)
+            self._queue.add_taken(place, Taken(batch, {}))
+            if self._queue.is_due(place) or self._queue.is_full:
+                self._send(self._queue.seen(), self._deadline_s(), whole=False)
+
     def _deadline_s(self) -> float:
         return time.monotonic() + self._access.answer_s
 

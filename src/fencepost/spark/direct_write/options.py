@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.api import FatalError
-from fencepost.config import Config, ConfigError, at_least, setting
+from fencepost.config import ConfigError, at_least, setting
 from fencepost.kafka.setting.client_settings import client_faults
 from fencepost.kafka.setting.table import AUTO, BATCH, CLIENT, CLIENTS, JAVAS_PARTITIONER, LIBRDKAFKA, ClientKind
 from fencepost.kafka.setting.translation import translate
+from fencepost.spark.write.options import WriterConfig
 
 COMPARE_OPTION = "fencepost.compare"
 """The file for the result of a comparison. The write then only reads rows. See `rerun`."""
 COMPARED_OPTION = "fencepost.compared"
 """The file with the result of an earlier comparison."""
 
-_KAFKA, _SERVERS = "kafka.", "bootstrap.servers"
 # A partition is one transaction; the broker's own limit (transaction.max.timeout.ms) is 15 minutes by default.
 _TRANSACTION_MS = "900000"
 
@@ -26,29 +26,14 @@ class WritePartitionsError(FatalError):
     """The frame has more or fewer partitions than `write.partitions` says."""
 
 
-class WriterConfig(Config):
+class DirectWriteConfig(WriterConfig):
     """The options of `df.write.format("fencepost")`, which appends the rows of a DataFrame to Kafka topics."""
 
-    topic: str | None = setting(
-        "topic", default=None,
-        doc="The topic that rows are written to. Unset: the frame has a column `topic`, and a column `value`. If both "
-        "are given, the option counts.",
-    )  # fmt: skip
-    write_id: str | None = setting(
-        "write.id", default=None,
-        doc="A name for this write. Under the same name it can be run again, and no row is written twice. Unset: a "
-        "rerun writes all rows again.",
-    )  # fmt: skip
     write_partitions: int | None = setting(
         "write.partitions", default=None, check=at_least(1),
         doc="With write.id: the frame's number of partitions. Unset: `save()` counts them, in a program that imports "
         "`fencepost.spark.datasource`; another program has to set it.",
     )  # fmt: skip
-    offsets_topic: str = setting(
-        "offsets.topic",
-        default="fencepost-writes",
-        doc="The compacted topic in which each transaction records what it has written. Created if it is missing.",
-    )
     rows_per_commit: int = setting(
         "rows.per.commit", default=0, check=at_least(0),
         doc="Commit a partition in parts of this number of rows. 0: each partition is one transaction.",
@@ -60,29 +45,24 @@ class WriterConfig(Config):
     )  # fmt: skip
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> "WriterConfig":
+    def of(cls, options: Mapping[str, str]) -> "DirectWriteConfig":
         """Parse the options. Raises ConfigError, which names the option."""
-        known = (*cls.settings(), COMPARE_OPTION, COMPARED_OPTION)
-        unknown = [key for key in options if not key.startswith(_KAFKA) and key not in known]
-        if unknown:
-            raise ConfigError(f"option {unknown[0]} is unknown; use one of {', '.join(cls.settings())} or kafka.*")
-        return cls(options)
+        internal = {key: options[key] for key in (COMPARE_OPTION, COMPARED_OPTION) if key in options}
+        found = super().of({key: value for key, value in options.items() if key not in internal})
+        found.originals |= internal
+        return found
 
     def check_together(self) -> list[str]:
         """Check the settings of Kafka's clients."""
         kafka, client = self.kafka, self.key_of("producer_client")
         if "client" in kafka:
             return [f"option kafka.client is not a client setting: set {client} instead"]
-        if _SERVERS not in kafka:
-            return [f"option kafka.{_SERVERS} is missing: set it to the brokers to write to"]
+        if "bootstrap.servers" not in kafka:
+            return super().check_together()
         if self.client not in CLIENTS:
             return [f"option {client} is {self.producer_client}: it must be one of {', '.join(CLIENTS)}"]
         faults = client_faults({**kafka, "client": self.client})
         return [f"option kafka.{key}: {why}: remove it, or set {client} to {LIBRDKAFKA}" for key, why in faults.items()]
-
-    @property
-    def kafka(self) -> dict[str, str]:
-        return {key: str(value) for key, value in self.with_prefix(_KAFKA).items()}
 
     @property
     def client(self) -> str:
@@ -107,10 +87,10 @@ class DirectWriteOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "DirectWriteOptions":
         """Parse and check the options. Raises ConfigError, which names the option."""
-        return cls.of(WriterConfig.of(options))
+        return cls.of(DirectWriteConfig.of(options))
 
     @classmethod
-    def of(cls, config: WriterConfig) -> "DirectWriteOptions":
+    def of(cls, config: DirectWriteConfig) -> "DirectWriteOptions":
         """Return the options of a write. Raises ConfigError if the number of partitions is missing."""
         partitions = config.key_of("write_partitions")
         if config.write_id is not None and config.write_partitions is None:

@@ -19,14 +19,19 @@ from typing import Any
 from pyspark.sql import DataFrame, DataFrameWriter
 
 from fencepost.api import FatalError
-from fencepost.spark.direct_write.options import COMPARE_OPTION, COMPARED_OPTION, WritePartitionsError, WriterConfig
+from fencepost.spark.direct_write.options import (
+    COMPARE_OPTION,
+    COMPARED_OPTION,
+    DirectWriteConfig,
+    WritePartitionsError,
+)
 
 log = logging.getLogger(__name__)
 
 _FORMAT = "fencepost"
 _ADAPTIVE = "AdaptiveSparkPlanExec"
 _UNSET_MODE = "ErrorIfExists"  # Spark's default, which a topic that exists would always fail
-_ID, _PARTITIONS = WriterConfig.key_of("write_id"), WriterConfig.key_of("write_partitions")
+_ID, _PARTITIONS = DirectWriteConfig.key_of("write_id"), DirectWriteConfig.key_of("write_partitions")
 
 
 @dataclass(frozen=True)

@@ -168,14 +168,20 @@ def _plain(value: object) -> object:
 
 
 _BYTES = ("string", "binary")
-_ALLOWED = {"value": _BYTES, "key": _BYTES, "topic": ("string",), "partition": ("int", "integer")}
+_ALLOWED = {
+    "value": _BYTES,
+    "key": _BYTES,
+    "topic": ("string",),
+    "partition": ("int", "integer"),
+    "timestamp": ("timestamp",),
+}
 
 
 class RecordMaker:
     """Turns batches into records.
 
-    If there is a column `value` (string or binary), the columns `key`, `topic`, `partition` and `headers` have their
-    usual meaning, and any other is refused. Without it, each row becomes a JSON object of all its columns.
+    If there is a column `value` (string or binary), the columns `key`, `topic`, `partition`, `timestamp` and `headers`
+    have their usual meaning, and any other is refused. Without it, each row becomes a JSON object of all its columns.
     """
 
     def __init__(self, names: Sequence[str], topic: str | None) -> None:
@@ -201,6 +207,7 @@ class RecordMaker:
             _bytes(columns["value"]),
             keys=_bytes(columns["key"]) if "key" in columns else None,
             partitions=columns["partition"].to_pylist() if "partition" in columns else None,
+            timestamps=_times_ms(columns["timestamp"]) if "timestamp" in columns else None,
             headers=_headers(columns["headers"]) if "headers" in columns else None,
         )
 
@@ -230,6 +237,14 @@ def topic_names(column: Any) -> list[str]:
         raise ConfigError("column topic has rows without a topic: fill it, or set option topic")
     names: list[str] = column.to_pylist()
     return names
+
+
+def _times_ms(column: Any) -> list[int | None]:
+    """Return Spark's timestamps, which have microseconds, as milliseconds since 1970."""
+    import pyarrow as pa
+
+    times: list[int | None] = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64()).to_pylist()
+    return times
 
 
 def _headers(column: Any) -> list[list[HeaderBytes]]:

@@ -42,12 +42,6 @@ def test_empty_write_id_is_kept() -> None:
     assert (options.write_id, options.partitions) == ("", 2)
 
 
-def test_a_stream_is_refused_with_the_recipe_for_foreach_batch() -> None:
-    source = FencepostDataSource(_NAMED)
-    with pytest.raises(ConfigError, match=r"foreachBatch.*write\.id"):
-        source.streamWriter(None, overwrite=False)
-
-
 def test_spark_finds_the_data_source_by_the_prefix_of_its_package() -> None:
     """As `pyspark.sql.worker.lookup_data_sources` does in every session."""
     found = [import_module(info.name) for info in iter_modules() if info.name.startswith("pyspark_")]

@@ -1,0 +1,1 @@
+"""Writing rows to Kafka: executors encode them, and the driver sends them in one transaction with the decision."""

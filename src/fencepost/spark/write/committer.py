@@ -1,0 +1,180 @@
+"""Sends what tasks have staged, and the decision about it, in one transaction of the driver.
+
+1 take the transactional id over, which ends what a predecessor left open ▸ 2 read the decision ▸ 3 skip a batch that is
+decided ▸ 4 check the topics ▸ 5 send everything ▸ 6 send the decision ▸ 7 end the transaction.
+
+1 must precede 2: until then a predecessor may still commit. 6 comes after every answer to 5, so that a decision is open
+for milliseconds. Any error is settled by 1 and 2: a commit whose answer was lost is found there, and anything else was
+aborted there.
+"""
+
+import logging
+import time
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass
+
+from fencepost.api import FatalError
+from fencepost.kafka.produce.batch_client import BatchClient
+from fencepost.kafka.produce.target import Target, Targets
+from fencepost.kafka.produce.transactional_client import Failure, ProducerError
+from fencepost.kafka.setting.table import ClientKind
+from fencepost.spark.write.decision import Decision, DecisionTopic, is_decided, transactional_id
+from fencepost.spark.write.options import WriterConfig
+from fencepost.spark.write.staging import Staged
+
+log = logging.getLogger(__name__)
+
+_TAKE_OVER_S = 60.0
+_ANSWER_S = 60.0
+_SETTLED_BY_RETRY = (Failure.PASSING, Failure.FENCED)
+Kept = MutableMapping[str, "Committer"]
+
+
+class TopicChangedError(FatalError):
+    """A topic is not the one for which the rows were placed."""
+
+
+class BatchTooLargeError(FatalError):
+    """A batch cannot be sent within the time-out of its transaction."""
+
+
+@dataclass(frozen=True)
+class PendingBatch:
+    """A batch to be committed. `key` names the write, and numbers grow with each of its batches.
+
+    `digest` says what the batch is made of: a batch with the same number and another digest is refused.
+    """
+
+    key: str
+    number: int
+    digest: str = ""
+
+
+def commit_batch(config: WriterConfig, batch: PendingBatch, staged: Sequence[Staged], kept: Kept) -> bool:
+    """Write a batch with its decision; return False if it was written already. Then its output can be removed.
+
+    After an error, it is tried once more, with the id taken over again. `kept` holds producers for the next batches.
+
+    Raises:
+        DecidedOtherwiseError: A different batch of this number, or a later one, is written.
+        TopicChangedError: The batch must be encoded again, which running it again does.
+        BatchTooLargeError: It does not fit its transaction.
+        FatalError: Kafka refuses it.
+        KafkaUnavailableError: Kafka cannot be reached.
+    """
+    committer = kept.pop(batch.key, None)
+    if committer is not None and not committer.is_next(config, batch):
+        committer.close()
+        committer = None
+    is_late = True
+    for is_last in (False, True):
+        committer = committer or Committer(config, batch.key)
+        began_s = time.monotonic()
+        try:
+            is_written = committer.commit(batch, staged)
+            kept[batch.key] = committer
+            return is_written
+        except ProducerError as error:
+            committer.close()
+            committer = None
+            is_late &= time.monotonic() - began_s > config.transaction_timeout_s
+            if is_last or error.failure not in _SETTLED_BY_RETRY:
+                raise _refusal(config, batch, staged, str(error), is_late=is_late) from None
+            log.warning("batch %d of %s is tried once more: %s", batch.number, batch.key, error)
+        except BaseException:
+            committer.close()
+            raise
+    raise AssertionError("the second try returns or raises")
+
+
+def _refusal(
+    config: WriterConfig, batch: PendingBatch, staged: Sequence[Staged], error: str, *, is_late: bool
+) -> FatalError:
+    size_bytes = sum(each.size_bytes for each in staged)
+    if is_late:
+        return BatchTooLargeError(
+            f"batch {batch.number} has {size_bytes:,} bytes, and was not sent within its transaction's "
+            f"{config.transaction_timeout_s:g} s, twice: let a trigger read less (maxOffsetsPerTrigger), or raise "
+            f"kafka.transaction.timeout.ms, and the broker's transaction.max.timeout.ms. The last error: {error}"
+        )
+    return FatalError(
+        f"batch {batch.number} ({size_bytes:,} bytes) could not be committed with transactional id "
+        f"{transactional_id(batch.key)}: {error}. Run it again: nothing is written twice"
+    )
+
+
+class Committer:
+    """A producer with the transactional id of one write, and the newest decision. For one thread."""
+
+    def __init__(self, config: WriterConfig, key: str) -> None:
+        """Nothing is sent yet."""
+        conf = config.conf(ClientKind.PRODUCER)
+        self._config = config
+        self._key = key
+        self._client = BatchClient({**conf, "transactional.id": transactional_id(key)})
+        self._targets = Targets(conf)
+        self._decision: Decision | None = None
+        self._partition = -1  # where the decision goes; unknown until the id was taken over
+
+    def is_next(self, config: WriterConfig, batch: PendingBatch) -> bool:
+        """Return whether the batch follows the one that this committer has decided.
+
+        If not, another process has decided since, and the decision must be read again.
+        """
+        same = config.originals == self._config.originals
+        return same and self._decision is not None and self._decision.batch == batch.number - 1
+
+    def commit(self, batch: PendingBatch, staged: Sequence[Staged]) -> bool:
+        """Write the batch, or return False if it is decided. After any error, close this committer.
+
+        Raises ProducerError and the errors of `commit_batch`.
+        """
+        if self._partition < 0:
+            self._take_over()
+        if is_decided(self._decision, batch.number, batch.digest):  # 3
+            return False
+        self._check_topics(staged)  # 4
+        decision = Decision(batch.number, batch.digest, sum(each.rows for each in staged))
+        self._client.begin()
+        for each in staged:
+            for place, encoded in each.batches():
+                self._client.produce_encoded(place, encoded)  # 5
+        self._client.flush(_ANSWER_S)
+        key, value = decision.record(self._key)
+        self._client.produce(self._config.offsets_topic, value, key=key, partition=self._partition)  # 6
+        self._client.commit(_ANSWER_S)  # 7
+        self._decision = decision
+        return True
+
+    def close(self) -> None:
+        """Close the connections without ending anything. Idempotent."""
+        self._client.drop()
+        self._targets.close()
+
+    def _take_over(self) -> None:
+        self._client.init_transactions(_TAKE_OVER_S)  # 1
+        topic = DecisionTopic(self._config)
+        try:
+            self._decision = topic.newest(self._key)  # 2
+            self._partition = topic.partition(self._key)
+        finally:
+            topic.close()
+
+    def _check_topics(self, staged: Sequence[Staged]) -> None:
+        wanted = {(topic, target) for each in staged for topic, target in each.targets.items()}
+        found = {topic: self._targets.get(topic) for topic in {topic for topic, _ in wanted}}
+        for topic, target in sorted(wanted):
+            if reason := difference(target, found[topic]):
+                raise TopicChangedError(
+                    f"topic {topic} {reason} since the rows of this batch were placed: start the query again, which "
+                    "writes the batch again"
+                )
+
+
+def difference(before: Target, now: Target) -> str | None:
+    """Return why batches for one topic must not be written to the other; None if they may. A topic may grow."""
+    if before.id != now.id:
+        return "was deleted and created again"
+    if before.partitions > now.partitions:
+        return f"has only {now.partitions} of {before.partitions} partitions"
+    return None

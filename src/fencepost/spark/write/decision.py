@@ -1,0 +1,199 @@
+"""The decision about a batch: the last record of its transaction, in the topic of option `offsets.topic`.
+
+Its key names the write: a query's id, or `write.id`. Its value is the number of the newest batch that is written, and a
+digest of what it was made of. The batch and the decision are committed together or not at all.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.api import FatalError
+from fencepost.kafka.admin.client import answering_admin
+from fencepost.kafka.codec.murmur import partitions as partitions_of
+from fencepost.kafka.errors import MissingTopicError, ReadTimeoutError
+from fencepost.kafka.group.transactions import TransactionAdmin
+from fencepost.kafka.read.range_input import RangeInput
+from fencepost.kafka.read.record_columns import schema
+from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.value.log_range import LogRange
+from fencepost.record import TopicPartition
+from fencepost.spark.write.options import WriterConfig
+from fencepost.storage.internal_topics import InternalTopic, ensure_compacted
+from fencepost.storage.offset_topic import encode
+from fencepost.transaction import TransactionalWriter, lock_out
+
+log = logging.getLogger(__name__)
+
+PREFIX = "fencepost-write-"
+_OWNER = "fencepost-batch"
+_PARTITIONS = 8
+_SEGMENT_BYTES = "16777216"
+_UNKNOWN_TOPIC = 3  # Kafka's code
+_TAIL, _WIDER = 1_000, 8  # offsets from the end that are read first, and how many times more after that
+# A decision is the last record before the end of its transaction: other transactions hold the topic for milliseconds.
+_SUSPICIOUS_S = 10.0
+_SETTLE_S = 60.0
+_LOOK_EVERY_S = 0.02
+_FENCE_S = 10.0
+
+
+class DecidedOtherwiseError(FatalError):
+    """The batch, or a later one, is decided, and it was made of something else."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The newest batch of a write that is in Kafka, and a digest of what it was made of."""
+
+    batch: int
+    digest: str
+    rows: int = 0
+
+    def record(self, key: str) -> tuple[bytes, bytes | None]:
+        """Return the record that decides it."""
+        return encode(_OWNER, {"id": key}, {"batch": self.batch, "digest": self.digest, "rows": self.rows})
+
+
+def transactional_id(key: str) -> str:
+    return PREFIX + key
+
+
+def is_decided(decision: Decision | None, batch: int, digest: str) -> bool:
+    """Return whether a batch is written already.
+
+    Raises DecidedOtherwiseError if it is not the one that was decided, so that nothing is skipped in silence.
+    """
+    if decision is None or batch > decision.batch:
+        return False
+    if (batch, digest) == (decision.batch, decision.digest):
+        return True
+    newest = f"batch {decision.batch} is the newest that is written"
+    what = "made of other offsets" if batch == decision.batch else newest
+    raise DecidedOtherwiseError(
+        f"batch {batch} is not written: in Kafka it is decided, but {what}. The checkpoint was copied, restored or "
+        "edited. To write these rows nevertheless, start the query with a new checkpoint location"
+    )
+
+
+class DecisionTopic:
+    """Reads the decisions of one cluster's topic. Creates it if it is missing."""
+
+    def __init__(self, config: WriterConfig) -> None:
+        """Raises ConfigError if the topic is not compacted, and KafkaUnavailableError."""
+        self._config = config
+        self._topic = config.offsets_topic
+        self._admin = answering_admin(config.conf(ClientKind.ADMIN))
+        ensure_compacted(self._admin, _internal(self._topic))
+        found = self._admin.topics.get(self._topic)
+        if found is None:
+            raise MissingTopicError(f"Topic {self._topic} does not exist", _UNKNOWN_TOPIC)
+        self._partitions = found.partitions
+
+    def partition(self, key: str) -> int:
+        """Return where the decisions of a write go."""
+        record_key = Decision(0, "").record(key)[0]
+        return int(partitions_of(pa.array([record_key], pa.binary()), self._partitions)[0].as_py())
+
+    def newest(self, key: str) -> Decision | None:
+        """Return the newest decision of a write, once no transaction is open that may hold one.
+
+        The caller must have taken over the transactional id of the write: before, its predecessor may still decide.
+        If the topic has grown, the newest decision may still be where it went before that.
+        """
+        own = self.partition(key)
+        for partition in (own, *(each for each in range(self._partitions) if each != own)):
+            found = self._in_partition(TopicPartition(self._topic, partition), Decision(0, "").record(key)[0])
+            if found is not None:
+                return found
+        return None
+
+    def close(self) -> None:
+        """Close the connections. Idempotent."""
+        self._admin.close()
+
+    def _in_partition(self, place: TopicPartition, key: bytes) -> Decision | None:
+        end = self._settled_end(place)
+        (low,) = self._admin.offsets.starts([place]).values()
+        size = _TAIL
+        while end > low:
+            start = max(low, end - size)
+            values = [*self._values(LogRange(place, start, end), key)]
+            if values:
+                return _decision(values[-1])
+            end, size = start, size * _WIDER
+        return None
+
+    def _values(self, wanted: LogRange, key: bytes) -> Iterator[bytes | None]:
+        batches = RangeInput(self._config.range_conf(), wanted, columns=schema(["key", "value"])).batches()
+        with closing(batches):
+            for batch in batches:
+                yield from batch.column("value").filter(pc.equal(batch.column("key"), key)).to_pylist()
+
+    def _settled_end(self, place: TopicPartition) -> int:
+        """Return the end of a partition, once no transaction is open before it.
+
+        Raises ReadTimeoutError if one stays open.
+        """
+        (end,) = self._admin.offsets.ends([place], read_committed=False).values()
+        began_s = time.monotonic()
+        are_ended = False
+        while next(iter(self._admin.offsets.ends([place], read_committed=True).values())) < end:
+            waited_s = time.monotonic() - began_s
+            if waited_s > _SETTLE_S:
+                raise ReadTimeoutError(
+                    f"a transaction has been open in {place.topic}-{place.partition} for {_SETTLE_S:g} s, and may hold "
+                    "a decision. `kafka-transactions.sh describe-producers` names it"
+                )
+            if waited_s > _SUSPICIOUS_S and not are_ended:
+                self._end_abandoned(place)
+                are_ended = True
+            time.sleep(_LOOK_EVERY_S)
+        return int(end)
+
+    def _end_abandoned(self, place: TopicPartition) -> None:
+        """Fence the writers that hold a partition: their drivers are gone.
+
+        No heartbeat is needed: a living writer that is fenced by mistake takes its id again, and finds its decision or
+        writes again. Never raises: in the end the broker aborts what is abandoned.
+        """
+        transactions = TransactionAdmin(self._config.conf(ClientKind.ADMIN))
+        conf = self._config.conf(ClientKind.PRODUCER)
+        try:
+            holders = [*transactions.producers(*place)]
+            for each in transactions.list(["Ongoing"], holders) if holders else ():
+                if each.transactional_id.startswith(PREFIX):
+                    log.warning("ending transaction %s: it holds topic %s", each.transactional_id, place.topic)
+                    lock_out(TransactionalWriter(conf, each.transactional_id), _FENCE_S)
+        except Exception as error:
+            log.warning("cannot end what holds topic %s; the broker does after its timeout: %s", place.topic, error)
+        finally:
+            transactions.close()
+
+
+def _decision(value: bytes | None) -> Decision | None:
+    if value is None:
+        return None
+    found: Any = orjson.loads(value)
+    return Decision(int(found["batch"]), str(found["digest"]), int(found.get("rows", 0)))
+
+
+def _internal(topic: str) -> InternalTopic:
+    return InternalTopic(
+        topic,
+        "offsets.topic",
+        "default.replication.factor",
+        "decisions about what is written",
+        partitions=_PARTITIONS,
+        replication=-1,
+        configs={"segment.bytes": _SEGMENT_BYTES},
+        place="of the write",
+        outcome="rows that a rerun writes again",
+    )

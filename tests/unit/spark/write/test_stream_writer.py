@@ -1,0 +1,44 @@
+"""What `writeStream.format("fencepost")` says about its options before it asks Kafka."""
+
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from fencepost.config import ConfigError
+from fencepost.spark.datasource import FencepostDataSource
+
+_GIVEN = {"kafka.bootstrap.servers": "localhost:1", "topic": "t", "checkpointLocation": "/tmp/none"}
+_ROWS = StructType([StructField("value", StringType())])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"topics": "t"}, "option topics is unknown; use one of topic"),
+        ({"write.id": "w"}, r"option write.id is for df.write"),
+        ({"checkpointLocation": None}, "option checkpointLocation is missing: set it on the writer"),
+        ({"topic": None}, "option topic is missing"),
+        ({"kafka.bootstrap.servers": None}, "option kafka.bootstrap.servers is missing"),
+        ({"kafka.sasl.mechanism": "NONSENSE"}, "option kafka.sasl.mechanism"),
+    ],
+)
+def test_wrong_option_of_a_stream_is_refused_by_name(given: dict[str, str | None], message: str) -> None:
+    options = {key: value for key, value in (_GIVEN | given).items() if value is not None}
+    with pytest.raises(ConfigError, match=message):
+        FencepostDataSource(_lower(options)).streamWriter(_ROWS, overwrite=False)
+
+
+def test_complete_mode_is_refused_with_what_to_use() -> None:
+    with pytest.raises(ConfigError, match=r'outputMode\("complete"\).*outputMode\("update"\)'):
+        FencepostDataSource(_lower(_GIVEN)).streamWriter(_ROWS, overwrite=True)
+
+
+@pytest.mark.parametrize("name", ["key", "timestamp", "partition"])
+def test_column_of_a_wrong_type_is_refused_by_name(name: str) -> None:
+    rows = StructType([StructField("value", StringType()), StructField(name, LongType())])
+    with pytest.raises(ConfigError, match=f"column {name} is bigint: it must be"):
+        FencepostDataSource(_lower(_GIVEN)).streamWriter(rows, overwrite=False)
+
+
+def _lower(options: dict[str, str]) -> dict[str, str]:
+    """Return options as Spark hands them over."""
+    return {key.lower(): value for key, value in options.items()}
