@@ -27,7 +27,7 @@ def test_wrong_option_of_a_stream_is_refused_by_name(given: dict[str, str | None
         FencepostDataSource(_lower(options)).streamWriter(_ROWS, overwrite=False)
 
 
-def test_complete_mode_is_refused_with_what_to_use() -> None:
+def test_complete_mode_is_refused_and_names_update() -> None:
     with pytest.raises(ConfigError, match=r'outputMode\("complete"\).*outputMode\("update"\)'):
         FencepostDataSource(_lower(_GIVEN)).streamWriter(_ROWS, overwrite=True)
 
