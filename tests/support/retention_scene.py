@@ -96,6 +96,18 @@ class RetentionStage:
         self.writer.admin.topics.delete([self.topic])
         eventually(lambda: self.writer.admin.topics.get(self.topic) is None)
 
+    def await_certainty(self) -> None:
+        """Wait until no group of other tests on this broker is in doubt: one that rebalances or has just ended may read
+        the topic, and then nothing of it is deleted in that round."""
+
+        def is_certain() -> bool:
+            found = self.retention.preview()
+            if found.error or [topic.refusal for topic in found.topics] != [None]:
+                raise AssertionError(f"a round would delete nothing: {found}")
+            return True
+
+        eventually(is_certain, within_s=120)
+
     def round(self) -> str | None:
         """Go round; returns what went wrong."""
         self.retention.round()

@@ -23,6 +23,7 @@ from support.retention_scene import RetentionStage
 @pytest.fixture
 def scene(log_writer: LogWriter) -> Iterator[RetentionStage]:
     made = RetentionStage(log_writer)
+    made.await_certainty()
     yield made
     made.retention.stop()
 
