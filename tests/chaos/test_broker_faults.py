@@ -249,7 +249,7 @@ def campaign(tmp_path: Path, topic_name: str, seed: int) -> Iterator[Campaign]:
     evidence = Evidence("brokers", seed)
     with Brokers(QUICK) as brokers:
         made = Campaign(brokers, tmp_path, topic_name, seed, evidence)
-        with closing(made.groups), made.worker:
+        with closing(made.groups), closing(made.producer), made.worker:
             yield made
     evidence.close()
 

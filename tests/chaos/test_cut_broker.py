@@ -41,7 +41,7 @@ from support.quick import QUICK
 from support.stream_stage import PLUGINS
 from support.worker import Worker
 
-FAULTS = 100 if IS_LONG else 12
+FAULTS = 100 if IS_LONG else 6
 SETTINGS = {f"{kind}.storage.replication.factor": str(len(BROKERS)) for kind in ("config", "offset", "status")}
 
 
@@ -90,7 +90,9 @@ def campaign(kafka: EmbeddedKafka, tmp_path: Path, seed: int) -> Iterator[CutCam
             kind, servers = Worker if at == SPARK else LightWorker, there if at == THERE else here
             factors = {} if at == THERE else SETTINGS
             workers[at] = stack.enter_context(kind(servers, tmp_path, {**factors, **own}, group=f"{topic}-{at}"))
-        yield CutCampaign(brokers, there, workers, made, list(topics_of(made, topic)), evidence)
+        made_campaign = CutCampaign(brokers, there, workers, made, list(topics_of(made, topic)), evidence)
+        stack.callback(made_campaign.close)
+        yield made_campaign
     evidence.close()
 
 

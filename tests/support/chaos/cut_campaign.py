@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
@@ -270,6 +271,16 @@ class CutCampaign:
         sent = {name: feed.stop() for name, feed in self._feeds.items()}
         self._evidence.records = sum(sent.values())
         return {flow.name: self._verdict(flow, sent.get(flow.reads)) for flow in self._flows}
+
+    def close(self) -> None:
+        """Stop feeding, and close what feeds: it would look for the brokers until the process ends."""
+        for producer in self._producers.values():
+            producer.purge()
+        for feed in self._feeds.values():
+            with suppress(AssertionError):  # it could not write, which the test has said
+                feed.stop()
+        for producer in self._producers.values():
+            producer.close()
 
     def note(self, verdict: str) -> None:
         """Have the evidence hold the verdict."""
