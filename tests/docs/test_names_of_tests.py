@@ -1,6 +1,7 @@
 """The name of a test says what it checks: the thing, what it does, and when."""
 
 import re
+from collections import Counter
 
 from page import ROOT
 
@@ -24,3 +25,10 @@ def test_names_of_tests_are_short_and_have_no_unclear_words() -> None:
     assert len(tests) > 4000
     assert any(file.endswith(".tmpl") for file, _ in tests)
     assert [f"{file}::{name}" for file, name in tests if len(name) > LONGEST or _UNCLEAR.search(name)] == []
+
+
+def test_no_two_modules_of_tests_have_the_same_name() -> None:
+    """Pytest refuses the second one: it imports a module of a directory that is no package by its name alone."""
+    files = [file for file in (ROOT / "tests").rglob("test_*.py") if not (file.parent / "__init__.py").exists()]
+    assert len(files) > 400
+    assert [name for name, count in Counter(file.name for file in files).items() if count > 1] == []
