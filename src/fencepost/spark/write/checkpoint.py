@@ -2,12 +2,17 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from fencepost.config import ConfigError
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.record import TopicPartition
 from fencepost.spark.write.folder import Folder
 
 _DIGEST_CHARACTERS = 32
+_HEADER_LINES = 2  # the version and the metadata; then comes a line for each source, "-" for one without new offsets
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,19 @@ class Checkpoint:
         """
         return hashlib.sha256(self._text(f"offsets/{batch}").encode()).hexdigest()[:_DIGEST_CHARACTERS]
 
+    def group_offsets(self, batch: int) -> list[GroupOffset]:
+        """Return where a micro-batch ends in the topics that the query reads, with this data source or Spark's.
+
+        A partition that the query reads twice has the lower offset. Raises ConfigError if it reads no topic.
+        """
+        found: dict[TopicPartition, int] = {}
+        for line in self._text(f"offsets/{batch}").splitlines()[_HEADER_LINES:]:
+            for place, offset in _offsets(line):
+                found[place] = min(offset, found.get(place, offset))
+        if not found:
+            raise ConfigError("option commit.group: the query reads no Kafka topic whose offsets could be committed")
+        return [GroupOffset(*place, offset) for place, offset in sorted(found.items())]
+
     def _text(self, name: str) -> str:
         try:
             return self.folder.text(name)
@@ -35,3 +53,17 @@ class Checkpoint:
                 f"option checkpointLocation: {self.folder.location}/{name} cannot be read on the driver's machine: "
                 f"{error}. Give the location as a URI, such as s3://bucket/query, if it is not a local path"
             ) from error
+
+
+def _offsets(line: str) -> Iterator[tuple[TopicPartition, int]]:
+    """Yield the offsets of one source; of one that does not read Kafka there are none."""
+    try:
+        found: Any = json.loads(line)
+    except ValueError:
+        return
+    for topic, offsets in found.items() if isinstance(found, dict) else ():
+        if not isinstance(offsets, dict) or topic.startswith("/"):  # this data source keeps topics' ids there, too
+            continue
+        for partition, offset in offsets.items():
+            if partition.isdigit() and isinstance(offset, int):
+                yield TopicPartition(topic, int(partition)), offset

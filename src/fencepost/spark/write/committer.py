@@ -1,7 +1,7 @@
 """Sends what tasks have staged, and the decision about it, in one transaction of the driver.
 
 1 take the transactional id over, which ends what a predecessor left open ▸ 2 read the decision ▸ 3 skip a batch that is
-decided ▸ 4 check the topics ▸ 5 send everything ▸ 6 send the decision ▸ 7 end the transaction.
+decided ▸ 4 check the topics ▸ 5 send everything, and offsets of a group ▸ 6 send the decision ▸ 7 end the transaction.
 
 1 must precede 2: until then a predecessor may still commit. 6 comes after every answer to 5, so that a decision is open
 for milliseconds. Any error is settled by 1 and 2: a commit whose answer was lost is found there, and anything else was
@@ -14,10 +14,12 @@ from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 
 from fencepost.api import FatalError
+from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.produce.batch_client import BatchClient
 from fencepost.kafka.produce.target import Target, Targets
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.spark.write.decision import Decision, DecisionTopic, is_decided, transactional_id
 from fencepost.spark.write.options import WriterConfig
 from fencepost.spark.write.staging import Staged
@@ -42,12 +44,14 @@ class BatchTooLargeError(FatalError):
 class PendingBatch:
     """A batch to be committed. `key` names the write, and numbers grow with each of its batches.
 
-    `digest` says what the batch is made of: a batch with the same number and another digest is refused.
+    `digest` says what the batch is made of: a batch with the same number and another digest is refused. `offsets` are
+    committed in its transaction to the group of option `commit.group`.
     """
 
     key: str
     number: int
     digest: str = ""
+    offsets: Sequence[GroupOffset] = ()
 
 
 def commit_batch(config: WriterConfig, batch: PendingBatch, staged: Sequence[Staged], kept: Kept) -> bool:
@@ -140,6 +144,9 @@ class Committer:
             for place, encoded in each.batches():
                 self._client.produce_encoded(place, encoded)  # 5
         self._client.flush(_ANSWER_S)
+        if batch.offsets and self._config.commit_group is not None:
+            self._client.begin_offsets(batch.offsets, memberless(self._config.commit_group), _ANSWER_S)
+            self._client.await_offsets()
         key, value = decision.record(self._key)
         self._client.produce(self._config.offsets_topic, value, key=key, partition=self._partition)  # 6
         self._client.commit(_ANSWER_S)  # 7

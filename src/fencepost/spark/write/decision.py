@@ -6,7 +6,7 @@ digest of what it was made of. The batch and the decision are committed together
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -81,6 +81,18 @@ def is_decided(decision: Decision | None, batch: int, digest: str) -> bool:
         f"batch {batch} is not written: in Kafka it is decided, but {what}. The checkpoint was copied, restored or "
         "edited. To write these rows nevertheless, start the query with a new checkpoint location"
     )
+
+
+def newest_decision(key: str, options: Mapping[str, str]) -> Decision | None:
+    """Return the newest batch that is in Kafka of a query, by its id (`query.id`), or of a write, by its `write.id`.
+
+    `options` are those of the writer. Waits while a transaction is open that may hold a decision.
+    """
+    topic = DecisionTopic(WriterConfig.of(options))
+    try:
+        return topic.newest(key)
+    finally:
+        topic.close()
 
 
 class DecisionTopic:

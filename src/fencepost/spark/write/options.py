@@ -37,6 +37,11 @@ class WriterConfig(Config):
         doc="A folder that executors and the driver share, as a path or a URI, for the output of tasks above 1 MiB. "
         "Unset: a stream uses its checkpoint location, and `df.write` a temporary directory of the driver's machine.",
     )  # fmt: skip
+    commit_group: str | None = setting(
+        "commit.group", default=None,
+        doc="Streams only. A consumer group to which each transaction also commits how far the query has read its "
+        "topics, for tools that show lag. It must have no members: the query itself does not read the offsets.",
+    )  # fmt: skip
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:

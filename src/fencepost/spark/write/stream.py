@@ -6,9 +6,11 @@ usually stays for the next micro-batches, of all queries; each query may also ch
 """
 
 import hashlib
+import logging
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pyspark import TaskContext
@@ -25,11 +27,24 @@ from fencepost.spark.write.folder import Folder
 from fencepost.spark.write.options import WriterConfig
 from fencepost.spark.write.staging import Staged, stage
 
+log = logging.getLogger(__name__)
+
 _CHECKPOINT = "checkpointlocation"  # Spark hands options over in lower case
 _BATCH = "streaming.sql.batchId"
+_MOST_TARGETS = 16
 
 _committers: dict[str, Committer] = {}
 """The producers of this process, which stay between micro-batches."""
+
+
+def _targets(config: WriterConfig) -> Targets:
+    """Return what looks topics up; its connections stay between micro-batches."""
+    return _targets_of(tuple(sorted(config.conf(ClientKind.PRODUCER).items())))
+
+
+@lru_cache(_MOST_TARGETS)
+def _targets_of(conf: tuple[tuple[str, Any], ...]) -> Targets:
+    return Targets(dict(conf))
 
 
 @dataclass(frozen=True)
@@ -67,37 +82,36 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         """Stage the rows of a task, on an executor. However often it runs, nothing of it is in Kafka."""
         assert self._plan is not None
         task, plan = TaskContext.get(), self._plan
-        conf, topic = self._config.conf(ClientKind.PRODUCER), self._config.topic
-        targets = Targets(conf)
 
-        def target(name: str) -> Target:
-            return plan.target if plan.target is not None else targets.get(name)
+        def target(topic: str) -> Target:
+            return plan.target if plan.target is not None else _targets(self._config).get(topic)
 
         first = task.partitionId() + int(task.getLocalProperty(_BATCH) or 0)
-        try:
-            return stage(Encoder(RecordMaker(self._names, topic), target, conf, first), iterator, plan.folder)
-        finally:
-            targets.close()
+        maker, conf = RecordMaker(self._names, self._config.topic), self._config.conf(ClientKind.PRODUCER)
+        return stage(Encoder(maker, target, conf, first), iterator, plan.folder)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Send what was staged, with the decision, unless it is decided already."""
-        batch = PendingBatch(self._checkpoint.query_id(), batchId, self._checkpoint.digest(batchId))
+        checkpoint = self._checkpoint
+        offsets = [] if self._config.commit_group is None else checkpoint.group_offsets(batchId)
+        batch = PendingBatch(checkpoint.query_id(), batchId, checkpoint.digest(batchId), offsets)
         commit_batch(self._config, batch, [each for each in messages if isinstance(each, Staged)], _committers)
-        self._staging().remove()
+        self._unstage()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Remove what was staged. Kafka is left alone: a commit that failed may have succeeded there."""
-        self._staging().remove()
+        self._unstage()
+
+    def _unstage(self) -> None:
+        """Remove what the query has staged, also what a driver that was killed has left."""
+        try:
+            self._staging().remove()
+        except OSError as error:  # a second attempt of a task that is late may still write there
+            log.warning("cannot remove %s; the next micro-batch will: %s", self._staging().location, error)
 
     def _planned(self) -> BatchPlan:
         """Look up the topic once for all tasks: otherwise a key could go to two partitions if the topic grows."""
-        target = None
-        if self._config.topic is not None:
-            targets = Targets(self._config.conf(ClientKind.PRODUCER))
-            try:
-                target = targets.get(self._config.topic)
-            finally:
-                targets.close()
+        target = None if self._config.topic is None else _targets(self._config).get(self._config.topic)
         folder = self._staging().below(uuid.uuid4().hex)
         folder.create()
         return BatchPlan(folder, target)
