@@ -257,7 +257,7 @@ def test_topic_that_is_created_again_is_refused_and_one_that_grows_is_not(write:
     assert write.values() == list(range(100, 200))
 
 
-def test_batch_that_outlasts_its_transaction_twice_names_what_to_change(write: Stage) -> None:
+def test_batch_that_outlasts_its_transaction_twice_names_the_cure(write: Stage) -> None:
     options = {"kafka_transaction_timeout_ms": "1000", "kafka_batch_size": "200"}
     staged = _Slow(**vars(write.staged(0, **options)))
     staged.wait = lambda: eventually(lambda: _state(write) == "CompleteAbort", within_s=60)
