@@ -1,6 +1,6 @@
 """The `fencepost` data source: rows into Kafka, exactly once, and out of it.
 
-Reading is `spark.kafka_read`. A direct write works in any Spark session:
+Reading is `spark.kafka_read`, and writing a stream `spark.write`. A direct write works in any Spark session:
 
     import fencepost.spark.datasource  # counts partitions, and compares the rows of a rerun
 
@@ -146,7 +146,7 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
         if overwrite:
             raise ConfigError(
                 'outputMode("complete") writes the whole result in every micro-batch, and a topic cannot be '
-                'overwritten: outputMode("update") writes the rows that have changed'
+                'overwritten: use outputMode("append"), or outputMode("update") with foreachBatch'
             )
         from fencepost.spark.write.stream import KafkaStreamWriter
 

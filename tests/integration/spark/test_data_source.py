@@ -224,7 +224,7 @@ def test_the_examples_of_writing_run_as_they_are_shown(
     assert sorted(value for _, value in read("shouted")) == shouted
     for commit in ("0", ".0.crc"):
         (tmp_path / "checkpoint/commits" / commit).unlink()
-    _again(runtime, kafka, names["write_batch"], tmp_path / "checkpoint")
+    _again(runtime, kafka, tmp_path / "checkpoint")
     assert sorted(value for _, value in read("shouted")) == shouted
 
 
@@ -232,15 +232,8 @@ def _to(kafka: EmbeddedKafka, topic: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": topic}
 
 
-def _again(runtime: SparkRuntime, kafka: EmbeddedKafka, write_batch: Any, checkpoint: Path) -> None:
+def _again(runtime: SparkRuntime, kafka: EmbeddedKafka, checkpoint: Path) -> None:
     """Run the page's query again, as after a failure before the commit of its batch."""
     [text] = [b.text for b in blocks("python") if "shouted.checkpoint" in b.text]
     text = text.replace("localhost:9092", kafka.bootstrap_servers).replace("shouted.checkpoint", str(checkpoint))
-    exec(text, {"spark": runtime.session, "write_batch": write_batch})
-
-
-def test_a_stream_is_refused_when_it_starts(runtime: SparkRuntime, kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    rows = runtime.session.readStream.format("rate").load().selectExpr("cast(value as string) as value")
-    writer = rows.writeStream.format("fencepost").options(**_to(kafka, "t"))
-    with pytest.raises(Exception, match="Write each micro-batch with foreachBatch"):
-        writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination(60)
+    exec(text, {"spark": runtime.session})

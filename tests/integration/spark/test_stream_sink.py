@@ -1,5 +1,6 @@
 """`writeStream.format("fencepost")` on real Spark and a real broker."""
 
+import shutil
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -8,8 +9,11 @@ from typing import Any
 import pyspark
 import pytest
 
+from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.spark.session.session import SparkRuntime
+from fencepost.spark.write.decision import newest_decision
+from fencepost.testing import eventually
 from support.log_writer import LogWriter
 
 pytestmark = [
@@ -43,13 +47,15 @@ class Copy:
         reader = reader.option("kafka.bootstrap.servers", self.writer.bootstrap).option("subscribe", self.source)
         return reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=most, **options).load()
 
-    def write(self, frame: Any, **options: Any) -> Any:
-        """Start the query, to the end there is now."""
-        writer = frame.writeStream.format("fencepost").option("kafka.bootstrap.servers", self.writer.bootstrap)
-        writer = writer.option("checkpointLocation", str(self.checkpoint)).options(**{"topic": self.target} | options)
-        return writer.trigger(availableNow=True).start()
+    def write(self, frame: Any, trigger: Any = None, **options: str | None) -> Any:
+        """Start the query, by default to the end there is now."""
+        given = {"kafka.bootstrap.servers": self.writer.bootstrap, "topic": self.target} | options
+        writer = frame.writeStream.format("fencepost")
+        writer = writer.option("checkpointLocation", str(self.checkpoint))
+        writer = writer.options(**{key: value for key, value in given.items() if value is not None})
+        return writer.trigger(**(trigger or {"availableNow": True})).start()
 
-    def run(self, most: int = 100, **options: Any) -> None:
+    def run(self, most: int = 100, **options: str) -> None:
         """Copy everything there is now, and wait for it."""
         self.write(self.frame(most).selectExpr("key", "value"), **options).awaitTermination()
 
@@ -117,3 +123,110 @@ def test_batch_with_other_offsets_is_refused_when_its_number_is_decided(copy: Co
     with pytest.raises(Exception, match=r"batch 0 is not written: .* made of other offsets. .* new checkpoint"):
         copy.run()
     assert len(copy.found()) == 50
+
+
+def test_columns_choose_topic_partition_timestamp_and_headers_of_a_stream(copy: Copy) -> None:
+    copy.send(20)
+    odd = copy.writer.topic(f"{copy.target}-odd", 2)
+    rows = copy.frame().selectExpr(
+        f"if(cast(value AS string) % 2 = 0, '{copy.target}', '{odd}') AS topic",
+        "key",
+        "value",
+        "1 AS partition",
+        "timestamp_millis(1700000000000 + cast(cast(value AS string) AS long)) AS timestamp",
+        "array(struct('origin' AS key, cast('spark' AS binary) AS value)) AS headers",
+    )
+    copy.write(rows, topic=None).awaitTermination()
+    found = {topic: copy.found(topic) for topic in (copy.target, odd)}
+    numbers = {topic: sorted(int(each.value or b"") for each in records) for topic, records in found.items()}
+    assert list(numbers.values()) == [list(range(0, 20, 2)), list(range(1, 20, 2))]
+    for record in (each for records in found.values() for each in records):
+        assert (record.partition, list(record.headers)) == (1, [("origin", b"spark")])
+        assert record.timestamp_ms == 1_700_000_000_000 + int(record.value or b"")
+
+
+def test_stateful_query_writes_each_row_once_when_a_decided_batch_runs_again(copy: Copy) -> None:
+    """Another number of shuffle partitions changes nothing: Spark keeps the one of the checkpoint."""
+    conf = copy.runtime.session.conf
+    try:
+        for shuffles in ("3", "2"):
+            conf.set("spark.sql.shuffle.partitions", shuffles)
+            copy.send(70)
+            rows = copy.frame(50).selectExpr("cast(cast(cast(value AS string) AS int) % 90 AS string) AS value")
+            copy.write(rows.dropDuplicates()).awaitTermination()
+            copy.forget("commits", copy.batches()[-1])
+        copy.send(70)
+        copy.write(rows.dropDuplicates()).awaitTermination()
+    finally:
+        conf.unset("spark.sql.shuffle.partitions")
+    assert sorted(int(record.value or b"") for record in copy.found()) == list(range(90))
+
+
+def test_frame_without_value_is_streamed_as_json_objects(copy: Copy) -> None:
+    copy.send(3)
+    rows = copy.frame().selectExpr("cast(cast(value AS string) AS int) AS number", "cast(key AS string) AS key")
+    copy.write(rows).awaitTermination()
+    found = sorted(record.value or b"" for record in copy.found())
+    assert found == [b'{"number":%d,"key":"key-%d"}' % (n, n) for n in range(3)]
+
+
+def test_queries_of_one_driver_write_to_one_topic_each_record_once(
+    copy: Copy, runtime: SparkRuntime, log_writer: LogWriter, tmp_path: Path
+) -> None:
+    """With a group for the offsets of one of them, and output of tasks above what a message takes."""
+    others = [Copy(runtime, log_writer, tmp_path / str(n)) for n in range(2)]
+    for n, each in enumerate((copy, *others)):
+        each.target, each.sent = copy.target, 1_000 * n
+        each.send(300)
+    big = others[1].frame(300).selectExpr("key", "concat(value, repeat('x', 20000)) AS value")
+    queries = [
+        copy.write(copy.frame(50).selectExpr("key", "value"), **{"commit.group": f"group-{copy.target}"}),
+        others[0].write(others[0].frame(70).selectExpr("key", "value")),
+        others[1].write(big, **{"kafka.compression.type": "none", "staging.location": str(tmp_path / "stage")}),
+    ]
+    for query in queries:
+        query.awaitTermination()
+    counts = Counter(int((record.value or b"").rstrip(b"x")) for record in copy.found())
+    assert set(counts.values()) == {1}
+    assert sorted(counts) == [*range(300), *range(1_000, 1_300), *range(2_000, 2_300)]
+    assert [*(tmp_path / "stage").iterdir()] == []
+    found = read_stable({"bootstrap.servers": log_writer.bootstrap}, f"group-{copy.target}", 30)
+    assert sum(each.offset for each in found.values()) == 300
+    decision = newest_decision(queries[0].id, {"kafka.bootstrap.servers": log_writer.bootstrap})
+    assert decision is not None
+    assert decision.batch == copy.batches()[-1]
+
+
+def test_task_that_fails_in_spark_leaves_nothing_in_the_topic(copy: Copy) -> None:
+    copy.send(50)
+    rows = copy.frame().selectExpr("key", "if(value = '30', raise_error('broken'), value) AS value")
+    with pytest.raises(Exception, match="broken"):
+        copy.write(rows).awaitTermination()
+    assert copy.found() == []
+    copy.run()
+    copy.check()
+
+
+def test_checkpoint_that_was_copied_is_refused_once_both_went_on(copy: Copy, tmp_path: Path) -> None:
+    copy.send(50)
+    copy.run()
+    shutil.copytree(copy.checkpoint, tmp_path / "copied")
+    copy.send(50)
+    copy.run()
+    copy.checkpoint = tmp_path / "copied"
+    copy.send(50)
+    with pytest.raises(Exception, match=r"batch 1 is not written: .*The checkpoint was copied"):
+        copy.run()
+    assert len(copy.found()) == 100
+
+
+def test_trigger_by_time_writes_what_arrives_until_the_query_is_stopped(copy: Copy) -> None:
+    copy.send(20)
+    query = copy.write(copy.frame().selectExpr("key", "value"), trigger={"processingTime": "100 milliseconds"})
+    try:
+        eventually(lambda: len(copy.found()) == 20, within_s=120, every_s=1)
+        copy.send(20)
+        eventually(lambda: len(copy.found()) == 40, within_s=120, every_s=1)
+    finally:
+        query.stop()
+    copy.check()

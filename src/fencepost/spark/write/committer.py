@@ -162,7 +162,7 @@ class Committer:
         self._client.init_transactions(_TAKE_OVER_S)  # 1
         topic = DecisionTopic(self._config)
         try:
-            self._decision = topic.newest(self._key)  # 2
+            self._decision = topic.newest(self._key)  # 2, E23
             self._partition = topic.partition(self._key)
         finally:
             topic.close()

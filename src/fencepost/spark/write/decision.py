@@ -73,7 +73,7 @@ def is_decided(decision: Decision | None, batch: int, digest: str) -> bool:
     """
     if decision is None or batch > decision.batch:
         return False
-    if (batch, digest) == (decision.batch, decision.digest):
+    if (batch, digest) == (decision.batch, decision.digest):  # E23
         return True
     newest = f"batch {decision.batch} is the newest that is written"
     what = "made of other offsets" if batch == decision.batch else newest
