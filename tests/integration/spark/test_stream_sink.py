@@ -220,7 +220,7 @@ def test_checkpoint_that_was_copied_is_refused_once_both_went_on(copy: Copy, tmp
     assert len(copy.found()) == 100
 
 
-def test_trigger_by_time_writes_what_arrives_until_the_query_is_stopped(copy: Copy) -> None:
+def test_trigger_by_time_writes_new_records_until_the_query_is_stopped(copy: Copy) -> None:
     copy.send(20)
     query = copy.write(copy.frame().selectExpr("key", "value"), trigger={"processingTime": "100 milliseconds"})
     try:
