@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -42,6 +43,7 @@ from fencepost.spark.write.options import WriterConfig
 from fencepost.spark.write.staging import Staged, stage
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
+from support.partitioner import partition_for
 
 
 class Stage:
@@ -56,12 +58,11 @@ class Stage:
     def config(self, **options: str) -> WriterConfig:
         return WriterConfig.of(self.options | {key.replace("_", "."): value for key, value in options.items()})
 
-    def staged(self, first: int, count: int = 100, **options: str) -> Staged:
+    def staged(self, first: int, number: int = 100, **options: str) -> Staged:
         """Return what a task with these numbers hands over."""
         targets = Targets({"bootstrap.servers": self.bootstrap})
-        rows = pa.record_batch(
-            {"key": [str(n % 5) for n in range(count)], "value": list(map(str, range(first, first + count)))}
-        )
+        values = [str(n) for n in range(first, first + number)]
+        rows = pa.record_batch({"key": [value[-1] for value in values], "value": values})
         encoder = Encoder(RecordMaker(["key", "value"], self.topic), targets.get, _producer(options), first=0)
         try:
             return stage(encoder, [rows], Folder("/none"))
@@ -157,18 +158,23 @@ def test_refusal_that_stays_is_not_tried_again(write: Stage, monkeypatch: pytest
 
 
 def test_predecessor_cannot_commit_once_the_decision_is_read(write: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The predecessor has sent everything, and asks to end its transaction while its successor reads."""
+    """The predecessor has sent everything but its decision, and goes on once its successor has read."""
     ends: list[Callable[[], None]] = []
-    end = BatchClient.commit
+    produce = BatchClient.produce
 
-    def hold(client: BatchClient, timeout_s: float) -> None:
-        client.flush(timeout_s)
-        ends.append(lambda: end(client, timeout_s))
+    def hold(client: BatchClient, *args: Any, **named: Any) -> None:
+        client.flush(30)
+
+        def go_on() -> None:
+            produce(client, *args, **named)
+            client.commit(30)
+
+        ends.append(go_on)
         raise KeyboardInterrupt
 
     predecessor = Committer(write.config(), write.key)
     with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
-        patch.setattr(BatchClient, "commit", hold)
+        patch.setattr(BatchClient, "produce", hold)
         predecessor.commit(PendingBatch(write.key, 0), [write.staged(0)])
     newest = DecisionTopic.newest
 
@@ -203,6 +209,23 @@ def test_decision_is_found_in_a_topic_of_decisions_that_has_grown(write: Stage) 
     write.end()
     assert write.commit(1) is False
     assert write.values() == list(range(200))
+
+
+def test_decision_stays_in_its_partition_when_the_topic_of_decisions_grows(write: Stage, log_writer: LogWriter) -> None:
+    """Otherwise an older decision could be where the newest one is looked for."""
+    log_writer.topic(write.options["offsets.topic"], 1, cleanup_policy="compact")
+    keys = (f"{write.key}-{n}" for n in count())
+    write.key = next(key for key in keys if [_hashed(key, of) for of in (2, 3)] == [1, 0])
+    for number, partitions in enumerate((2, 3)):
+        assert write.commit(number) is True
+        write.end()
+        assert write.admin.topics.add_partitions({write.options["offsets.topic"]: partitions}) == {}
+    assert write.commit(1) is False
+    assert write.values() == list(range(200))
+
+
+def _hashed(key: str, partitions: int) -> int:
+    return partition_for(Decision(0, "").record(key)[0], partitions)
 
 
 def test_decision_is_found_before_many_others(

@@ -102,36 +102,45 @@ class DecisionTopic:
         """Raises ConfigError if the topic is not compacted, and KafkaUnavailableError."""
         self._config = config
         self._topic = config.offsets_topic
+        self._found_in: dict[str, int] = {}
         self._admin = answering_admin(config.conf(ClientKind.ADMIN))
-        ensure_compacted(self._admin, _internal(self._topic))
-        found = self._admin.topics.get(self._topic)
+        try:
+            ensure_compacted(self._admin, _internal(self._topic))
+            found = self._admin.topics.get(self._topic)
+        except BaseException:
+            self.close()
+            raise
         if found is None:
             raise MissingTopicError(f"Topic {self._topic} does not exist", _UNKNOWN_TOPIC)
         self._partitions = found.partitions
 
     def partition(self, key: str) -> int:
-        """Return where the decisions of a write go."""
-        record_key = Decision(0, "").record(key)[0]
-        return int(partitions_of(pa.array([record_key], pa.binary()), self._partitions)[0].as_py())
+        """Return where the decisions of a write go: where `newest` has found one, or by its key.
+
+        If the topic grows, they stay where they are. Otherwise an older one could be where the newest is looked for.
+        """
+        by_key = int(partitions_of(pa.array([_key(key)], pa.binary()), self._partitions)[0].as_py())
+        return self._found_in.get(key, by_key)
 
     def newest(self, key: str) -> Decision | None:
         """Return the newest decision of a write, once no transaction is open that may hold one.
 
         The caller must have taken over the transactional id of the write: before, its predecessor may still decide.
-        If the topic has grown, the newest decision may still be where it went before that.
         """
-        own = self.partition(key)
-        for partition in (own, *(each for each in range(self._partitions) if each != own)):
-            found = self._in_partition(TopicPartition(self._topic, partition), Decision(0, "").record(key)[0])
-            if found is not None:
-                return found
+        by_key = self.partition(key)
+        for partition in (by_key, *(each for each in range(self._partitions) if each != by_key)):
+            values = self._newest_values(TopicPartition(self._topic, partition), _key(key))
+            if values:
+                self._found_in[key] = partition
+                return _decision(values[-1])
         return None
 
     def close(self) -> None:
         """Close the connections. Idempotent."""
         self._admin.close()
 
-    def _in_partition(self, place: TopicPartition, key: bytes) -> Decision | None:
+    def _newest_values(self, place: TopicPartition, key: bytes) -> list[bytes | None]:
+        """Return the values of the last records with a key, in order; the window that has some is the last read."""
         end = self._settled_end(place)
         (low,) = self._admin.offsets.starts([place]).values()
         size = _TAIL
@@ -139,9 +148,9 @@ class DecisionTopic:
             start = max(low, end - size)
             values = [*self._values(LogRange(place, start, end), key)]
             if values:
-                return _decision(values[-1])
+                return values
             end, size = start, size * _WIDER
-        return None
+        return []
 
     def _values(self, wanted: LogRange, key: bytes) -> Iterator[bytes | None]:
         batches = RangeInput(self._config.range_conf(), wanted, columns=schema(["key", "value"])).batches()
@@ -188,6 +197,10 @@ class DecisionTopic:
             log.warning("cannot end what holds topic %s; the broker does after its timeout: %s", place.topic, error)
         finally:
             transactions.close()
+
+
+def _key(write: str) -> bytes:
+    return Decision(0, "").record(write)[0]
 
 
 def _decision(value: bytes | None) -> Decision | None:
