@@ -3,7 +3,7 @@
 import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Annotated, Any
 
@@ -76,6 +76,24 @@ class TaskTrouble(TaskProgress):
 
 
 @dataclass(frozen=True, slots=True)
+class QueryFigures:
+    """A streaming query: its last batch with rows, its state, and what it has not read."""
+
+    __pydantic_config__ = _PRESENT
+
+    batch: Annotated[int | None, Field(description="null: none yet.")] = None
+    rows_per_second: float | None = None
+    batch_ms: int | None = None
+    watermark_ms: Annotated[
+        int | None, Field(description="The event time up to which results are final; null: there is none.")
+    ] = None
+    state_rows: int = 0
+    lag: Annotated[Mapping[str, int], Field(description="By topic, of all its partitions.")] = field(
+        default_factory=dict
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class TaskFigures(TaskTrouble):
     """A task; what is not known is null. Times are milliseconds since 1970, totals begin with `started_ms`."""
 
@@ -87,6 +105,7 @@ class TaskFigures(TaskTrouble):
         int | None, Field(description="When the oldest of these, or a dead letter, was handed to Kafka.")
     ] = None
     slot: Annotated[SlotFigures | None, Field(description="null: it runs as Spark jobs, or nowhere.")] = None
+    query: Annotated[QueryFigures | None, Field(description="null: it is no streaming query.")] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ from fencepost.config import ConfigError
 from fencepost.spark.direct_write.rerun import compare_reruns
 from fencepost.spark.epoch.read import EpochRangeReader
 from fencepost.spark.partition.options import (
+    BATCH_OPTION,
     CHANNEL_OPTION,
     CSV_OPTION,
     FORMAT,
@@ -164,6 +165,10 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
         if CHANNEL_OPTION in options:
             return SplitWriter(options, names)
         check_types({f.name: f.dataType.simpleString() for f in schema.fields})
+        if BATCH_OPTION in options:
+            from fencepost.spark.write.numbered import NumberedBatchWriter
+
+            return NumberedBatchWriter(options, names)
         return DirectWriter(options, names, schema.simpleString())
 
 

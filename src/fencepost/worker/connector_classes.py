@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fencepost.api import Connector, DataFrameStream, SinkConnector, SourceConnector, StreamConnector
+from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
@@ -63,13 +64,21 @@ def is_stream_config(config: RawConfig) -> bool:
     return kind_of_config(config) == "stream"
 
 
+def is_query_config(config: RawConfig) -> bool:
+    """Say whether a connector with this config, if its class is installed, is a streaming query of Spark's."""
+    try:
+        return issubclass(typical_class_of(config), SqlStream)
+    except ConfigError:
+        return False
+
+
 def kind_of_config(config: RawConfig) -> str | None:
     """Return the word for what a connector with this config is for; None if its class is not installed here."""
     try:
         found = typical_class_of(config)
     except ConfigError:
         return None
-    if issubclass(found, StreamConnector | DataFrameStream):
+    if issubclass(found, StreamConnector | DataFrameStream | SqlStream):
         return "stream"
     if is_mirror(found) or found.__module__.startswith("fencepost.builtin.mirror."):
         return "mirror"

@@ -52,6 +52,7 @@ from fencepost.worker.operation.observation.description import described
 from fencepost.worker.operation.observation.figures import Figures
 from fencepost.worker.operation.observation.logs import Logs
 from fencepost.worker.operation.offset.offsets import Offsets
+from fencepost.worker.operation.offset.query import QueryOffsets
 from fencepost.worker.operation.offset.sink import SinkOffsets
 from fencepost.worker.operation.offset.source import OffsetWriter, SourceOffsets
 from fencepost.worker.operation.plugin import Plugins
@@ -90,6 +91,7 @@ def worker_operations(
             settings, supervision.admissions.topics, writer, find, membership.rounds.fence, departures.wait_for
         ),
         SinkOffsets(settings, find, departures.wait_for, retention.offsets_lock),
+        QueryOffsets(settings),
     )
 
     def may_resend(connector: str) -> bool:

@@ -1,7 +1,9 @@
 """One running worker for most tests here: a start takes seconds."""
 
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -14,6 +16,8 @@ from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation
 from support.shared import shared
 from support.worker import Worker
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))  # what reads the pages
 
 
 @shared

@@ -72,6 +72,7 @@ def test_a_built_in_is_found_by_its_python_name_when_its_module_has_moved(name: 
         "fencepost.connector.datagen.DatagenConnector",
         "fencepost.connector.files_sink.FilesSink",
         "fencepost.connector.spool.SpoolDirectorySource",
+        "fencepost.connector.sql_stream.SqlStream",
         "fencepost.connector.topic_sql.TopicSql",
         "fencepost.connector.topic_transform.TopicTransformConnector",
         "fencepost.builtin.mirror.heartbeat.MirrorHeartbeatConnector",

@@ -8,6 +8,7 @@ from fencepost.plugin.builtin import BUILT_IN
 
 TESTS = Path(__file__).parents[2]
 _WITHOUT = {
+    "SqlStream": "Spark runs its query: tests/integration/worker/test_sql_stream.py",
     "TopicSql": "it has no methods of its own: the runtime does the work of a DataFrameStream",
     "MirrorSourceConnector": "a mirror reads one cluster and writes another: tests/integration/mirror",
     "MirrorSinkConnector": "the same",

@@ -11,6 +11,7 @@ import typer
 from fencepost.api import DataFrameConnector, DataFrameStream, SinkConnector, StreamConnector
 from fencepost.api.epoch import EpochConnector
 from fencepost.builtin.connector.files.sink import FilesSink
+from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.cli.client import BOOTSTRAP, client_properties, read_worker_file
 from fencepost.cli.connect import Connect
@@ -90,7 +91,7 @@ def _conf(given: Mapping[str, str]) -> Mapping[str, Any]:
 
 def why_no_audit(connector: type[Any]) -> str:
     """Return why nothing of a connector can be compared, and what to do instead; empty if something can."""
-    if issubclass(connector, StreamConnector | DataFrameStream):
+    if issubclass(connector, StreamConnector | DataFrameStream | SqlStream):
         return (
             "a stream may make any output of its input, so nothing says what its topics should have. Compare them with "
             "a query of your own; what a mirror or a FilesSink makes of its topics can be audited"

@@ -112,6 +112,7 @@ def describe(
         "config": masking.config(view.config),
         "status": masked_status(view, masking),
         **dict(zip(("delivery", "not_exactly_once_because"), view.delivery, strict=True)),
+        "query": next((task["query"] for task in (view.figures or {}).get("tasks", ()) if task.get("query")), None),
         "topics": _topics(connect, name),
         **_offsets(connect, name),
         "warnings": [masking.text(text) for text in (view.figures or {}).get("warnings") or ()],
@@ -155,6 +156,8 @@ def _text(found: Mapping[str, Any]) -> Iterator[str]:
         if one.get("trace"):
             what = f"Trace of task {one['id']}" if "id" in one else "Trace of the connector"
             yield from _section(what, str(one["trace"]).strip().splitlines())
+    if found["query"]:
+        yield from _section("Query", aligned_or_none([(key, compact(value)) for key, value in found["query"].items()]))
     yield from _section("Topics", found["topics"])
     if found["offsets"] is None:
         yield from _section("Offsets", [f"not known: {found['offsets_unknown_because']}"])

@@ -25,6 +25,12 @@ from fencepost.spark.session.pyspark_patches import (
 OnExit = Callable[[str], None]
 
 _WATCH_EVERY_S = 0.5
+_running: "SparkRuntime | None" = None
+
+
+def running_spark() -> "SparkRuntime | None":
+    """Return the Spark that this process runs; None before it is open and after its end."""
+    return _running if _running is not None and _running.is_alive else None
 
 
 @dataclass
@@ -99,9 +105,11 @@ class SparkRuntime:
         if SparkContext._active_spark_context is not None or SparkContext._gateway is not None:
             raise SparkError("this process already runs Spark; a worker needs a process of its own")
         jvm = self._jvm = self._jvm or DriverJvm(self._given, self._secrets, self._on_line)
+        global _running
         try:
             self._connect(jvm)
             self._seen.cores = self._count_cores()
+            _running = self
         except Exception as error:
             self.stop()
             printed = jvm.output.tail()
@@ -254,8 +262,22 @@ class SparkRuntime:
                 return
 
 
+def new_session(runtime: SparkRuntime) -> Any:
+    """Return another session of a Spark, which has views of its own, and make it that of the calling thread.
+
+    Raises SparkError before its start and after its end.
+    """
+    made = runtime.session.newSession()
+    made.dataSource.register(FencepostDataSource)
+    close_functions(made)
+    made._jvm.SparkSession.setActiveSession(made._jsparkSession)  # Spark finds data sources through it
+    return made
+
+
 def _forget() -> None:
     """Clear PySpark's module variables, which it does not do when its JVM was killed."""
+    global _running
+    _running = None
     SparkContext._gateway = None
     SparkContext._jvm = None
     SparkContext._active_spark_context = None

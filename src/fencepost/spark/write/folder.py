@@ -48,6 +48,11 @@ class Folder:
         system, path = self._opened
         return system.open_input_file(f"{path}/{name}")
 
+    def names(self) -> list[str]:
+        """Return the names of what is in it; none if it does not exist."""
+        system, path = self._opened
+        return [each.base_name for each in system.get_file_info(fs.FileSelector(path, allow_not_found=True))]
+
     def text(self, name: str) -> str:
         """Return a file of UTF-8 text."""
         with self.readable(name) as file:

@@ -72,6 +72,9 @@ HANGS = "hangs"
 RETRYING = "retrying"
 """The counter that is 1 while the task tries again what has failed, and nothing has succeeded since."""
 
+QUERY_LAGS = "query"
+"""The kind of the figures of a streaming query: a topic that it reads, and how many of its records it has not read."""
+
 
 @dataclass(frozen=True)
 class TaskReport(Message):

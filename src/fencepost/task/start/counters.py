@@ -214,3 +214,27 @@ class StreamCounters(SinkCounters):
 
     producers_fenced: int = 0
     is_waiting_for_offsets: int = 0
+
+
+@dataclass
+class QueryCounters(StreamCounters):
+    """The additional totals of a streaming query; a poll is a batch here.
+
+    `query_batch` is the number of the last batch with rows, -1 before the first. `query_rows_per_s` and
+    `query_batch_time_s` are those of that batch. `query_watermark_s`, in seconds since 1970, is 0 without a watermark.
+    """
+
+    query_batch: int = -1
+    query_rows_per_s: float = 0.0
+    query_batch_time_s: float = 0.0
+    query_watermark_s: float = 0.0
+    query_state_rows: int = 0
+
+    def batch_written(self, number: int, rows: int, rows_read: int, rows_per_s: float, took_s: float) -> None:
+        """Add a batch: its records that were read, and the rows that were written of them in one transaction."""
+        self.moved(rows)
+        self.records_polled += rows_read - rows
+        self.batch_size_max = max(self.batch_size_max, rows_read)
+        self.poll_time_max_s = max(self.poll_time_max_s, took_s)
+        self.poll_time_total_s += took_s
+        self.query_batch, self.query_rows_per_s, self.query_batch_time_s = number, rows_per_s, took_s

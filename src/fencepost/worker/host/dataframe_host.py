@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fencepost.config.raw import RawConfig
+from fencepost.config.worker import WorkerConfig
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.job import ProcessEnds
 from fencepost.spark.slot.running_jobs import RunningJobs
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
+from fencepost.worker.connector_classes import is_query_config
 from fencepost.worker.host.frame.task import FrameTask
 from fencepost.worker.host.split.channel import SplitChannel
 from fencepost.worker.supervision.admission import Admissions
@@ -116,6 +118,7 @@ class DataFrameHost:
 
     def __init__(
         self,
+        worker: WorkerConfig,
         events: HostEvents,
         ledger: CoreLedger,
         admissions: Admissions,
@@ -123,6 +126,7 @@ class DataFrameHost:
         channel: SplitChannel,
         ends: ProcessEnds,
     ) -> None:
+        self.worker = worker
         self.ends = ends
         self.events = events
         self.ledger = ledger
@@ -182,7 +186,10 @@ class DataFrameHost:
         """Return a task, not started. The first one imports PySpark, unless Spark's start has done so."""
         from fencepost.worker.host.epoch.sink_task import EpochSinkTask
         from fencepost.worker.host.epoch.stream_task import EpochStreamTask
+        from fencepost.worker.host.query import QueryTask
         from fencepost.worker.host.split.task import SplitTask
 
+        if is_query_config(spec.connector_config):
+            return QueryTask(self, spec, runtime)
         kind = EpochStreamTask if spec.is_stream else EpochSinkTask if spec.is_sink else SplitTask
         return kind(self, spec, runtime)

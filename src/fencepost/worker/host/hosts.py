@@ -49,6 +49,7 @@ class Hosts:
             config.slots_max or max(2, os.cpu_count() or 2),
         )
         self.frames = DataFrameHost(
+            config,
             supervision.supervisor,
             self._ledger,
             supervision.admissions,

@@ -27,7 +27,7 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.telemetry.rate import WindowedRates
-from fencepost.worker.connector_classes import is_source, is_stream, type_of
+from fencepost.worker.connector_classes import is_query_config, is_source, is_stream, type_of
 from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
 from fencepost.worker.membership.peers import LateClient, Peers
 from fencepost.worker.membership.watch import PeerWatch
@@ -235,6 +235,8 @@ class HeldIds:
         Tasks of a sink have none, those of a stream always have. If the class is not installed here, it is unknown, and
         they are fenced.
         """
+        if is_query_config(snapshot.connectors.get(connector, {})):
+            return False  # its id is in its checkpoint, and its next run takes that over
         if is_stream(snapshot, connector):
             return True
         is_used = self._settings.config.exactly_once is not ExactlyOnceSource.DISABLED

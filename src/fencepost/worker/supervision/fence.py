@@ -4,14 +4,21 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.cluster.fencing import task_transactional_ids
+from fencepost.config import ConfigError
+from fencepost.config.raw import given_values
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.leave import MemberRemoval
 from fencepost.kafka.group.transactions import TransactionAdmin
+from fencepost.spark.write.checkpoint import Checkpoint
+from fencepost.spark.write.decision import transactional_id
+from fencepost.spark.write.folder import Folder
 from fencepost.storage.ids import TaskId
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.transaction import ConfOf, WriterOpenError, fence
 from fencepost.transaction.lane import range_ids
+from fencepost.worker.connector_classes import is_query_config
 from fencepost.worker.plan import sink_client_id
 from fencepost.worker.settings import WorkerSettings
 
@@ -44,13 +51,16 @@ class TaskFence:
             self.remove_members(TaskId(spec.connector, spec.task), spec.input.consumer_conf, lambda: True)
         if not spec.is_exactly_once:
             return
-        ids = [*task_transactional_ids(self._settings.group_id, spec.connector, spec.task)]
-        if spec.is_stream and spec.input.reader_conf:
-            ids += _open_ranges(spec)
+        ids = _id_of_query(spec) if is_query_config(spec.connector_config) else [*self._ids_of_task(spec)]
         try:
             self._fence_ids(ids, lambda transactional_id: spec.output.producer_conf, _LOCK_OUT_S)
         except WriterOpenError as error:
             log.warning("task %s may have left a transaction open, until its timeout: %s", spec.id, error)
+
+    def _ids_of_task(self, spec: TaskSpec) -> Iterable[str]:
+        yield from task_transactional_ids(self._settings.group_id, spec.connector, spec.task)
+        if spec.is_stream and spec.input.reader_conf:
+            yield from _open_ranges(spec)
 
     def remove_members(self, task: TaskId, consumer_conf: Mapping[str, Any], is_due: Callable[[], bool]) -> None:
         """Remove the members that earlier starts of a sink's task have left in its group, which are probably dead.
@@ -61,6 +71,16 @@ class TaskFence:
         is_its_own = consumer_conf["client.id"] == sink_client_id(task.connector, task.task)
         if is_its_own and "group.instance.id" not in consumer_conf:
             self._removal.remove(consumer_conf, is_due)
+
+
+def _id_of_query(spec: TaskSpec) -> list[str]:
+    """Return the id under which a streaming query writes; none if it has not begun, or its checkpoint is away."""
+    location = given_values(spec.connector_config)[SqlStream.key_of("checkpoint")]
+    try:
+        return [transactional_id(Checkpoint(Folder(location)).query_id())]
+    except ConfigError as error:
+        log.info("task %s: its query has no transaction that is known: %s", spec.id, error)
+        return []
 
 
 def _open_ranges(spec: TaskSpec) -> list[str]:

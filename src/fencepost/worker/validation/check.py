@@ -17,6 +17,7 @@ from fencepost.api import (
     SourceConnector,
     StreamConnector,
 )
+from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.config import Config, ConfigError
 from fencepost.config.connector import DeadLetterConfig, RuntimeChoice, SinkChoice, SourceConnectorConfig
 from fencepost.config.raw import given_values, names_in
@@ -185,7 +186,7 @@ def key_in(text: str, keys: Collection[str]) -> str:
     return next((word for word in words if word in keys), CLASS)
 
 
-_STREAM = StreamConnector | DataFrameStream
+_STREAM = StreamConnector | DataFrameStream | SqlStream
 CHECKS = (
     Check("keys that were renamed", _renamed),
     Check("classes of converters", _converters),
@@ -198,7 +199,9 @@ CHECKS = (
     Check("a stream's output", stream.output_faults, of=StreamConnector),
     Check("one cluster", stream.cluster_faults, of=StreamConnector),
     Check("a stream's interval of commits", preflight.interval_faults, of=StreamConnector),
-    Check("the isolation level", stream.isolation_faults, of=StreamConnector),
+    Check("the isolation level", stream.isolation_faults, of=StreamConnector | SqlStream),
+    Check("a query's output", stream.decision_faults, of=SqlStream),
+    Check("a query's checkpoint", stream.checkpoint_faults, of=SqlStream),
     Check("creation of topics by sources", _topic_creation, but_not=SinkConnector),
     Check("creation of topics by streams", _topic_creation, of=StreamConnector),
     Check("dead letters among the offsets", _dead_letters_topic),
@@ -216,6 +219,7 @@ CHECKS = (
     Check("construction", _construction),
     Check("a stream that reads its output", stream.loop_faults, of=_STREAM, needs_instance=True),
     Check("epochs", _epochs, of=EpochConnector, needs_instance=True),
+    Check("a query", stream.query_faults, of=SqlStream, needs_instance=True),
     Check("exactly-once support", preflight.exactly_once_faults, of=SourceConnector, needs_instance=True),
     Check("boundaries of transactions", preflight.boundary_faults, of=SourceConnector, needs_instance=True),
     Check("a source's interval of commits", _frame_interval, of=SourceConnector, needs_instance=True),

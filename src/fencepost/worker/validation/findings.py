@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fencepost.api import Connector, SinkConnector, StreamConnector
-from fencepost.cluster.info import KeyDefinition, KeyReport, KeyValue
+from fencepost.cluster.info import KeyDefinition, KeyReport, KeyValue, KeyWarning
 from fencepost.config import Setting, SettingValue
 from fencepost.config.connector import (
     ConnectorConfig,
@@ -99,6 +99,7 @@ class Examination:
     asks_systems: bool
     """Whether checks of a Java connector may ask the system that it is for."""
     findings: Findings = field(default_factory=Findings)
+    warnings: list[KeyWarning] = field(default_factory=list)
     instance: Connector | None = None
 
     @property
@@ -116,6 +117,10 @@ class Examination:
     def chosen(self, key: str) -> str:
         """Return the value of a key or its default, in small letters; empty if it is wrong."""
         return (self.findings.by_key[key].value or "").strip().lower() if self.findings.is_valid(key) else ""
+
+    def warn(self, key: str, text: str) -> None:
+        """Say what could not be checked, or may be wrong."""
+        self.warnings.append(KeyWarning(key, f"{key}: {text}"))
 
     def run(self, faults: Faults) -> None:
         """Take the faults of a check, each before the next one is looked for."""

@@ -6,11 +6,12 @@ A stream that would certainly read its own output is refused; other cases are de
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fencepost.api import ConfigError, DataFrameStream, StreamConnector
+from fencepost.api import ConfigError, DataFrameStream, RetriableError, StreamConnector
+from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.builtin.transform.chain import Chain, Link
 from fencepost.config.connector import ConnectorConfig, SinkChoice, SinkConnectorConfig
 from fencepost.config.output import OUTPUT, output_properties
-from fencepost.config.raw import names_in
+from fencepost.config.raw import given_values, names_in
 from fencepost.plugin import PluginRegistry
 from fencepost.plugin.builtin import ROUTERS
 from fencepost.record import Repeated
@@ -24,6 +25,7 @@ _ISOLATION = "consumer.override.isolation.level"
 _TOPICS, _REGEX = (SinkConnectorConfig.key_of(name) for name in ("topics", "topics_regex"))
 _RESEND = SinkChoice.key_of("resend_topic")
 _KEY = DataFrameStream.key_of("topic")
+_SQL, _CHECKPOINT = (SqlStream.key_of(name) for name in ("sql", "checkpoint"))
 _BUILT_IN = "fencepost.builtin.transform."
 _OF_THE_WAY_OUT = [
     ConnectorConfig.key_of(name)
@@ -72,7 +74,7 @@ def isolation_faults(case: Examination) -> Faults:
 def loop_faults(case: Examination) -> Faults:
     """Refuse records of an input topic that would go to an input topic."""
     stream = case.instance
-    assert isinstance(stream, StreamConnector | DataFrameStream)
+    assert isinstance(stream, StreamConnector | DataFrameStream | SqlStream)
     if not all(case.findings.is_valid(key) for key in (_TOPICS, _REGEX)):
         return
     pattern = case.text(_REGEX)
@@ -90,25 +92,65 @@ def loop_faults(case: Examination) -> Faults:
             return
 
 
+def checkpoint_faults(case: Examination) -> Faults:
+    """Say what the checkpoint is for, if the config names none."""
+    if not case.text(_CHECKPOINT):
+        yield (
+            _CHECKPOINT,
+            f"{_CHECKPOINT}: Spark keeps the query's state and its position in the topics there, and any worker must "
+            "find them. Name a directory that all workers and executors reach, which no other connector uses",
+        )
+
+
+def decision_faults(case: Examination) -> Faults:
+    """Refuse the topic in which transactions record which batches are written."""
+    from fencepost.spark.write.options import WriterConfig
+
+    if case.text(_KEY) == WriterConfig.settings()[WriterConfig.key_of("offsets_topic")].default:
+        yield _KEY, f"{_KEY}: {case.text(_KEY)} has the decisions about what queries have written; name another topic"
+
+
+def query_faults(case: Examination) -> Faults:
+    """Let Spark analyse a query. Nothing is read; while there is no Spark, its task finds the faults."""
+    from fencepost.spark.query.frame import QueryFrames, reading_options
+    from fencepost.spark.session.session import new_session, running_spark
+
+    query = case.instance
+    assert isinstance(query, SqlStream)
+    try:
+        frames, spark = QueryFrames(query, given_values(case.plan.effective)), running_spark()
+        if not case.asks_systems:
+            return
+        if spark is None:
+            case.warn(_SQL, "it was not checked, as Spark does not run here now: its task says what is wrong")
+        else:
+            frames.records(new_session(spark), reading_options(case.plan.clients.consumer_properties))
+    except ConfigError as error:
+        for text in error.messages:
+            yield text.partition("=")[0].partition(":")[0], text
+    except RetriableError as error:
+        case.warn(_SQL, f"it was not checked: {error}")
+
+
 @dataclass(frozen=True)
 class _Route:
     """The way from one topic to another; a chain is None if its effect on the topic depends on the record."""
 
-    stream: StreamConnector | DataFrameStream
+    stream: StreamConnector | DataFrameStream | SqlStream
     before: Chain | None
     behind: Chain | None
 
     @classmethod
     def of(
-        cls, stream: StreamConnector | DataFrameStream, given: Mapping[str, str], plugins: PluginRegistry
+        cls, stream: StreamConnector | DataFrameStream | SqlStream, given: Mapping[str, str], plugins: PluginRegistry
     ) -> "_Route":
-        if isinstance(stream, DataFrameStream):
+        if isinstance(stream, DataFrameStream | SqlStream):
             return cls(stream, Chain(), Chain())
         return cls(stream, _chain(given, plugins), _chain(output_properties(given), plugins))
 
     def target(self, topic: str) -> str | None:
         """Return where records of a topic go; None if that is not known yet."""
-        if isinstance(self.stream, DataFrameStream):
+        if isinstance(self.stream, DataFrameStream | SqlStream):
             return self.stream.topic
         incoming = _through(self.before, topic)
         constant = self.stream.output_topic(None)

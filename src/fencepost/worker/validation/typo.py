@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from fencepost.api import Connector, DataFrameStream, SinkConnector, StreamConnector
+from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.cluster.info import KeyWarning
 from fencepost.config import Config, ConfigError
 from fencepost.config.connector import (
@@ -135,7 +136,7 @@ class _Reading:
 
     @property
     def _is_stream(self) -> bool:
-        return issubclass(self._connector, StreamConnector | DataFrameStream)
+        return issubclass(self._connector, StreamConnector | DataFrameStream | SqlStream)
 
     def found(self, key: str) -> str | None:
         """Return what is wrong with a key, if anything is."""

@@ -82,7 +82,7 @@ def _validated(
     faults, said = reference_faults(case), shown_texts(config)
     reports = [shown(each, config, faults, said) for each in (*findings.reports(), *overrides, *converters)]
     found = _report(class_name, reports)
-    return replace(found, warnings=config_warnings(config, worker=worker, plugins=plugins))
+    return replace(found, warnings=(*case.warnings, *config_warnings(config, worker=worker, plugins=plugins)))
 
 
 def shown(report: KeyReport, config: RawConfig, faults: Mapping[str, str], said: str = "") -> KeyReport:

@@ -5,12 +5,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig, given_values
+from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.secret.known import hold
@@ -111,6 +113,7 @@ class FrameChannel(Protocol):
 class FrameHost(Protocol):
     """What a task needs of its host."""
 
+    worker: WorkerConfig
     events: HostEvents
     ledger: CoreLedger
     admissions: Admissions
@@ -183,6 +186,10 @@ class FrameTask(ABC):
 
     def _topics_used(self) -> Sequence[str]:
         return ()
+
+    def _figures(self) -> str:
+        """Return the task's own measurements, as `TaskReport.figures` has them."""
+        return ""
 
     def admit(self) -> Admission:
         """Ask whether this start is still the one to run."""
@@ -310,7 +317,7 @@ class FrameTask(ABC):
     def _send_report(self, trace: str | None, more: Mapping[str, float]) -> None:
         counters = {**self.counters.to_json(), **more, **spans_dropped(self.spec)}
         report = report_of(self.spec, self.counters.state, trace, counters, self._topics_used())
-        self._host.events.reported([report])
+        self._host.events.reported([replace(report, figures=self._figures())])
 
     def look(self) -> None:
         """Report it if the task stands still, waits for executors or Spark's driver, or moves again. Any thread."""

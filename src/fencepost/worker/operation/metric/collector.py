@@ -23,13 +23,15 @@ from fencepost.config.watched import stale_files
 from fencepost.hook.hosted_task import PLUGIN_FIGURES
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, StatusTable
-from fencepost.task.channel.message import TaskReport
+from fencepost.task.channel.message import QUERY_LAGS, TaskReport
 from fencepost.worker.operation.metric.counters import (
     LAST,
     OF_PLAIN_SINKS,
+    OF_QUERIES,
     OF_SINKS,
     OF_STREAMS,
     OF_TASKS,
+    QUERIES_COUNTER,
     SINKS_COUNTER,
     SOURCE,
     STREAMS_COUNTER,
@@ -47,6 +49,11 @@ _PLUGINS = FigureKind(
     "fencepost_plugin",
     ("metric", "tags"),
     {"value": "A metric that a plug-in of a Java connector's task has registered (KIP-877)."},
+)
+_QUERY_LAGS = FigureKind(
+    "fencepost_query_task",
+    ("topic",),
+    {"topic_lag": "Records of the topic that the query has not read yet, of all partitions."},
 )
 _WORKER = "kafka_connect_connect_worker_metrics"
 
@@ -211,6 +218,8 @@ def _of_tasks(reports: Collection[TaskReport]) -> Iterator[Metric]:
         yield _family(name, text, value, plain)
     for name, text, value in OF_STREAMS:
         yield _family(name, text, value, streams)
+    for name, text, value in OF_QUERIES:
+        yield _family(name, text, value, [report for report in streams if QUERIES_COUNTER in report.counters])
     for name, text, key in LAST:
         running = [r for r in reports if r.state == State.RUNNING.value and r.counters.get(key)]
         yield _family(name, text, counter(key), running)
@@ -218,7 +227,7 @@ def _of_tasks(reports: Collection[TaskReport]) -> Iterator[Metric]:
 
 def _measured(reports: Iterable[TaskReport]) -> Iterator[Metric]:
     found = [(report, orjson.loads(report.figures)) for report in reports if report.figures]
-    for name, kind in {**KINDS, PLUGIN_FIGURES: _PLUGINS}.items():
+    for name, kind in {**KINDS, PLUGIN_FIGURES: _PLUGINS, QUERY_LAGS: _QUERY_LAGS}.items():
         families = [
             _metric(f"{kind.prefix}_{value}", text, (*_TASK, *kind.labels)) for value, text in kind.values.items()
         ]

@@ -262,8 +262,29 @@ OF_STREAMS: tuple[tuple[str, str, Value], ...] = (
         counter("producers_retired"),
     ),
 )
+_QUERY = "fencepost_query_task"
+OF_QUERIES: tuple[tuple[str, str, Value], ...] = (
+    (f"{_QUERY}_batch", "The number of the last batch with rows; -1: none yet.", counter("query_batch")),
+    (
+        f"{_QUERY}_rows_per_second",
+        "Records of the last batch with rows, divided by the seconds that it took.",
+        counter("query_rows_per_s"),
+    ),
+    (
+        f"{_QUERY}_batch_time_ms",
+        "How long the last batch with rows took, in milliseconds.",
+        lambda c: 1000 * c.get("query_batch_time_s", 0.0),
+    ),
+    (
+        f"{_QUERY}_watermark_timestamp_seconds",
+        "The event time up to which results are final, in seconds since 1970; 0: there is no watermark.",
+        counter("query_watermark_s"),
+    ),
+    (f"{_QUERY}_state_rows", "Rows in the state of the query.", counter("query_state_rows")),
+)
 SINKS_COUNTER = "partition_count"  # a counter that only sinks have
 STREAMS_COUNTER = "producers_fenced"
+QUERIES_COUNTER = "query_batch"
 # Of running tasks: if one of these stops growing while the task is RUNNING, it is worth an alarm.
 LAST: tuple[tuple[str, str, str], ...] = (
     (

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TypeVar
 from urllib.parse import quote
 
+import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from fencepost.cluster.figures import (
@@ -17,6 +18,7 @@ from fencepost.cluster.figures import (
     ConnectorFigures,
     FigureColumns,
     PastFigures,
+    QueryFigures,
     ReportedTask,
     Sample,
     SlotFigures,
@@ -25,9 +27,9 @@ from fencepost.cluster.figures import (
 from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.task.channel.message import RETRYING, STANDS_STILL, TaskReport
+from fencepost.task.channel.message import QUERY_LAGS, RETRYING, STANDS_STILL, TaskReport
 from fencepost.worker.membership.peers import Questions
-from fencepost.worker.operation.metric.counters import SINKS_COUNTER, STREAMS_COUNTER
+from fencepost.worker.operation.metric.counters import QUERIES_COUNTER, SINKS_COUNTER, STREAMS_COUNTER
 from fencepost.worker.operation.observation.description import Description
 from fencepost.worker.settings import worker_id
 from fencepost.worker.supervision.task_metrics import TaskTotals
@@ -197,6 +199,21 @@ def figures_of(report: TaskReport, worker: str, slot: SlotFigures | None) -> Tas
         count("active_records") if is_running else 0,
         time_ms("open_since_s", is_known=is_running),
         slot,
+        _of_query(report) if QUERIES_COUNTER in counters else None,
+    )
+
+
+def _of_query(report: TaskReport) -> QueryFigures:
+    counters, figures = report.counters, orjson.loads(report.figures) if report.figures else {}
+    batch = int(counters[QUERIES_COUNTER])
+    has_run, watermark_s = batch >= 0, counters.get("query_watermark_s", 0.0)
+    return QueryFigures(
+        batch if has_run else None,
+        counters.get("query_rows_per_s") if has_run else None,
+        round(1000 * counters.get("query_batch_time_s", 0.0)) if has_run else None,
+        round(1000 * watermark_s) if watermark_s else None,
+        int(counters.get("query_state_rows", 0)),
+        {topic: int(lag) for topic, lag in figures.get(QUERY_LAGS, ())},
     )
 
 

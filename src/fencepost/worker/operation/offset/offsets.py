@@ -8,8 +8,9 @@ from fencepost.cluster.command import PutConnector
 from fencepost.cluster.info import ConnectorOffset, ConnectorType
 from fencepost.config.raw import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.connector_classes import type_of_config
+from fencepost.worker.connector_classes import is_query_config, type_of_config
 from fencepost.worker.operation.offset.alteration import Lead
+from fencepost.worker.operation.offset.query import QueryOffsets
 from fencepost.worker.operation.offset.sink import SinkOffsets
 from fencepost.worker.operation.offset.source import SourceOffsets
 from fencepost.worker.operation.request import Requests
@@ -18,10 +19,11 @@ from fencepost.worker.operation.request import Requests
 class Offsets:
     """The `OffsetOperations` of a worker."""
 
-    def __init__(self, requests: Requests, sources: SourceOffsets, sinks: SinkOffsets) -> None:
+    def __init__(self, requests: Requests, sources: SourceOffsets, sinks: SinkOffsets, queries: QueryOffsets) -> None:
         self._requests = requests
         self._sources = sources
         self._sinks = sinks
+        self._queries = queries
 
     def read(self, name: str) -> Sequence[ConnectorOffset]:
         snapshot = self._requests.known(name)
@@ -45,10 +47,12 @@ class Offsets:
         """Create a connector that starts at `offsets`; returns a message for the user, too."""
         return self._of(command.config).create(command, offsets, self._lead(stage))
 
-    def _of_named(self, name: str) -> SourceOffsets | SinkOffsets:
+    def _of_named(self, name: str) -> SourceOffsets | SinkOffsets | QueryOffsets:
         return self._of(self._requests.snapshot.connectors.get(name, {}))
 
-    def _of(self, config: RawConfig) -> SourceOffsets | SinkOffsets:
+    def _of(self, config: RawConfig) -> SourceOffsets | SinkOffsets | QueryOffsets:
+        if is_query_config(config):
+            return self._queries
         return self._sinks if type_of_config(config) is ConnectorType.SINK else self._sources
 
     def _lead(self, stage: str) -> Lead:

@@ -145,7 +145,7 @@ class SinkOffsets:
             raise OperationError(
                 f"Failed to retrieve consumer group offsets for connector {connector}: {error}"
             ) from error
-        return [_shown(place, offset) for place, offset in sorted(found.items())]
+        return [shown(place, offset) for place, offset in sorted(found.items())]
 
     def alter(self, connector: str, offsets: Sequence[ConnectorOffset], lead: Lead) -> str:
         """Move the named partitions of a stopped sink; returns a message for the user."""
@@ -352,7 +352,7 @@ def is_of_a_task(connector: str, first: str, client_id: str) -> bool:
     return client_id.startswith(begin) and client_id.removeprefix(begin).isdecimal()
 
 
-def _shown(place: TopicPartition, offset: int) -> ConnectorOffset:
+def shown(place: TopicPartition, offset: int) -> ConnectorOffset:
     return ConnectorOffset({TOPIC: place.topic, PARTITION: place.partition}, {OFFSET: offset})
 
 

@@ -103,6 +103,7 @@ class Stage:
         self.events, self.runtime, self.ledger = Events(), Runtime(), CoreLedger(1)
         anything = cast(Any, self)
         self.host = DataFrameHost(
+            anything,
             self.events,
             self.ledger,
             anything,
