@@ -16,6 +16,7 @@ _STREAM = "tests/conformance/task/test_stream.py"
 _INPUT = f"{_CONFORMANCE}/test_input_fence.py"
 _EPOCHS = "tests/conformance/task/test_epoch_task.py"
 
+_BATCH = f"{_CONFORMANCE}/test_batch_commit.py"
 _TRAPS = f"{_CONFORMANCE}/test_traps.py"
 
 _DECISION = "tests/unit/retention/test_decision.py"
@@ -240,6 +241,14 @@ PLANTS = {
         "tests/unit/task/failure/test_tolerance.py::"
         "test_absent_service_fails_the_task_at_the_timeout_without_dropping_records",
         r"DID NOT RAISE FatalError",
+    ),
+    "decision_outside_transaction": Plant(
+        f"{_BATCH}::test_batch_of_a_driver_that_died_after_its_commit_is_skipped",
+        r"assert True is False",
+    ),
+    "digest_not_compared": Plant(
+        f"{_BATCH}::test_batch_of_other_offsets_is_refused_when_its_number_is_decided",
+        r"DID NOT RAISE DecidedOtherwiseError",
     ),
     "filtered_rows_renumbered": Plant(
         f"{_COLUMNS}::test_filtered_records_leave_gaps_in_the_sources",

@@ -30,6 +30,7 @@ from fencepost.spark.write.staging import Staged, stage
 log = logging.getLogger(__name__)
 
 _CHECKPOINT = "checkpointlocation"  # Spark hands options over in lower case
+_OF_SPARK = (_CHECKPOINT, "queryname")  # what Spark puts among the options of a sink
 _BATCH = "streaming.sql.batchId"
 _MOST_TARGETS = 16
 
@@ -60,7 +61,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def __init__(self, options: Mapping[str, str], names: list[str]) -> None:
         """Check options and columns. Raises ConfigError."""
-        self._config = WriterConfig.of({key: value for key, value in options.items() if key != _CHECKPOINT})
+        self._config = WriterConfig.of({key: value for key, value in options.items() if key not in _OF_SPARK})
         if self._config.write_id is not None:
             raise ConfigError("option write.id is for df.write: a stream is known by its checkpoint")
         if _CHECKPOINT not in options:

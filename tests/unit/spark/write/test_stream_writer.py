@@ -27,6 +27,11 @@ def test_wrong_option_of_a_stream_is_refused_by_name(given: dict[str, str | None
         FencepostDataSource(_lower(options)).streamWriter(_ROWS, overwrite=False)
 
 
+def test_name_of_a_query_is_not_taken_for_an_option_of_the_sink() -> None:
+    """Spark puts it among them."""
+    assert FencepostDataSource(_lower(_GIVEN | {"queryName": "prices"})).streamWriter(_ROWS, overwrite=False)
+
+
 def test_complete_mode_is_refused_and_names_append() -> None:
     with pytest.raises(ConfigError, match=r'outputMode\("complete"\).*outputMode\("append"\)'):
         FencepostDataSource(_lower(_GIVEN)).streamWriter(_ROWS, overwrite=True)
