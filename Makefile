@@ -86,6 +86,7 @@ bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/e
 EVIDENCE := build/evidence
 chaos: setup ## the long faults, recorded; the long forms of what a cluster does; turns with Kafka Connect
 	FENCEPOST_EVIDENCE=$(EVIDENCE) FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
+	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/unit
 	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/planted tests/model tests/integration \
 		tests/docs/test_retyped.py tests/docs/test_wheel.py \
 		tests/conformance/cli/test_adopt.py tests/conformance/java/test_options_of_users.py \

@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+import sys
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -19,8 +20,10 @@ from support.seed import new_seed
 
 _numbers = itertools.count(1)
 
-# Hundreds of Python processes are started here: without their compiled modules each would take a second more.
+# Hundreds of Python processes are started here: without their compiled modules each would take a second more. And
+# compiling the tests takes three quarters of the time in which they are collected.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Where these are set, pytest draws up the whole difference of two values that should be equal: for minutes, where they
 # are batches of 200 KB, so that a test that has failed seems to stand still.

@@ -29,7 +29,7 @@ from page import ROOT, Block, blocks
 from fencepost.testing import CommittedReader, eventually
 from support.installation import build, install_as_typed
 from support.long_form import IS_LONG
-from support.quick import spark_properties
+from support.quick import QUICK, spark_properties
 from support.worker import free_port
 
 README = ROOT / "README.md"
@@ -209,6 +209,8 @@ def reader(
     made = Reader(tmp_path, postgres, python)
     if IS_LONG:
         monkeypatch.delenv("PYTHONPATH", raising=False)  # the reader has what is installed, and no source tree
+    else:
+        monkeypatch.setenv("JAVA_TOOL_OPTIONS", QUICK)  # no page names the options of Kafka's JVM
     monkeypatch.setenv("FENCEPOST_URL", str(made.rest.base_url))
     yield made
     made.rest.close()

@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,15 @@ from fencepost.record import Header, SinkRecord, SourceRecord
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 TIMESTAMP = 1_700_000_000_123
+
+
+def by_subject(cases: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return recorded cases by the transform that they are of. A test costs more than one of thousands of cases."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for case in cases:
+        name = case.get("transform", {}).get("type", "no transform")
+        found.setdefault(name.rpartition(".")[2], []).append(case)
+    return found
 
 
 Transformed = Callable[[dict[str, str], ConnectRecord], ConnectRecord | None]

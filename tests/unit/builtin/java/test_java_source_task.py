@@ -379,7 +379,7 @@ def test_abort_does_not_cover_committed_records_that_were_not_reported_yet(tmp_p
     assert told == ["commit_records 0 1", "commit_records 1 0"]
 
 
-@settings(max_examples=40, deadline=None)  # each makes a thread, and waits for it a few times
+@settings(max_examples=12, deadline=None)  # each makes a thread, and waits for it a few times
 @given(
     sizes=st.lists(st.tuples(st.integers(0, 4), st.sampled_from([None, *Mark])), max_size=8),
     kind=st.sampled_from(["poll", "interval", "connector"]),

@@ -9,25 +9,26 @@ import pytest
 
 from fencepost.api import ConfigError
 from fencepost.plugin import PluginKind, registry
-from support.kafka_values import FIXTURES, answer, meaning
+from support.kafka_values import FIXTURES, answer, by_subject, meaning
 
 CASES: list[dict[str, Any]] = json.loads(gzip.decompress((FIXTURES / "debezium-3.6.1" / "values.json.gz").read_bytes()))
 RECORDS = [case for case in CASES if "value" in case]
-AS_DEBEZIUMS = [case for case in RECORDS if "differs" not in case]
-DIFFERENT = [case for case in RECORDS if "differs" in case]
+AS_DEBEZIUMS = by_subject(case for case in RECORDS if "differs" not in case)
+DIFFERENT = by_subject(case for case in RECORDS if "differs" in case)
 SETTINGS = [case for case in CASES if "settings" in case]
 
 
-@pytest.mark.parametrize("case", AS_DEBEZIUMS, ids=range(len(AS_DEBEZIUMS)))
-def test_change_event_is_transformed_like_debezium_does(case: dict[str, Any]) -> None:
-    assert meaning(answer(case), case) == meaning(case["answer"], case), case
+@pytest.mark.parametrize("subject", AS_DEBEZIUMS)
+def test_change_events_are_transformed_like_debezium_does(subject: str) -> None:
+    cases = AS_DEBEZIUMS[subject]
+    assert [case for case in cases if meaning(answer(case), case) != meaning(case["answer"], case)] == []
 
 
-@pytest.mark.parametrize("case", DIFFERENT, ids=range(len(DIFFERENT)))
-def test_documented_differences_from_debezium_are_real(case: dict[str, Any]) -> None:
-    ours, theirs = answer(case), case["answer"]
-    assert meaning(ours, case) != meaning(theirs, case), "it does not differ"
-    assert ("error" in ours) == ("refused" in case["differs"])
+@pytest.mark.parametrize("subject", DIFFERENT)
+def test_documented_differences_from_debezium_are_real(subject: str) -> None:
+    cases = DIFFERENT[subject]
+    assert [case for case in cases if meaning(answer(case), case) == meaning(case["answer"], case)] == []
+    assert [case for case in cases if ("error" in answer(case)) != ("refused" in case["differs"])] == []
 
 
 @pytest.mark.parametrize("case", SETTINGS, ids=[case["settings"] for case in SETTINGS])
