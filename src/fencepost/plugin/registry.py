@@ -364,20 +364,20 @@ def _loaded(target: str) -> type[Any]:
 
 
 def _from_entry_points(failures: list[str]) -> Iterator[tuple[PluginKind, type[Any], str | None]]:
-    for kind in PluginKind:
-        for entry in entry_points(group=kind.entry_point_group):
-            try:
-                cls = entry.load()
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # sys.exit(), or the panic of a Rust extension
-                log.info("plug-in %s could not be loaded", entry.value, exc_info=True)
-                failures.append(f"entry point {entry.value} could not be loaded: {import_fault(error)}")
-                continue
-            if isinstance(cls, type) and issubclass(cls, kind.base):
-                yield kind, cls, _version(kind, cls, entry)
-            else:
-                failures.append(f"entry point {entry.value} is not a {kind.base.__name__}")
+    declared = entry_points()  # of all groups at once: each call reads the files of every installed package
+    for kind, entry in [(k, e) for k in PluginKind for e in declared.select(group=k.entry_point_group)]:
+        try:
+            cls = entry.load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit(), or the panic of a Rust extension
+            log.info("plug-in %s could not be loaded", entry.value, exc_info=True)
+            failures.append(f"entry point {entry.value} could not be loaded: {import_fault(error)}")
+            continue
+        if isinstance(cls, type) and issubclass(cls, kind.base):
+            yield kind, cls, _version(kind, cls, entry)
+        else:
+            failures.append(f"entry point {entry.value} is not a {kind.base.__name__}")
 
 
 def _from_directories(

@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
@@ -196,8 +196,8 @@ def test_broken_entry_point_is_reported(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / f"{module}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     group = PluginKind.CONNECTOR.entry_point_group
-    found = {group: [EntryPoint("broken", f"{module}:Thing", group)]}
-    monkeypatch.setattr(sys.modules[PluginRegistry.__module__], "entry_points", lambda group: found.get(group, []))
+    found = EntryPoints([EntryPoint("broken", f"{module}:Thing", group)])
+    monkeypatch.setattr(sys.modules[PluginRegistry.__module__], "entry_points", lambda: found)
     registry = PluginRegistry()
     assert registry.find(PluginKind.CONNECTOR, "FileStreamSource")
     assert any(f"{module}:Thing could not be loaded: {said}" in text for text in registry.failures())
@@ -344,15 +344,11 @@ def test_an_entry_point_has_the_version_of_its_package_unless_its_class_has_one(
     class Package:
         version = "3.4"
 
-    def entries(group: str) -> list[EntryPoint]:
-        names = {"fencepost.connectors": "PriceConnector", "fencepost.transforms": "Upper"}
-        if group not in names:
-            return []
-        entry = EntryPoint("one", f"fp_distributed:{names[group]}", group)
+    names = {"fencepost.connectors": "PriceConnector", "fencepost.transforms": "Upper"}
+    found = EntryPoints(EntryPoint("one", f"fp_distributed:{name}", group) for group, name in names.items())
+    for entry in found:
         vars(entry).update(dist=Package())
-        return [entry]
-
-    monkeypatch.setattr(sys.modules[PluginRegistry.__module__], "entry_points", entries)
+    monkeypatch.setattr(sys.modules[PluginRegistry.__module__], "entry_points", lambda: found)
     registry = PluginRegistry()
     assert registry.versions(PluginKind.CONNECTOR, "Price") == ("7.1",)
     assert registry.versions(PluginKind.TRANSFORM, "Upper") == ("3.4",)

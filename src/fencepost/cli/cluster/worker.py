@@ -276,10 +276,9 @@ def plugin_files(plugin_path: str) -> Files:
 
 
 def _packages() -> Iterator[Path]:
-    entries = {
-        entry.value.partition(":")[0] for kind in PluginKind for entry in entry_points(group=kind.entry_point_group)
-    }
-    for name in sorted({module.partition(".")[0] for module in entries}):
+    declared = entry_points()
+    of_plugins = [entry for kind in PluginKind for entry in declared.select(group=kind.entry_point_group)]
+    for name in sorted({entry.value.partition(":")[0].partition(".")[0] for entry in of_plugins}):
         spec = find_spec(name)
         if spec is not None:
             yield from map(Path, spec.submodule_search_locations or ([spec.origin] if spec.origin else []))

@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
@@ -75,9 +76,7 @@ def test_reload_watches_files_of_installed_plugin_packages(tmp_path: Path, monke
         (package / name).write_text("")
     monkeypatch.syspath_prepend(tmp_path)
 
-    class Entry:
-        value = "fp_watched_package.inner:Connector"
-
-    monkeypatch.setattr(module, "entry_points", lambda group: [Entry] if group.endswith("connectors") else [])
+    entry = EntryPoint("watched", "fp_watched_package.inner:Connector", "fencepost.connectors")
+    monkeypatch.setattr(module, "entry_points", lambda: EntryPoints([entry]))
     assert {path.name for path in plugin_files("")} == {"__init__.py", "task.py"}
     assert {path.name for path in plugin_files(f"{package / 'inner'}, /absent")} == {"__init__.py", "task.py"}
