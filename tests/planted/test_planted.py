@@ -247,7 +247,7 @@ PLANTS = {
         r"assert True is False",
     ),
     "digest_not_compared": Plant(
-        f"{_BATCH}::test_batch_of_other_offsets_is_refused_when_its_number_is_decided",
+        f"{_CONFORMANCE}/test_write_committer.py::test_batch_with_another_digest_is_refused_and_nothing_is_written",
         r"DID NOT RAISE DecidedOtherwiseError",
     ),
     "filtered_rows_renumbered": Plant(

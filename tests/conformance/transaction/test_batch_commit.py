@@ -13,7 +13,7 @@ from fencepost.kafka.produce.target import Targets
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write.committer import PendingBatch, commit_batch
-from fencepost.spark.write.decision import DecidedOtherwiseError, transactional_id
+from fencepost.spark.write.decision import transactional_id
 from fencepost.spark.write.encode import Encoder
 from fencepost.spark.write.folder import Folder
 from fencepost.spark.write.options import WriterConfig
@@ -39,10 +39,10 @@ class Scene:
         options = {"kafka.bootstrap.servers": proxy.bootstrap_servers, "topic": topic}
         self._config = WriterConfig.of({**options, "offsets.topic": self._decisions})
 
-    def commit(self, number: int, *values: str, digest: str = "offsets") -> bool:
+    def commit(self, number: int, *values: str) -> bool:
         """Commit a batch of these values, as a driver that has just started."""
         kept: dict[str, object] = {}
-        batch = PendingBatch(self.key, number, digest)
+        batch = PendingBatch(self.key, number, f"offsets of {number}")
         try:
             return commit_batch(self._config, batch, [self._staged(values)], kept)  # type: ignore[arg-type]
         finally:
@@ -149,21 +149,3 @@ def test_decision_is_read_after_the_id_is_taken(scene: Scene, drivers: ThreadPoo
     asking.release()
     assert newer.result(_WITHIN_S) is False
     assert scene.seen() == ["a", "b"]
-
-
-def test_decision_is_not_visible_before_its_batch(scene: Scene, drivers: ThreadPoolExecutor) -> None:
-    """The transaction is aborted by the next driver, which then finds no decision."""
-    ending = scene.on("end", Action.HOLD)
-    older = drivers.submit(scene.commit, 0, "a")
-    ending.await_met(within_s=_WITHIN_S)
-    assert scene.commit(0, "a") is True
-    assert (scene.seen(), scene.decided()) == (["a"], 1)
-    ending.release()
-    assert older.result(_WITHIN_S) is False
-
-
-def test_batch_of_other_offsets_is_refused_when_its_number_is_decided(scene: Scene) -> None:
-    scene.commit(0, "a", digest="offsets of one checkpoint")
-    with pytest.raises(DecidedOtherwiseError, match=r"batch 0 is not written: .* made of other offsets"):
-        scene.commit(0, "b", digest="offsets of its copy")
-    assert scene.seen() == ["a"]
