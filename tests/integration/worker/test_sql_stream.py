@@ -17,6 +17,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
+from support.cluster import Cluster, identity, pause, resume
 from support.worker import Worker
 
 pytestmark = pytest.mark.drawn(3)
@@ -114,6 +115,38 @@ def test_counts_by_window_are_written_once_when_the_worker_is_killed_twice(
         reader.catch_up()
         assert Counter(results(reader)) == expected
     assert mortal.task_states("counts") == ["RUNNING"]
+
+
+def test_worker_that_wakes_after_a_take_over_writes_no_result_twice(
+    kafka: EmbeddedKafka, topic: str, target: str, feed: Callable[..., None], tmp_path: Path, topic_name: str
+) -> None:
+    """Both run the query on one checkpoint then, until the woken worker learns that the query is no longer its own."""
+    each, last = 20, 7
+    with Cluster(kafka.bootstrap_servers, tmp_path, topic_name, 2, kind=Worker) as cluster:
+        cluster.start()
+        config = sql_stream(topic, target, tmp_path / "checkpoint", BY_MINUTE, output__key__field="key")
+        created(cluster.workers[0], "counts", {**config, "batch.offsets.max": "30"})
+        with CommittedReader(kafka.bootstrap_servers, [target]) as reader:
+            for minute in range(4):  # the first window is closed then
+                feed(minute, each)
+            eventually(reader.seen, within_s=WITHIN_S)
+            (owner,) = cluster.await_owners("counts", 1, cluster.workers, cluster.workers[0], even=False).values()
+            stalled = next(worker for worker in cluster.workers if identity(worker) == owner)
+            successor = next(worker for worker in cluster.workers if worker is not stalled)
+            pause(stalled)
+            before = len(reader.seen())
+            for minute in range(4, last + 1):
+                feed(minute, each)
+            cluster.await_owners("counts", 1, [successor], successor)
+            eventually(lambda: len(reader.seen()) > before, within_s=WITHIN_S)
+            resume(stalled)
+            feed(last + 60, 1)  # later than each window
+            expected = Counter((minute, key, each) for minute in range(last + 1) for key in KEYS)
+            eventually(lambda: len(results(reader)) >= len(expected), within_s=WITHIN_S)
+            total = (each * (last + 1) + 1) * 3
+            eventually(lambda: sum(successor.sink_offsets("counts").values()) == total, within_s=WITHIN_S)
+            reader.catch_up()
+            assert Counter(results(reader)) == expected
 
 
 def test_query_is_watched_and_paused_and_fails_if_its_checkpoint_misfits(

@@ -31,15 +31,17 @@ from fencepost.cli.cluster.rights import (
     ConnectorAccess,
     Need,
     Resource,
+    StreamAccess,
     ledger_acls,
     mirror_acls,
+    query_acls,
     required_acls,
 )
 from fencepost.cli.output import aligned
 from fencepost.config import ConfigError
 from fencepost.config.properties import read_properties
 from fencepost.config.worker import WorkerConfig
-from fencepost.worker.connector_classes import is_stream_config
+from fencepost.worker.connector_classes import is_query_config, is_stream_config
 from fencepost.worker.plan import ConnectorPlan, ledger_topic, looked_up
 
 _TOOL = ("kafka-acls.sh", "--bootstrap-server")
@@ -107,6 +109,11 @@ class _Asked:
             properties = looked_up(config, stored).require_now()
             access = self._access(config, properties, has_initial_offsets=has_initial_offsets)
             mirror = None
+            if isinstance(access, StreamAccess) and is_query_config(properties):
+                from fencepost.spark.write.decision import PREFIX  # imports Kafka's clients
+                from fencepost.spark.write.options import WriterConfig
+
+                others += query_acls(access, str(WriterConfig.settings()["offsets.topic"].default), PREFIX)
             if isinstance(access, ConnectorAccess):
                 mirror = mirror_access(properties, access, self.principals, self.topics)
                 others += ledger_acls(access, ledger_topic(ConnectorPlan.of_values(config, properties)))

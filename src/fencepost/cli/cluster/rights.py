@@ -351,6 +351,18 @@ def stream_acls(worker: WorkerAccess, stream: StreamAccess) -> list[Acl]:
     return [*listed, _idempotent(writes.producer)]
 
 
+def query_acls(stream: StreamAccess, decisions: str, id_prefix: str) -> list[Acl]:
+    """Return the additional rights of a streaming query, whose transactions record in a topic what is written."""
+    producer, reason = stream.writes.producer, f"{stream.reads.name} writes each batch once"
+    ids = _of(producer, Resource.TRANSACTIONAL_ID, id_prefix, reason, Operation.WRITE)
+    listed = [replace(acl, is_prefix=True) for acl in ids]
+    return [
+        *listed,
+        *_topic(producer, decisions, reason, _READ, Operation.WRITE),
+        *_made_by(producer, decisions, reason),
+    ]
+
+
 _Right = tuple[ClientIdentity, str, tuple[Operation, ...], str]
 """A client, what the operations are for (`{}` is the connector), the operations, and the note."""
 

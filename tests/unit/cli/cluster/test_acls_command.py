@@ -273,6 +273,20 @@ def test_dataframe_stream_needs_its_transactional_ids_as_a_prefix(worker: Path, 
     assert ["User:producer", "transactional-id", "g-c-*", "Write", "required"] in found
 
 
+def test_streaming_query_needs_its_transactional_id_and_the_topic_of_decisions(worker: Path, tmp_path: Path) -> None:
+    config = {
+        "connector.class": "SqlStream",
+        "topics": "in-a",
+        "output.topic": "out",
+        "sql": "SELECT * FROM a",
+        "checkpoint.location": "/c",
+    }
+    found = rows(printed(worker, connector(tmp_path, config)))
+    assert ["User:producer", "transactional-id", "fencepost-write-*", "Write", "required"] in found
+    for operation in ("Read", "Write", "Create"):
+        assert ["User:producer", "topic", "fencepost-writes", operation, "required"] in found
+
+
 _MIRROR = {
     "topics": "orders",
     "source.cluster.alias": "west",

@@ -31,7 +31,7 @@ def test_stream_tasks_always_have_transactional_ids_and_sink_tasks_never_do(
     file = {"bootstrap.servers": "b:1", "group.id": "g", "exactly.once.source.support": exactly_once}
     file |= topics | converters
     held = HeldIds(WorkerSettings(WorkerConfig(file), "", ""), ClusterSnapshot)
-    classes = {"stream": "TopicTransform", "sink": "FileStreamSink", "source": "FileStreamSource"}
+    classes = {"stream": "TopicTransform", "sink": "FileStreamSink", "source": "FileStreamSource", "query": "SqlStream"}
     snapshot = ClusterSnapshot(connectors={name: {"connector.class": found} for name, found in classes.items()})
     found = {name for name in classes if held.has_ids(snapshot, name)}
     assert found == ({"stream", "source"} if exactly_once == "enabled" else {"stream"})
