@@ -158,7 +158,7 @@ def test_recipe_for_a_rest_endpoint_suffices(tree: Tree) -> None:
 
 
 _TYPE = """    Type(
-        Schema(SchemaType.STRING, name="org.example.Colour"), "string", (), ("colour",), ("colour",),
+        SchemaType.STRING, "org.example.Colour", "string", (), ("colour",), ("colour",),
     ),
 """
 
@@ -166,10 +166,11 @@ _TYPE = """    Type(
 def test_recipe_for_a_column_type_suffices(tree: Tree) -> None:
     tree.insert("record/type_table.py", ")  # fmt: skip\n_BY_CONNECT", _TYPE)
     code = (
-        "from fencepost.record.schema import Schema, SchemaType\n"
-        "from fencepost.record.type_table import arrow_of_avro, arrow_type, of_connect, of_spark\n"
+        "from fencepost.record.schema import Schema, arrow_type\n"
+        "from fencepost.record.type_table import SchemaType, arrow_of_avro, of_connect, of_spark\n"
         "colour = Schema(SchemaType.STRING, name='org.example.Colour')\n"
-        "print(arrow_type(Schema.array(colour)), arrow_of_avro('colour'), of_spark('colour') is of_connect(colour))"
+        "is_same = of_spark('colour') is of_connect(colour.type, colour.name)\n"
+        "print(arrow_type(Schema.array(colour)), arrow_of_avro('colour'), is_same)"
     )
     assert tree.run("-c", code) == "list<element: string> string True\n"
     assert _unnamed(tree, "A column type") == []

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from fencepost.api import Schema, SchemaType
 from fencepost.record import Field
 from fencepost.record.java_float import float32
-from fencepost.record.java_integer import INTEGER_BITS
-from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP, decimal
+from fencepost.record.schema import DATE, TIME, TIMESTAMP, decimal
+from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _NAMES = st.sampled_from(["a", "b", "c", "ä", "a.b", "schema", "payload"])

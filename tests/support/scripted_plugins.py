@@ -20,7 +20,9 @@ class ScriptedPlugins(PluginRegistry):
     def __init__(self, plugin_path: Path, machine: ScriptedJava | None = None) -> None:
         super().__init__([str(plugin_path)])
         self.machine = machine or ScriptedJava()
-        side = JavaSide(self, JavaIndex([str(plugin_path)]), (), self.machine.start, plugin_path / ".facts")
+        side = JavaSide(
+            self._for_java.find, JavaIndex([str(plugin_path)]), (), self.machine.start, plugin_path / ".facts"
+        )
         self._java = (side,)
 
 

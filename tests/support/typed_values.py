@@ -15,9 +15,10 @@ from typing import Any
 from fencepost.api import Schema, SchemaType
 from fencepost.record import Field
 from fencepost.record.java_float import float32
-from fencepost.record.java_integer import INTEGER_BITS, fits
+from fencepost.record.java_integer import fits
 from fencepost.record.java_time import DAY_MS, EPOCH_DAY, milliseconds, moment
 from fencepost.record.schema import DATE, TIME
+from fencepost.record.type_table import INTEGER_BITS
 
 Typed = Mapping[str, Any]
 Value = list[Any] | None

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from fencepost.cli.connect import Connect
 
 _TIMEOUT_S = 1.0
+LATEST = "latest"
+MOST_RECORDS = 500
+"""How many records of a topic REST answers with at most."""
 
 
 def connector_names(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -21,8 +24,7 @@ def connector_names(ctx: typer.Context, incomplete: str) -> list[str]:
         if chosen.asks:
             return []
         with rest_client(chosen, _TIMEOUT_S) as client:
-            names = client.get("/connectors").json()
-        return sorted(name for name in names if name.startswith(incomplete))
+            return sorted(name for name in client.get("/connectors").json() if name.startswith(incomplete))
     except Exception:  # the user is typing: whatever is wrong, the command will say it
         return []
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from fencepost.record import ConnectRecord, Schema
-from fencepost.record.schema import SchemaType
+from fencepost.record.type_table import SchemaType
 
 RAW = Schema(SchemaType.BYTES, is_optional=True, name="raw")
 """The schema of a key, a value or a header that is a converter's bytes: this object, and none that only equals it."""

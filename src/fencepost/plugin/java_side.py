@@ -14,10 +14,9 @@ from fencepost.builtin.java.plugins import Divided, JavaHosts, JavaPlugins
 from fencepost.builtin.java.port import Classes, HostOptions, JavaClass, Location
 from fencepost.config import ConfigError
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
-from fencepost.config.name_pattern import answers_to
 from fencepost.plugin.builtin import BUILT_IN
+from fencepost.plugin.installed import Installed, PluginDescription, VersionUnknownError
 from fencepost.plugin.kind import PluginKind, aliases_of, class_keys
-from fencepost.plugin.registry import Installed, PluginDescription, PluginRegistry, VersionUnknownError
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ class InstalledJava:
     @property
     def version(self) -> str | None:
         """Return the version; None if the class does not say. Raises VersionUnknownError."""
-        return self._side.version(self._kind, self._class)
+        return self._side._version(self._kind, self._class)
 
     @property
     def cls(self) -> type[Any]:
@@ -65,17 +64,19 @@ class JavaSide:
 
     def __init__(
         self,
-        registry: PluginRegistry,
+        find: Callable[[PluginKind, str, str | None], type[Any]],
         index: JavaIndex,
         options: Sequence[str] = (),
         start: Callable[[HostOptions], Any] | None = None,
         facts_directory: Path | None = None,
     ) -> None:
-        """`start` starts a host, by default a real one; `facts_directory` keeps what classes say of themselves."""
+        """`find` finds what configs of Java connectors name; `facts_directory` keeps what classes say of themselves.
+
+        `start` starts a host, by default a real one.
+        """
         self.plugins = JavaPlugins(index, JavaHosts(options, start), class_for, facts_directory=facts_directory)
         self.plugins.names = self
-        self.registry = JavaRegistry(registry, self)
-        """Finds what configs of Java connectors name."""
+        self._find = find
         self._broken: dict[JavaClass, str] = {}
 
     @property
@@ -95,6 +96,17 @@ class JavaSide:
                 found[full] = [InstalledJava(self, each, one) for one in classes]
         return found
 
+    def of_runtime(self, kind: PluginKind) -> dict[str, Sequence[Installed]]:
+        """Return Kafka's own classes, of which plug-ins may bring copies along."""
+        runtime = [full for full in BUILT_IN[kind] if full.startswith(_OF_KAFKA)]
+        return {full: [InstalledJava(self, _KINDS[kind][0], JavaClass(full))] for full in runtime}
+
+    def advice(self, name: str) -> str:
+        """Return how to get a class that is not found."""
+        known = plugin_of(name)
+        command = "`fencepost plugin install`, if it is a Java class" if known is None else known.command
+        return f"Install the plug-in of {name} in plugin.path ({command}), and restart the worker"
+
     def outside(self, kind: PluginKind, name: str) -> dict[str, Sequence[Installed]]:
         """Return the class of that full name that no services file names, in all locations that have it."""
         found: list[Found] = [each for each in self.plugins.outside(name) if each.kind in _KINDS.get(kind, ())]
@@ -108,10 +120,9 @@ class JavaSide:
         return [one.location for one in classes if one.location is not None]
 
     def has_kind(self, kind: PluginKind) -> bool:
-        """Say whether Java has classes of this kind."""
         return kind in _KINDS
 
-    def version(self, kind: JavaKind, java_class: JavaClass) -> str | None:
+    def _version(self, kind: JavaKind, java_class: JavaClass) -> str | None:
         """Return a class's version; None if it is broken, throws, or hangs or ends its host twice in a row.
 
         Raises VersionUnknownError if no host can say, and it is not known that the class is to blame.
@@ -131,10 +142,6 @@ class JavaSide:
             text = f"the version of {java_class.name}{place} is not known now, so try again later: {error}"
             raise VersionUnknownError(text, self.plugins.made(kind, java_class)) from error
         return None
-
-    def known_version(self, java_class: JavaClass) -> str | None:
-        """Return a class's version if it is known without a JVM."""
-        return self.plugins.questions.facts.known_version(java_class)
 
     def descriptions(self, kind: PluginKind, hidden: set[str]) -> list[PluginDescription]:
         """Return lines of `GET /connector-plugins`, without broken classes.
@@ -161,7 +168,7 @@ class JavaSide:
         for kind, key, prefix in class_keys(config):
             name = config.get(key, "").strip()
             try:
-                cls = self.registry.find(kind, name, config.get(prefix + PLUGIN_VERSION))
+                cls = self._find(kind, name, config.get(prefix + PLUGIN_VERSION))
             except VersionUnknownError:  # the host would take any
                 raise
             except ConfigError:
@@ -186,7 +193,7 @@ class JavaSide:
 
     def _is_python(self, kind: PluginKind, config: Mapping[str, str], key: str, prefix: str) -> bool:
         try:
-            cls = self.registry.find(kind, config.get(key, "").strip(), config.get(prefix + PLUGIN_VERSION))
+            cls = self._find(kind, config.get(key, "").strip(), config.get(prefix + PLUGIN_VERSION))
         except ConfigError:  # the host looks for it, and says what is wrong
             return False
         return java_class_of(cls) is None
@@ -201,53 +208,5 @@ def _shown_version(one: Installed) -> str | None:
 
 
 def _keys_of_classes(config: Mapping[str, str], alias: str) -> set[str]:
-    prefix = f"{_TRANSFORMS}.{alias}."
-    return {f"{prefix}type", f"{_PREDICATES}.{config.get(f'{prefix}predicate', '').strip()}.type"}
-
-
-class JavaRegistry(PluginRegistry):
-    """The registry as configs of Java connectors see it: connectors as everywhere, and all else Java's if it is there.
-
-    Kafka's own transforms, predicates and converters are those of its runtime, in which the host runs.
-    """
-
-    def __init__(self, registry: PluginRegistry, side: JavaSide) -> None:
-        super().__init__(disabled=registry.disabled.names)
-        self._registry = registry
-        self._side = side
-
-    @property
-    def java(self) -> JavaSide:
-        return self._side
-
-    def names(self, kind: PluginKind | str) -> list[str]:
-        kind = PluginKind(kind)
-        if kind is PluginKind.CONNECTOR or kind not in _KINDS:
-            return self._registry.names(kind)
-        return self.disabled.others(kind, (*self._not_built_in(kind), *self._registry.python_names(kind)))
-
-    def beside(self, connector: type[Any]) -> PluginRegistry:
-        return self._registry.beside(connector)
-
-    def _installed(self, kind: PluginKind, name: str) -> tuple[str, Sequence[Installed]]:
-        if kind is PluginKind.CONNECTOR or kind not in _KINDS:
-            return self._registry._installed(kind, name)
-        found = self._not_built_in(kind)
-        is_java = any(answers_to(full, name, kind.suffix) for full in found) or self._side.outside(kind, name)
-        python = None if is_java else self._registry.in_python(kind, name)
-        return self._chosen(kind, name, found) if python is None else python
-
-    def _names_java(self, kind: PluginKind) -> bool:
-        return True
-
-    def _not_built_in(self, kind: PluginKind) -> Mapping[str, Sequence[Installed]]:
-        runtime = [full for full in BUILT_IN[kind] if full.startswith(_OF_KAFKA)]
-        own: dict[str, Sequence[Installed]] = {
-            full: [InstalledJava(self._side, _KINDS[kind][0], JavaClass(full))] for full in runtime
-        }
-        return {**self._side.installed(kind), **own}  # a plug-in may bring copies of Kafka's classes along
-
-    def _advice(self, kind: PluginKind, name: str) -> str | None:
-        known = plugin_of(name)
-        command = "`fencepost plugin install`, if it is a Java class" if known is None else known.command
-        return f"Install the plug-in of {name} in plugin.path ({command}), and restart the worker"
+    predicate = config.get(f"{_TRANSFORMS}.{alias}.predicate", "").strip()
+    return {f"{_TRANSFORMS}.{alias}.type", f"{_PREDICATES}.{predicate}.type"}

@@ -120,7 +120,8 @@ def offer_for(kind: PluginKind, name: str) -> str | None:
     is_java = _IN_A_JAVA_PACKAGE.match(name) is not None
     if "." in name and not is_java:
         return None
-    found = next((one for one in _table(kind, name) if (one.pattern or is_java) and _fits(one, name)), None)
+    offers = (one for one in _table(kind, name) if one.pattern or is_java)
+    found = next((one for one in offers if re.search(one.pattern, name, re.IGNORECASE)), None)
     if found is None:
         return None
     from fencepost.builtin.java.install.known import plugin_of  # nothing of Java is loaded before it is asked for
@@ -134,7 +135,3 @@ def _table(kind: PluginKind, name: str) -> tuple[_Offer, ...]:
     if kind is PluginKind.CONNECTOR:
         return _SINKS if _SINK.search(name) is not None else _SOURCES
     return _TABLES.get(kind, ())
-
-
-def _fits(offer: _Offer, name: str) -> bool:
-    return re.search(offer.pattern, name, re.IGNORECASE) is not None

@@ -17,15 +17,11 @@ _one_at_a_time = threading.Lock()  # two registries would make two classes of ea
 def use_plugin_path(
     directories: Sequence[str], java_options: Sequence[str] = (), disabled: Sequence[str] = ()
 ) -> PluginRegistry:
-    """Add these directories to those in which `find` looks; call this once, before the first look-up.
+    """Have `find` look in these directories, too; call this once, before the first look-up.
 
-    Args:
-        directories: The worker's `plugin.path`.
-        java_options: Options of the JVMs of Java plug-ins.
-        disabled: The worker's `plugin.disabled`.
+    `java_options` are those of the JVMs of Java plug-ins; `disabled` is the worker's `plugin.disabled`.
     """
-    global _registry
-    _registry = PluginRegistry(directories, java_options=java_options, disabled=disabled)
+    use_registry(PluginRegistry(directories, java_options=java_options, disabled=disabled))
     return _registry
 
 

@@ -7,15 +7,17 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost import __version__
 from fencepost.config import ConfigError
 from fencepost.config.name_pattern import answers_to
-from fencepost.config.version import UNDEFINED, VersionRequirement, in_order, requirement_of
+from fencepost.config.version import UNDEFINED, requirement_of
 from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
 from fencepost.plugin.directory import modules_in, other_version_of, public_name
+from fencepost.plugin.installed import Installed, PluginDescription, no_version, oldest_first
 from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.mistake import class_fault, import_fault, unknown
 from fencepost.plugin.offer import offer_for
@@ -41,46 +43,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _one_at_a_time = threading.Lock()  # a module that another thread is importing looks complete
-
-
-class PluginDescription(NamedTuple):
-    """One line of `GET /connector-plugins`."""
-
-    class_name: str
-    type: str
-    version: str | None
-
-
-class PluginVersionError(ConfigError):
-    """The plug-in is installed, but not in a version that the config allows."""
-
-
-class VersionUnknownError(ConfigError):
-    """The version of an installed plug-in cannot be learned now, and which one is meant depends on it.
-
-    `some` is one of its versions, for what all of them have in common, such as the type.
-    """
-
-    def __init__(self, text: str, some: type[Any]) -> None:
-        super().__init__(text)
-        self.some = some
-
-
-class Installed(Protocol):
-    """A version of a plug-in."""
-
-    @property
-    def version(self) -> str | None:
-        """Return the version; None if it has none. Raises VersionUnknownError."""
-
-    @property
-    def cls(self) -> type[Any] | None:
-        """Return the class; None if it is a built-in one, which may not be loaded yet."""
-
-    def loaded(self) -> type[Any]: ...
-
-
-T = TypeVar("T", bound=Installed)
 
 
 class _Installed(NamedTuple):
@@ -114,13 +76,10 @@ class PluginRegistry:
         java_options: Sequence[str] = (),
         disabled: Sequence[str] = (),
     ) -> None:
-        """Take what there is to search.
+        """Search `plugin_path`: directories of plug-ins, and Java archives.
 
-        Args:
-            plugin_path: Directories of plug-ins, and Java archives.
-            connectors: Classes that are known, too, wherever they come from.
-            java_options: Options of the JVMs that run Java plug-ins.
-            disabled: Names of classes that configs may not name, in any form that a config may use.
+        `connectors` are known, too. `java_options` are those of the JVMs that run Java plug-ins. Configs may not name
+        the `disabled` classes, in any form.
         """
         self._directories = tuple(directory for directory in plugin_path if directory)
         self._connectors = tuple(connectors)
@@ -147,7 +106,12 @@ class PluginRegistry:
             return None
         from fencepost.plugin.java_side import JavaSide
 
-        return JavaSide(self, index, self._java_options)
+        return JavaSide(self._for_java.find, index, self._java_options)
+
+    @cached_property
+    def _for_java(self) -> "JavaRegistry":
+        """Return the registry that finds what configs of Java connectors name."""
+        return JavaRegistry(self)
 
     def find(self, kind: PluginKind | str, name: str, version: str | None = None) -> type[Any]:
         """Return the class of that name, in the newest version that `version` allows.
@@ -170,7 +134,7 @@ class PluginRegistry:
         found = next((one for one in newest_first if requirement is None or requirement.allows(one.version)), None)
         if found is None:
             assert requirement is not None
-            raise _no_version(full, requirement, installed)
+            raise no_version(full, requirement, installed)
         fault = None if found.cls is None else class_fault(found.cls)
         if fault is not None:
             raise ConfigError(fault)
@@ -178,12 +142,11 @@ class PluginRegistry:
 
     def beside(self, connector: type[Any]) -> "PluginRegistry":
         """Return the registry that finds what the config of a connector of this class names beside the connector."""
-        java = self.java
-        return self if java is None or java.class_of(connector) is None else java.registry
+        return self if self.java is None or self.java.class_of(connector) is None else self._for_java
 
     def views(self) -> "Sequence[PluginRegistry]":
         """Return the registries in which everything is found: this one, and that for configs of Java connectors."""
-        return (self,) if self.java is None else (self, self.java.registry)
+        return (self,) if self.java is None else (self, self._for_java)
 
     def versions(self, kind: PluginKind | str, name: str) -> tuple[str, ...]:
         """Return the installed versions of a class, oldest first; none if there is none, or they are not known now."""
@@ -196,7 +159,7 @@ class PluginRegistry:
         """Return the version of a class that `find` has returned; None if a JVM would have to be asked for it."""
         kind = PluginKind(kind)
         if self.java is not None and (java_class := self.java.class_of(cls)) is not None:
-            return self.java.known_version(java_class)
+            return self.java.plugins.questions.facts.known_version(java_class)
         installed = self._installed(kind, self.name_of(kind, cls))[1]
         return next((one.version for one in installed if one.cls is cls), installed[-1].version) or UNDEFINED
 
@@ -228,7 +191,7 @@ class PluginRegistry:
             return self._installed(kind, name)
         own = self._third_party()[kind]
         matches = [full for full in own if answers_to(full, name, kind.suffix)]
-        return (matches[0], _in_order(own[matches[0]])) if len(matches) == 1 else None
+        return (matches[0], oldest_first(own[matches[0]])) if len(matches) == 1 else None
 
     def _chosen(
         self, kind: PluginKind, name: str, found: "Mapping[str, Sequence[Installed]]"
@@ -237,12 +200,16 @@ class PluginRegistry:
         if not matches and self.java is not None and self._names_java(kind):
             found = self.java.outside(kind, name)
             matches = list(found)
-        if len(matches) != 1:
-            raise ConfigError(self._ambiguous(kind, name, matches) if matches else self._unknown(kind, name))
-        return matches[0], _in_order(found[matches[0]])
+        if not matches:
+            raise ConfigError(self._unknown(kind, name))
+        if len(matches) > 1:
+            raise ConfigError(
+                f"More than one {kind.suffix.lower()} matches alias {name}. Please use full package and class name "
+                f"instead. Classes found: {', '.join(matches)}"
+            )
+        return matches[0], oldest_first(found[matches[0]])
 
     def _names_java(self, kind: PluginKind) -> bool:
-        """Say whether configs may name Java classes of this kind."""
         return self.java is not None and self.java.has_kind(kind)
 
     def _not_built_in(self, kind: PluginKind) -> "Mapping[str, Sequence[Installed]]":
@@ -309,7 +276,7 @@ class PluginRegistry:
                 installed.append(_Installed(version, cls))
         for each in found.values():
             for full, installed in each.items():
-                each[full] = _in_order(installed)
+                each[full] = oldest_first(installed)
         self._failures = failures
         self._found = found
         return found
@@ -322,31 +289,50 @@ class PluginRegistry:
     def _advice(self, kind: PluginKind, name: str) -> str | None:
         return offer_for(kind, name)
 
-    def _ambiguous(self, kind: PluginKind, name: str, matches: Sequence[str]) -> str:
-        return (
-            f"More than one {kind.suffix.lower()} matches alias {name}. "
-            "Please use full package and class name instead. "
-            f"Classes found: {', '.join(matches)}"
-        )
+
+class JavaRegistry(PluginRegistry):
+    """The registry as configs of Java connectors see it: connectors as everywhere, and all else Java's if it is there.
+
+    Kafka's own transforms, predicates and converters are those of its runtime, in which the host runs.
+    """
+
+    def __init__(self, registry: PluginRegistry) -> None:
+        super().__init__(disabled=registry.disabled.names)
+        self._registry = registry
+
+    @property
+    def java(self) -> "JavaSide":
+        assert self._registry.java is not None  # this one is asked only if there are Java plug-ins
+        return self._registry.java
+
+    def names(self, kind: PluginKind | str) -> list[str]:
+        kind = PluginKind(kind)
+        if kind is PluginKind.CONNECTOR or not self.java.has_kind(kind):
+            return self._registry.names(kind)
+        return self.disabled.others(kind, (*self._not_built_in(kind), *self._registry.python_names(kind)))
+
+    def beside(self, connector: type[Any]) -> PluginRegistry:
+        return self._registry.beside(connector)
+
+    def _installed(self, kind: PluginKind, name: str) -> tuple[str, Sequence[Installed]]:
+        if kind is PluginKind.CONNECTOR or not self.java.has_kind(kind):
+            return self._registry._installed(kind, name)
+        found = self._not_built_in(kind)
+        is_java = any(answers_to(full, name, kind.suffix) for full in found) or self.java.outside(kind, name)
+        python = None if is_java else self._registry.in_python(kind, name)
+        return self._chosen(kind, name, found) if python is None else python
+
+    def _names_java(self, kind: PluginKind) -> bool:
+        return True
+
+    def _not_built_in(self, kind: PluginKind) -> Mapping[str, Sequence[Installed]]:
+        return {**self.java.installed(kind), **self.java.of_runtime(kind)}
+
+    def _advice(self, kind: PluginKind, name: str) -> str | None:
+        return self.java.advice(name)
 
 
 _Found = dict[PluginKind, dict[str, list[_Installed]]]
-
-
-def _no_version(full: str, requirement: VersionRequirement, installed: Sequence[Installed]) -> PluginVersionError:
-    versions = [one.version or UNDEFINED for one in installed]
-    return PluginVersionError(
-        f"Plugin {full} not found that matches the version range {requirement}, available versions: "
-        f"[{', '.join(versions)}]. Ask for one of these, or for none to get the newest"
-    )
-
-
-def _in_order(installed: Sequence[T]) -> list[T]:
-    """Return versions, oldest first; what has no version comes before. A single one is not asked for its version."""
-    if len(installed) == 1:
-        return [*installed]
-    order = in_order({one.version for one in installed if one.version is not None})
-    return sorted(installed, key=lambda one: -1 if one.version is None else order.index(one.version))
 
 
 def _built_in(kind: PluginKind, name: str) -> str | None:

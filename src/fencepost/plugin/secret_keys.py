@@ -84,7 +84,6 @@ def looks_secret(key: str, value: str) -> bool:
 
 
 def _has_form_of_one(key: str, value: str) -> bool:
-    """Say whether a value has a private key, a token, or an address with a password, and these are no references."""
     given = _without_references(key, value)
     return (("@" in value or "=" in value) and has_login(given)) or has_key(given)
 
@@ -94,7 +93,6 @@ def _without_references(key: str, value: str) -> str:
 
 
 def _declared_keys(config: Mapping[str, str | None]) -> Iterator[str]:
-    """Yield the keys that the classes in a config declare as passwords."""
     yield from _passwords(PluginKind.CONNECTOR, config.get(_CLASS), config.get(_VERSION))
     for kind, key, prefix in class_keys(config):
         found = _passwords(kind, config.get(key), config.get(f"{prefix}{PLUGIN_VERSION}"))

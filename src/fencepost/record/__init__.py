@@ -36,8 +36,9 @@ from fencepost.record.record import (
     place_names,
 )
 from fencepost.record.record_columns import RecordColumns, TypedColumn
-from fencepost.record.schema import Field, Schema, SchemaError, SchemaType
+from fencepost.record.schema import Field, Schema, SchemaError
 from fencepost.record.sink_batch import SinkBatch
+from fencepost.record.type_table import SchemaType
 
 __all__ = [
     "AppendTime",

@@ -12,7 +12,7 @@ from fencepost.record.java_time import milliseconds
 from fencepost.record.partition_key import PartitionKey, partition_key
 from fencepost.record.record import Header, SourceRecord
 from fencepost.record.schema import Schema
-from fencepost.record.type_table import rows_of_arrow, schema_of_arrow
+from fencepost.record.type_table import rows_of_arrow
 
 SourcePartition = Mapping[str, Any]
 SourceOffset = Mapping[str, Any]
@@ -145,7 +145,7 @@ class Batch:
             source_partition=source_partition,
             offset=offset,
             key=key,
-            value_schema=schema_of_arrow(table.schema, name),
+            value_schema=Schema.of_arrow(table.schema, name=name),
             timestamp=timestamp,
             headers=headers,
         )
@@ -155,8 +155,9 @@ class Batch:
         """Pack records into batches, in order. A new batch begins where the schemas change."""
         batches: list[Batch] = []
         start = 0
+        schemas = [(each.value_schema, each.key_schema) for each in records]
         for i in range(1, len(records) + 1):
-            if i == len(records) or not _same_schemas(records[i], records[start]):
+            if i == len(records) or schemas[i] != schemas[start]:
                 batches.append(cls._packed(records[start:i]))
                 start = i
         return batches
@@ -235,10 +236,6 @@ def _hashable(partition: SourcePartition) -> bytes | PartitionKey:
         return partition_key(partition)
 
 
-def _same_schemas(a: SourceRecord, b: SourceRecord) -> bool:
-    return a.value_schema == b.value_schema and a.key_schema == b.key_schema
-
-
 def _column_or_none(column: list[Any]) -> list[Any] | None:
     return None if all(v is None for v in column) else column
 
@@ -279,7 +276,6 @@ def _offsets_of(rows: Sequence[Any], offset: OffsetOfRow | None) -> list[SourceO
 
 
 def _column_of(rows: Sequence[Any], argument: str, field: str) -> list[Any]:
-    """Return a field of all rows."""
     try:
         return [row[field] for row in rows]
     except (KeyError, TypeError, IndexError):
@@ -287,7 +283,6 @@ def _column_of(rows: Sequence[Any], argument: str, field: str) -> list[Any]:
 
 
 def _key_schema(value_schema: Schema | None, field: str | None) -> Schema | None:
-    """Return the schema of the field that is the key; None without a schema."""
     found = None if value_schema is None or field is None else value_schema.field(field)
     return None if found is None else found.schema
 

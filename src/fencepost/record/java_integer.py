@@ -1,9 +1,5 @@
 """Integers as in Java: of a fixed width, or of any size as the bytes of a BigInteger."""
 
-from fencepost.record.schema import SchemaType
-
-INTEGER_BITS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
-
 
 def fits(number: int, bits: int) -> bool:
     """Return whether a signed integer of `bits` holds the number."""

@@ -7,7 +7,8 @@ from operator import itemgetter
 from typing import Any
 
 from fencepost.record.java_float import java_float_text, shortest_float32
-from fencepost.record.schema import Schema, SchemaType
+from fencepost.record.schema import Schema
+from fencepost.record.type_table import SchemaType
 
 
 def _refused(_: object) -> str:

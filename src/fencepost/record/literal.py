@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from fencepost.record.java_float import float32
-from fencepost.record.java_integer import INTEGER_BITS, fits
+from fencepost.record.java_integer import fits
 from fencepost.record.schema import (
     BOOLEAN,
     DATE,
@@ -17,9 +17,9 @@ from fencepost.record.schema import (
     TIME,
     TIMESTAMP,
     Schema,
-    SchemaType,
     decimal,
 )
+from fencepost.record.type_table import INTEGER_BITS, SchemaType
 
 _MOST_DIGITS = 4_000
 _TIME_LENGTH, _TIMESTAMP_LENGTH, _DATE_LENGTH = len("03:04:05.678Z"), len("2026-01-02T03:04:05.678Z"), len("2026-01-02")

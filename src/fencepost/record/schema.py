@@ -1,31 +1,22 @@
 """Schemas of Kafka Connect, as frozen values. A struct's value is a plain mapping of field names to values."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from enum import Enum
-from typing import Any
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
+from fencepost.record import type_table
+from fencepost.record.type_table import DECIMAL_NAME, MOST_DIGITS, SchemaType, Type
 
-class SchemaType(Enum):
-    """Connect's types, by the names that its JSON schemas use.
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-    >>> from fencepost.api import STRING, SchemaType
-    >>> STRING.type is SchemaType.STRING
-    True
-    """
-
-    INT8 = "int8"
-    INT16 = "int16"
-    INT32 = "int32"
-    INT64 = "int64"
-    FLOAT32 = "float"
-    FLOAT64 = "double"
-    BOOLEAN = "boolean"
-    STRING = "string"
-    BYTES = "bytes"
-    ARRAY = "array"
-    MAP = "map"
-    STRUCT = "struct"
+_LISTS = ("list", "large_list", "fixed_size_list")
+_HINTS = (
+    "use str, int, float, bool, bytes, date, time, datetime, a dataclass, a list or dict of these, each perhaps with "
+    "| None, or give its schema: Annotated[Decimal, decimal(2)]"
+)
 
 
 class SchemaError(ValueError):
@@ -121,9 +112,11 @@ class Schema:
         dicts of these, and each of them `| None`. Anything else, such as a decimal with its scale, is annotated with
         its schema: `Annotated[Decimal, decimal(2)]`. Raises SchemaError, which names the field.
         """
-        from fencepost.record.type_table import schema_of_dataclass
-
-        return schema_of_dataclass(of, name)
+        if not (isinstance(of, type) and is_dataclass(of)):
+            raise SchemaError(f"{of!r} is not a dataclass")
+        hints = typing.get_type_hints(of, include_extras=True)
+        members = {field.name: _of_hint(hints[field.name], f"{of.__name__}.{field.name}") for field in fields(of)}
+        return cls.struct(members, name=name or of.__name__)
 
     @classmethod
     def of_arrow(cls, columns: Any, *, name: str | None = None) -> "Schema":
@@ -132,9 +125,7 @@ class Schema:
         A column is optional if it is nullable, as Arrow's are by default. Unsigned integers get the next larger type.
         Raises SchemaError, which names the column, for types that Kafka Connect does not have.
         """
-        from fencepost.record.type_table import schema_of_arrow
-
-        return schema_of_arrow(columns, name)
+        return cls.struct({field.name: _of_field(field, field.name, False) for field in columns}, name=name)
 
     def optional(self) -> "Schema":
         """Return this schema for values that may be None."""
@@ -156,10 +147,9 @@ BOOLEAN = Schema(SchemaType.BOOLEAN)
 BYTES = Schema(SchemaType.BYTES)
 
 # Logical types: the name gives a plain type its meaning (values: date, time, datetime, Decimal).
-DATE = Schema(SchemaType.INT32, name="org.apache.kafka.connect.data.Date", version=1)
-TIME = Schema(SchemaType.INT32, name="org.apache.kafka.connect.data.Time", version=1)
-TIMESTAMP = Schema(SchemaType.INT64, name="org.apache.kafka.connect.data.Timestamp", version=1)
-DECIMAL_NAME = "org.apache.kafka.connect.data.Decimal"
+DATE = Schema(SchemaType.INT32, name=type_table.DATE_NAME, version=1)
+TIME = Schema(SchemaType.INT32, name=type_table.TIME_NAME, version=1)
+TIMESTAMP = Schema(SchemaType.INT64, name=type_table.TIMESTAMP_NAME, version=1)
 DECIMAL_PRECISION = "connect.decimal.precision"
 
 
@@ -170,7 +160,78 @@ def decimal(scale: int, precision: int | None = None) -> Schema:
     >>> Schema.struct({"total": decimal(2)}).fields[0].schema.parameters
     (('scale', '2'),)
     """
-    parameters = (
-        {"scale": str(scale)} if precision is None else {"scale": str(scale), DECIMAL_PRECISION: str(precision)}
-    )
-    return Schema(SchemaType.BYTES, name=DECIMAL_NAME, version=1, parameters=tuple(parameters.items()))
+    precise = () if precision is None else ((DECIMAL_PRECISION, str(precision)),)
+    return Schema(SchemaType.BYTES, name=DECIMAL_NAME, version=1, parameters=(("scale", str(scale)), *precise))
+
+
+def schema_of(type_: Type) -> Schema:
+    """Return the schema of a type's values that are there; a decimal has a scale and a precision, too."""
+    return Schema(type_.connect, name=type_.name, version=None if type_.name is None else 1)
+
+
+def arrow_type(schema: Schema) -> "pa.DataType":
+    """Return the Arrow type of a column of a Connect schema's values. Raises SchemaError if there is none."""
+    import pyarrow as pa
+
+    type_ = type_table.of_connect(schema.type, schema.name)
+    if type_ is not None and schema.name == DECIMAL_NAME:
+        parameters = dict(schema.parameters)
+        precision = min(int(parameters.get(DECIMAL_PRECISION, MOST_DIGITS)), MOST_DIGITS)
+        return pa.decimal128(precision, int(parameters.get("scale", "0")))
+    if type_ is not None:
+        return type_table.plain_arrow_type(type_)
+    if schema.type is SchemaType.STRUCT:
+        return pa.struct([(field.name, arrow_type(field.schema)) for field in schema.fields])
+    if schema.type is SchemaType.ARRAY and schema.value_schema is not None:
+        return pa.list_(pa.field("element", arrow_type(schema.value_schema)))
+    keys = schema.key_schema
+    if keys is None or keys.type is not SchemaType.STRING or schema.value_schema is None:
+        raise SchemaError("a map whose keys are not text has no column: read such values as bytes")
+    return pa.map_(pa.string(), arrow_type(schema.value_schema))
+
+
+def schema_of_column(kind: "pa.DataType", where: str, *, is_of_spark: bool = False) -> Schema:
+    """Return the schema of a column's values that are there. Raises SchemaError, which names the column `where`.
+
+    `is_of_spark`: any part may be null, whatever is declared, and a decimal keeps its precision.
+    """
+    type_, family = type_table.of_arrow(kind), type_table.family(str(kind))
+    if type_ is not None:
+        is_decimal = type_.name == DECIMAL_NAME
+        return decimal(kind.scale, kind.precision if is_of_spark else None) if is_decimal else schema_of(type_)
+    if family == "dictionary":
+        return schema_of_column(kind.value_type, where, is_of_spark=is_of_spark)
+    if family in _LISTS:
+        return Schema.array(_of_field(kind.value_field, where, is_of_spark))
+    if family == "map" and (not is_of_spark or type_table.of_arrow(kind.key_type) is type_table.BY_HINT[str]):
+        keys = schema_of_column(kind.key_type, where, is_of_spark=is_of_spark)
+        return Schema.map(keys, _of_field(kind.item_field, where, is_of_spark))
+    if family == "struct":
+        members = {member.name: _of_field(member, f"{where}.{member.name}", is_of_spark) for member in kind}
+        return Schema.struct(members)
+    raise SchemaError(f"column {where}: Kafka Connect has no type for Arrow's {kind}; cast the column")
+
+
+def _of_field(field: "pa.Field", where: str, is_of_spark: bool) -> Schema:
+    schema = schema_of_column(field.type, where, is_of_spark=is_of_spark)
+    return schema.optional() if is_of_spark or field.nullable else schema
+
+
+def _of_hint(hint: Any, where: str) -> Schema:
+    if hint in type_table.BY_HINT:
+        return schema_of(type_table.BY_HINT[hint])
+    if isinstance(hint, type) and is_dataclass(hint):
+        return Schema.of_dataclass(hint)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        given = next((each for each in arguments[1:] if isinstance(each, Schema)), None)
+        return given if given is not None else _of_hint(arguments[0], where)
+    if origin in (typing.Union, types.UnionType):
+        others = [each for each in arguments if each is not types.NoneType]
+        if len(others) == 1 < len(arguments):
+            return _of_hint(others[0], where).optional()
+    if origin in (list, Sequence):
+        return Schema.array(_of_hint(arguments[0], where))
+    if origin in (dict, Mapping):
+        return Schema.map(_of_hint(arguments[0], where), _of_hint(arguments[1], where))
+    raise SchemaError(f"{where}: {getattr(hint, '__name__', hint)} has no schema of its own; {_HINTS}")

@@ -11,10 +11,10 @@ from fencepost import __version__
 from fencepost.cluster.errors import ElsewhereError
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.rest.access.access import NO_LIMITS, UNPROTECTED, Access, Limits
+from fencepost.rest.access.access_log import AccessLog
 from fencepost.rest.access.caller import authorize
 from fencepost.rest.access.guard import Guard
 from fencepost.rest.access.origin import Network, TrustedProxies
-from fencepost.rest.access_log import AccessLog
 from fencepost.rest.errors import install_error_handlers
 from fencepost.rest.forwarding import Forwarding
 from fencepost.rest.gateway import Gateway

@@ -24,7 +24,8 @@ from fencepost.builtin.java.error import JavaError, JavaRetriableError
 from fencepost.builtin.java.port import ChainStart, ChainStep, HostOptions, JavaClass, Location
 from fencepost.builtin.java.start import start_host
 from fencepost.hook.hosted_chain import RAW, Passed, Refused
-from fencepost.record.schema import BYTES, DATE, FLOAT32, INT32, INT64, STRING, TIME, TIMESTAMP, SchemaType, decimal
+from fencepost.record.schema import BYTES, DATE, FLOAT32, INT32, INT64, STRING, TIME, TIMESTAMP, decimal
+from fencepost.record.type_table import SchemaType
 from support.debezium import put_source
 from support.kafka_values import FIXTURES, answer, meaning
 from support.quick import QUICK

@@ -11,7 +11,8 @@ import pytest
 from fencepost.record import Repeated
 from fencepost.task.channel.task_spec import CollectorSpec, LookUpSpec, TaskSpec, TracingSpec
 from fencepost.task.delivery.outgoing import OutgoingColumns
-from fencepost.task.tracing.tracing import NO_TRACING, close_tracing, spans_dropped, tracing_of
+from fencepost.task.tracing.exports import close_tracing, spans_dropped, tracing_of
+from fencepost.task.tracing.tracing import NO_TRACING
 from fencepost.testing import eventually
 from support.collector import Collector
 from support.worker import free_port

@@ -15,7 +15,8 @@ from fencepost.builtin.converter.avro_column.kind import arrow_type as arrow_typ
 from fencepost.builtin.converter.avro_column.kind import parsed
 from fencepost.builtin.converter.json import JsonConverter
 from fencepost.record import schema as s
-from fencepost.record.type_table import TYPES, arrow_type, of_connect, schema_of_column
+from fencepost.record.schema import arrow_type, schema_of_column
+from fencepost.record.type_table import TYPES, of_connect
 from fencepost.spark.row.frame import connect_schema
 
 AT = dt.datetime(2026, 1, 2, 3, 4, 5, 678_000, dt.UTC)
@@ -45,7 +46,7 @@ _IDS = [str(case[1]) for case in CASES]
 
 
 def test_every_type_of_the_table_is_a_case() -> None:
-    assert [of_connect(case[0]) for case in CASES] == list(TYPES)
+    assert [of_connect(case[0].type, case[0].name) for case in CASES] == list(TYPES)
 
 
 @pytest.mark.parametrize(("schema", "arrow", "spark", "avro", "value", "json"), CASES, ids=_IDS)

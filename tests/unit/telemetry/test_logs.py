@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.rest.access_log import log_change
+from fencepost.rest.access.access_log import log_change
 from fencepost.telemetry.logs import Repeats, configure_logs
 from fencepost.telemetry.plain_line import announce
 

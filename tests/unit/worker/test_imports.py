@@ -14,7 +14,7 @@ def test_untraced_tasks_do_not_import_opentelemetry():
         "import sys\n"
         "import fencepost.task.slot.slot\n"
         "from fencepost.task.channel.task_spec import TaskSpec\n"
-        "from fencepost.task.tracing.tracing import close_tracing, spans_dropped, tracing_of\n"
+        "from fencepost.task.tracing.exports import close_tracing, spans_dropped, tracing_of\n"
         "spec = TaskSpec('c', 0, 1, 'i', {}, {})\n"
         "assert type(tracing_of(spec)).__name__ == 'Tracing' and spans_dropped(spec) == {}\n"
         "close_tracing(1.0)\n"

@@ -5,7 +5,8 @@ from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, RecordError, Schema
 from fencepost.record import BinaryColumn, BytesColumn, HeaderBytes, HeaderColumn
-from fencepost.record.schema import BYTES, SchemaType
+from fencepost.record.schema import BYTES
+from fencepost.record.type_table import SchemaType
 
 OPTIONAL_BYTES = BYTES.optional()
 

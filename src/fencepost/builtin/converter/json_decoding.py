@@ -16,9 +16,9 @@ from typing import Any
 from fencepost.api import RecordError, Schema
 from fencepost.builtin.converter.logical import LOGICAL_TYPES, shown, unscaled, with_scale
 from fencepost.record.java_float import float32
-from fencepost.record.java_integer import INTEGER_BITS
 from fencepost.record.java_time import moment
-from fencepost.record.schema import DECIMAL_NAME, TIMESTAMP, SchemaType
+from fencepost.record.schema import TIMESTAMP
+from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS, SchemaType
 
 
 def are_plain(kind: SchemaType, column: Sequence[Any], kinds: set[type]) -> bool:

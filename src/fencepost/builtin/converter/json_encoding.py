@@ -22,9 +22,9 @@ from fencepost.builtin.converter.json_decoding import are_plain
 from fencepost.builtin.converter.logical import LOGICAL_TYPES, has_many_zeros, unscaled, with_scale
 from fencepost.record import Repeated, StructColumn, Utf8Column
 from fencepost.record.java_float import shortest_float32
-from fencepost.record.java_integer import INTEGER_BITS
 from fencepost.record.java_time import EPOCH, MILLISECOND
-from fencepost.record.schema import DECIMAL_NAME, TIMESTAMP, SchemaType
+from fencepost.record.schema import TIMESTAMP
+from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS, SchemaType
 
 _NULL_KEY = "null"  # as Kafka's converter writes it
 _LEAST, _MOST = -(1 << 63), (1 << 64) - 1  # the integers that orjson encodes

@@ -16,7 +16,7 @@ from fencepost.builtin.converter.json_decoding import DecodeColumn, column_decod
 from fencepost.builtin.converter.json_encoding import decimal_fallback
 from fencepost.builtin.converter.json_parsing import parsed, parsed_with_decimals
 from fencepost.builtin.converter.json_schema import schema_from_json
-from fencepost.record.schema import DECIMAL_NAME
+from fencepost.record.type_table import DECIMAL_NAME
 
 _BEGIN = re.compile(rb'\s*\{\s*"schema"\s*:')
 _PAYLOAD = re.compile(rb',\s*"payload"\s*:')

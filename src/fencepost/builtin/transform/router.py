@@ -40,9 +40,7 @@ class RegexRouter(Transform):
         return [self._routed(topic) for topic in topics]
 
     def _route(self, topic: str) -> str:
-        if self._pattern.fullmatch(topic) is None:
-            return topic
-        return self._pattern.sub(self._replaced, topic, count=1)
+        return self._pattern.sub(self._replaced, topic, count=1) if self._pattern.fullmatch(topic) else topic
 
 
 class TimestampRouter(Transform):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fencepost.cli.on_worker import connector_names, on_worker
+from fencepost.cli.on_worker import LATEST, MOST_RECORDS, connector_names, on_worker
 from fencepost.cli.output import AlsoJson, Form, JsonForm, Output, Printer, TextOrJson, print_json
 
 if TYPE_CHECKING:
@@ -129,10 +129,6 @@ def mirror() -> None:
 
 topic_app = typer.Typer(help="Topics and their records, as the workers read them.", no_args_is_help=True)
 
-LATEST = "latest"
-MOST = 500
-"""How many records REST answers with at most."""
-
 
 @topic_app.command("list")
 @on_worker
@@ -149,7 +145,9 @@ def list_topics(connect: "Connect", output: Form = Output.TABLE) -> None:
 def read(
     connect: "Connect",
     topic: Annotated[str, typer.Argument(help="A topic.", metavar="TOPIC")],
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=MOST, help="How many records, at first.")] = 10,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=MOST_RECORDS, help="How many records, at first.")
+    ] = 10,
     start: Annotated[
         str,
         typer.Option(

@@ -7,13 +7,12 @@ from typing import Any
 
 import typer
 
-from fencepost.cli.cluster.command import LATEST, MOST
 from fencepost.cli.connect import Connect, RefusedError
+from fencepost.cli.on_worker import LATEST, MOST_RECORDS
 from fencepost.config import ConfigError
 from fencepost.telemetry.plain_line import printable
 
 _PAUSE_S = 1.0
-_OLD = "these workers do not read topics: they are Kafka Connect's, or of an older version"
 
 
 def records(
@@ -23,7 +22,7 @@ def records(
     query, left, trouble = dict(given), count, ""
     while True:
         try:
-            page = asked(connect, path, {**query, "limit": left or MOST})
+            page = asked(connect, path, {**query, "limit": left or MOST_RECORDS})
         except (ConfigError, RefusedError) as error:
             is_missing = isinstance(error, RefusedError) and str(error).startswith("There is no topic")
             if not is_endless or not (query != given or is_missing):
@@ -49,7 +48,8 @@ def asked(connect: Connect, path: Sequence[str], query: Mapping[str, object]) ->
         return connect.get(*path, **query)
     except RefusedError as error:
         if error.status in (404, 405) and str(error).startswith("HTTP 40"):
-            raise ConfigError(f"{connect.access.named}: {_OLD}") from None
+            fault = "these workers do not read topics: they are Kafka Connect's, or of an older version"
+            raise ConfigError(f"{connect.access.named}: {fault}") from None
         raise
 
 

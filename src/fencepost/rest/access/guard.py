@@ -15,12 +15,12 @@ from fencepost.cluster.errors import OperationError
 from fencepost.config.rest import RestConfig
 from fencepost.config.rest_access import RestLimitConfig
 from fencepost.rest.access.access import NO_LIMITS, Access, Limits
+from fencepost.rest.access.access_log import log_change
 from fencepost.rest.access.attempts import Attempts, KnownCredentials, WrongPasswords
 from fencepost.rest.access.caller import CALLER, Caller, decoded, keep_caller
 from fencepost.rest.access.need import READING, is_audited, is_between_workers
 from fencepost.rest.access.origin import is_of_own_site, network_of
 from fencepost.rest.access.principal import PEER, Authenticator, Checked, Principal, Rules, UncheckedError
-from fencepost.rest.access_log import log_change
 from fencepost.rest.body import read_signed_body
 from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway

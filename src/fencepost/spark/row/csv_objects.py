@@ -141,7 +141,8 @@ def with_objects(batches: Iterable[Any], form: CsvForm, mark: str) -> Iterator[A
         lines = block
         if form.header is not None and file != last:
             first, _, lines = block.partition(LINE_END)
-            _check_header(first, form.header.encode())
+            if not first.strip(_TRIMMED) or form.header.encode() not in (b"", first):
+                raise LeftToSparkError("the first line is not the header that Spark has seen")
         last = file
         written = objects(lines, form)
         columns = {VALUE_COLUMN: written}
@@ -149,12 +150,6 @@ def with_objects(batches: Iterable[Any], form: CsvForm, mark: str) -> Iterator[A
             columns[mark] = pa.repeat(pa.scalar(file, pa.string()), len(written))
         if len(written):
             yield pa.RecordBatch.from_pydict(columns)
-
-
-def _check_header(line: bytes, header: bytes) -> None:
-    """Check that this is the line that Spark takes for the header: the first that is not blank."""
-    if not line.strip(_TRIMMED) or (header and line != header):
-        raise LeftToSparkError("the first line is not the header that Spark has seen")
 
 
 def objects(lines: bytes, form: CsvForm) -> Any:

@@ -20,6 +20,7 @@ from fencepost.api import STRING, Schema, decimal
 from fencepost.builtin.converter.json_encoding import EncodingOptions
 from fencepost.builtin.converter.json_schema import schema_to_json
 from fencepost.config import ConfigError
+from fencepost.record.schema import schema_of
 from fencepost.record.type_table import of_spark
 from fencepost.spark.row.kafka_columns import has_type
 
@@ -71,7 +72,7 @@ def connect_schema(kind: Any) -> Schema:
         )
     if isinstance(kind, T.DecimalType):
         return (STRING if kind.precision > _LONG_DIGITS else decimal(kind.scale)).optional()
-    return type_.schema.optional()
+    return schema_of(type_).optional()
 
 
 def _each_leaf(column: Any, kind: Any, changed: Callable[[Any, Any], Any]) -> Any:

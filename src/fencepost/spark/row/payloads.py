@@ -16,9 +16,8 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812
 
-from fencepost.record.java_integer import INTEGER_BITS
-from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP, SchemaType
-from fencepost.record.type_table import MOST_DIGITS, whole_bits
+from fencepost.record.schema import DATE, TIME, TIMESTAMP
+from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS, MOST_DIGITS, SchemaType, whole_bits
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, READ
 
 _DAY_MS, _SECOND_MS = 86_400_000, 1_000

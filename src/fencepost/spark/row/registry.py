@@ -49,7 +49,7 @@ class ReaderSchema:
             from fencepost.builtin.converter.avro_column.values import AvroColumn
 
             return AvroColumn(_avro(writer), _avro(self))
-        from fencepost.spark.row.registry_columns import ConnectColumn, connect_schema_of, reader_of
+        from fencepost.spark.row.connect_columns import ConnectColumn, connect_schema_of, reader_of
 
         reader = reader_of(*writer.written(), self.mapping)
         return ConnectColumn(reader, connect_schema_of(*self.written(), self.mapping))
@@ -61,10 +61,10 @@ class ReaderSchema:
                 from fencepost.builtin.converter.avro_column import kind
 
                 return kind.arrow_type(_avro(self))
-            from fencepost.record import type_table
-            from fencepost.spark.row.registry_columns import connect_schema_of
+            from fencepost.record.schema import arrow_type
+            from fencepost.spark.row.connect_columns import connect_schema_of
 
-            return type_table.arrow_type(connect_schema_of(*self.written(), self.mapping))
+            return arrow_type(connect_schema_of(*self.written(), self.mapping))
         except (ValueError, RecordError) as error:
             raise ConfigError(f"the schema with id {self.id} has no columns: {error}") from error
 

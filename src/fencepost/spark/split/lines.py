@@ -129,7 +129,8 @@ class LineChoice:
         is_text = [isinstance(field.dataType, T.StringType) for field in fields]
         if not all(map(or_, bits, is_text)) or any(field.metadata for field in fields):
             return None
-        if len(lines.separator) != 1 or not _is_plain_separator(lines.separator):
+        separator = lines.separator
+        if len(separator) != 1 or not (separator == "\t" or (separator.isascii() and _is_plain(separator))):
             return None
         header = None
         if lines.has_header:
@@ -140,7 +141,3 @@ class LineChoice:
 
 def _is_plain(name: str) -> bool:
     return name.isprintable() and '"' not in name and "\\" not in name
-
-
-def _is_plain_separator(separator: str) -> bool:
-    return separator == "\t" or (separator.isascii() and separator.isprintable() and separator not in '"\\')

@@ -196,13 +196,10 @@ class ChannelRun:
         except Exception as error:
             with contextlib.suppress(ChannelError):
                 if isinstance(error, WriterFencedError | CommitUnknownError | ProduceError) and error.has_expired:
-                    self._client.expired(self._took_s())
+                    self._client.expired(0.0 if self._began_s is None else time.monotonic() - self._began_s)
                 elif self._passes(error):
                     self._client.temporary_failure(f"{type(error).__name__}: {error}")
             raise
-
-    def _took_s(self) -> float:
-        return 0.0 if self._began_s is None else time.monotonic() - self._began_s
 
     def _passes(self, error: Exception) -> bool:
         """Return whether a new producer may succeed: only in a transaction, of which nothing remains then."""

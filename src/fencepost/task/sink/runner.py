@@ -30,7 +30,7 @@ from fencepost.task.sink.reader import subscription
 from fencepost.task.start.counters import SinkCounters
 from fencepost.task.start.run import TaskRun
 from fencepost.task.start.runner import Report, TaskRunner, admitted
-from fencepost.task.tracing.tracing import tracing_of
+from fencepost.task.tracing.exports import tracing_of
 
 log = logging.getLogger(__name__)
 

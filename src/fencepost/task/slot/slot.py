@@ -37,7 +37,7 @@ from fencepost.task.start.producing import Admit
 from fencepost.task.start.progress import stack_of
 from fencepost.task.start.runner import Report, TaskRunner
 from fencepost.task.stream.runner import StreamRunner
-from fencepost.task.tracing.tracing import close_tracing
+from fencepost.task.tracing.exports import close_tracing
 from fencepost.telemetry.loggers import loggers, quiet_libraries
 from fencepost.telemetry.slot_log import write_slot_log
 from fencepost.telemetry.subject import about

@@ -44,7 +44,7 @@ from fencepost.task.start.counters import Counters
 from fencepost.task.start.producing import Admit, ProducingRunner, StartOverError
 from fencepost.task.start.run import TaskRun
 from fencepost.task.start.runner import Report, admitted
-from fencepost.task.tracing.tracing import tracing_of
+from fencepost.task.tracing.exports import tracing_of
 
 
 def form_of(spec: TaskSpec) -> Form:

@@ -23,7 +23,7 @@ from fencepost.task.conversion.plugins import use_plugins
 from fencepost.task.failure.retry import BackOff, pause_after
 from fencepost.task.start.counters import Counters
 from fencepost.task.start.progress import ProgressWatch
-from fencepost.task.tracing.tracing import spans_dropped
+from fencepost.task.tracing.exports import spans_dropped
 from fencepost.telemetry.subject import about
 from fencepost.telemetry.traces import trace_of
 

@@ -28,7 +28,7 @@ from fencepost.task.start.runner import Report, admitted
 from fencepost.task.stream.loop import StreamLoop
 from fencepost.task.stream.processing import StreamContext, StreamProcessor, StreamStep, stream_processor_of
 from fencepost.task.stream.transactions import stream_boundary_of
-from fencepost.task.tracing.tracing import tracing_of
+from fencepost.task.tracing.exports import tracing_of
 from fencepost.transaction import lane_ids
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.signature import Signature

@@ -9,7 +9,7 @@ from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.job import ProcessEnds
 from fencepost.task.channel.message import Path
 from fencepost.task.slot.worker_line import SlotSpec
-from fencepost.task.tracing.tracing import close_tracing
+from fencepost.task.tracing.exports import close_tracing
 from fencepost.worker.channel import ChannelServer, ChannelTls, Handler
 from fencepost.worker.connector_classes import class_of
 from fencepost.worker.host.dataframe_host import DataFrameHost

@@ -106,7 +106,6 @@ class PooledSlot:
     outbox: Outbox = field(default_factory=Outbox)
 
     def end_trial(self) -> None:
-        """Become an ordinary slot."""
         self.is_trial, self.owner = False, None
 
 

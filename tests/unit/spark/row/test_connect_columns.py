@@ -14,8 +14,7 @@ from fencepost.builtin.converter.registry.json_schema.converter import JsonSchem
 from fencepost.builtin.converter.registry.protobuf.converter import ProtobufFormat
 from fencepost.builtin.converter.registry.wire import VALUE_HEADER, SchemaKey
 from fencepost.kafka.read.record_columns import schema
-from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, decimal
-from fencepost.record.type_table import arrow_type
+from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, arrow_type, decimal
 from fencepost.spark.row.registry import ReaderSchema, common_columns
 from fencepost.spark.row.registry_columns import RegistryColumns
 

@@ -30,8 +30,9 @@ from typing import Any
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.record.java_integer import big_integer
 from fencepost.record.java_time import EPOCH_DAY, milliseconds
-from fencepost.record.schema import DATE, DECIMAL_NAME, TIMESTAMP
+from fencepost.record.schema import DATE, TIMESTAMP
 from fencepost.record.schema import TIME as TIME_OF_DAY
+from fencepost.record.type_table import DECIMAL_NAME
 
 CODES = {
     SchemaType.INT8: "b",
@@ -56,7 +57,6 @@ _TIMES = {(one.name, one.type) for one in (DATE, TIME_OF_DAY, TIMESTAMP)}
 
 
 def is_time(schema: Schema) -> bool:
-    """Say whether values are dates or times, which a number stands for."""
     return (schema.name, schema.type) in _TIMES
 
 

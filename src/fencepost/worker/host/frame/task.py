@@ -28,7 +28,8 @@ from fencepost.task.failure.retry import BackOff, text_of
 from fencepost.task.start.counters import Counters
 from fencepost.task.start.progress import ProgressWatch
 from fencepost.task.start.runner import NotAdmittedError, report_of
-from fencepost.task.tracing.tracing import Tracing, spans_dropped, tracing_of
+from fencepost.task.tracing.exports import spans_dropped, tracing_of
+from fencepost.task.tracing.tracing import Tracing
 from fencepost.telemetry.traces import trace_of
 from fencepost.worker.host.frame.jobs import FrameJobs, SparkWork
 from fencepost.worker.supervision.admission import Admissions
@@ -273,7 +274,8 @@ class FrameTask(ABC):
         if not self._runtime.is_alive:
             self.control.wait_for_stop(BACK_OFF_S)  # the host sees it, too, and abandons this start
             return
-        if isinstance(error, NotAdmittedError) or _is_final(error):
+        is_final = isinstance(error, ConfigError | FatalError) and not isinstance(error, KafkaRequestError)
+        if is_final or isinstance(error, NotAdmittedError):  # Kafka's refusals may pass once a cluster has started
             raise error
         if not isinstance(error, PASSING):
             self._back_off.failed()
@@ -322,8 +324,3 @@ class FrameTask(ABC):
     def look(self) -> None:
         """Report it if the task stands still, waits for executors or Spark's driver, or moves again. Any thread."""
         self._status.look(self.work.text)
-
-
-def _is_final(error: Exception) -> bool:
-    """Say whether the task fails at once. Kafka's refusals are retried: they may pass once a cluster has started."""
-    return isinstance(error, ConfigError | FatalError) and not isinstance(error, KafkaRequestError)

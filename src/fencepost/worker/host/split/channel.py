@@ -6,13 +6,14 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from fencepost.api import RetriableError
+from fencepost.api import RetriableError, Split
+from fencepost.record import HeaderBytes
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
-from fencepost.task.channel.message import Path
+from fencepost.task.channel.message import Admission, Path
 from fencepost.task.channel.split_message import (
     EpochReading,
     RunRequest,
@@ -30,10 +31,6 @@ from fencepost.worker.channel import Handler, RefusedError
 from fencepost.worker.host.frame.task import PASSING
 from fencepost.worker.supervision.offset import OffsetCopying
 
-if TYPE_CHECKING:
-    from fencepost.worker.host.split.task import Run
-
-
 _NEW_S = 15.0
 
 
@@ -48,6 +45,37 @@ class Written:
     is_skipped: bool
     commit_s: float
     at_s: float
+
+
+class RunningTask(Protocol):
+    spec: TaskSpec
+
+    @property
+    def topic(self) -> str: ...
+
+    def admit(self) -> Admission: ...
+
+    def positions(self, admission: Admission, splits: Sequence[Split]) -> list[dict[str, Any] | None]: ...
+
+    def is_unchanged(self, split: Split) -> bool: ...
+
+
+@dataclass
+class Run:
+    """One run of one split, or of several together. `written` is known once it is committed.
+
+    `rows_per_commit`: after how many rows a part is committed; 0: no parts. `expired_s`: how long its transaction was
+    open, if the broker timed it out. `error`: a passing error of an executor, or of the worker on its behalf.
+    """
+
+    task: RunningTask
+    splits: tuple[Split, ...]
+    forget: tuple[bytes, ...]
+    rows_per_commit: int = 0
+    written: Written | None = None
+    expired_s: float | None = None
+    error: Exception | None = None
+    headers: tuple[HeaderBytes, ...] = ()
 
 
 class SplitChannel:
@@ -74,7 +102,7 @@ class SplitChannel:
             Path.RUN_WHEREABOUTS: self._take_whereabouts,
         }
 
-    def add(self, entry: "Run | EpochReading") -> str:
+    def add(self, entry: Run | EpochReading) -> str:
         """Let executors ask about a run, or how they read an epoch, by a name without further meaning for them."""
         name = uuid.uuid4().hex
         with self._lock:
@@ -96,7 +124,7 @@ class SplitChannel:
         """Copy a task's offsets to the worker's topic; returns once they are acknowledged."""
         self._copying.copy(TaskId(spec.connector, spec.task), spec.incarnation, copies)
 
-    def _run(self, name: str) -> "Run":
+    def _run(self, name: str) -> Run:
         with self._lock:
             run = self._entries.get(name)
         if run is None or isinstance(run, EpochReading):
@@ -104,7 +132,7 @@ class SplitChannel:
         return run
 
     @contextmanager
-    def _noting(self, name: str) -> Iterator["Run"]:
+    def _noting(self, name: str) -> Iterator[Run]:
         """Keep a passing error for the task's thread: the executor returns only its text."""
         run = self._run(name)
         try:

@@ -4,14 +4,13 @@ import contextlib
 import logging
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fencepost.api import DataFrameConnector, FatalError, RecordError, Split
 from fencepost.api.errors import ConnectError
 from fencepost.config import ConfigError
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
-from fencepost.record import HeaderBytes, partition_key
+from fencepost.record import partition_key
 from fencepost.spark.split.splits import SplitReader, is_unreadable, run_group, run_splits
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.channel.message import Admission, RunState
@@ -24,7 +23,7 @@ from fencepost.task.start.runner import admitted
 from fencepost.task.tracing.tracing import FrameWork
 from fencepost.transaction import ProduceError, fence, lane_ids
 from fencepost.worker.host.frame.task import BACK_OFF_S, PASSING, FrameHost, FrameTask
-from fencepost.worker.host.split.channel import Written
+from fencepost.worker.host.split.channel import Run, Written
 
 if TYPE_CHECKING:
     from fencepost.spark.session.session import SparkRuntime
@@ -132,24 +131,6 @@ def write_tombstones(
 _ROWS_OF_A_PART = 100_000
 _FEWEST_ROWS = 1_000
 _FENCE_S = 20.0
-
-
-@dataclass
-class Run:
-    """One run of one split, or of several together. `written` is known once it is committed.
-
-    `rows_per_commit`: after how many rows a part is committed; 0: no parts. `expired_s`: how long its transaction was
-    open, if the broker timed it out. `error`: a passing error of an executor, or of the worker on its behalf.
-    """
-
-    task: "SplitTask"
-    splits: tuple[Split, ...]
-    forget: tuple[bytes, ...]
-    rows_per_commit: int = 0
-    written: Written | None = None
-    expired_s: float | None = None
-    error: Exception | None = None
-    headers: tuple[HeaderBytes, ...] = ()
 
 
 class SplitTask(FrameTask):

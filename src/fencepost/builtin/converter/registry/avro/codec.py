@@ -18,7 +18,8 @@ from fencepost.builtin.converter.registry.avro import names
 from fencepost.builtin.converter.registry.avro.parsing import AvroType
 from fencepost.builtin.converter.registry.avro.settings import AvroMapping
 from fencepost.builtin.converter.registry.avro.to_connect import is_map_entry, optional_part
-from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
+from fencepost.record.schema import DATE, TIME, TIMESTAMP
+from fencepost.record.type_table import DECIMAL_NAME
 
 Convert = Callable[[Any], Any]
 

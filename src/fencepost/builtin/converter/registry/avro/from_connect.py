@@ -10,7 +10,8 @@ from fencepost.builtin.converter.logical import scale_of
 from fencepost.builtin.converter.registry.avro import default, names
 from fencepost.builtin.converter.registry.avro.settings import AvroMapping
 from fencepost.record import Field
-from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
+from fencepost.record.schema import DATE, TIME, TIMESTAMP
+from fencepost.record.type_table import DECIMAL_NAME
 
 _PLAIN = {
     SchemaType.INT8: "int",

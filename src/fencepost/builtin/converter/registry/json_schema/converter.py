@@ -18,7 +18,7 @@ from fencepost.builtin.converter.registry.json_schema.encoding import encoder, i
 from fencepost.builtin.converter.registry.json_schema.from_connect import from_connect
 from fencepost.builtin.converter.registry.json_schema.settings import JsonSchemaMapping
 from fencepost.builtin.converter.registry.json_schema.to_connect import to_connect
-from fencepost.record.schema import DECIMAL_NAME
+from fencepost.record.type_table import DECIMAL_NAME
 
 Check = Callable[[Any], None]
 

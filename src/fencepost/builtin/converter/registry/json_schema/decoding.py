@@ -9,8 +9,7 @@ from fencepost.builtin.converter.json_decoding import decode as decode_scalar
 from fencepost.builtin.converter.logical import LOGICAL_TYPES, shown
 from fencepost.builtin.converter.registry.json_schema.encoding import has_text_keys, is_union
 from fencepost.builtin.converter.registry.json_schema.settings import KEY, VALUE
-from fencepost.record.java_integer import INTEGER_BITS
-from fencepost.record.schema import DECIMAL_NAME
+from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS
 
 Decode = Callable[[Any], Any]
 

@@ -17,7 +17,7 @@ from fencepost.builtin.converter.registry.json_schema.settings import (
     VERSION,
     JsonSchemaMapping,
 )
-from fencepost.record.schema import DECIMAL_NAME
+from fencepost.record.type_table import DECIMAL_NAME
 
 _SIMPLE: dict[SchemaType, dict[str, Any]] = {
     SchemaType.INT8: {"type": "integer", TYPE: "int8"},

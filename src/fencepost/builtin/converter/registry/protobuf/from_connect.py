@@ -11,6 +11,7 @@ from fencepost.builtin.converter.registry.protobuf import settings
 from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
 from fencepost.record import Field
 from fencepost.record import schema as record_schema
+from fencepost.record.type_table import DECIMAL_NAME
 
 _SCALARS = {
     SchemaType.INT8: "int32",
@@ -25,7 +26,7 @@ _SCALARS = {
 }
 _SMALL = {SchemaType.INT8: "int8", SchemaType.INT16: "int16"}
 _LOGICAL = {
-    record_schema.DECIMAL_NAME: (settings.DECIMAL, "confluent/type/decimal.proto"),
+    DECIMAL_NAME: (settings.DECIMAL, "confluent/type/decimal.proto"),
     record_schema.DATE.name: (settings.DATE, "google/type/date.proto"),
     record_schema.TIME.name: (settings.TIME, "google/type/timeofday.proto"),
     record_schema.TIMESTAMP.name: (settings.TIMESTAMP, "google/protobuf/timestamp.proto"),
@@ -147,7 +148,7 @@ class _Writer:
         if logical is not None:
             made.type, made.type_name = 11, f".{logical[0]}"
             self._import(logical[1])
-            if schema.name == record_schema.DECIMAL_NAME:
+            if schema.name == DECIMAL_NAME:
                 self._keep(made, "scale", str(scale_of(schema)))
         elif schema.type is SchemaType.STRUCT:
             name = _short(schema, made)

@@ -9,6 +9,7 @@ from fencepost.builtin.converter.registry.protobuf.from_connect import camel
 from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
 from fencepost.record import Field
 from fencepost.record import schema as record_schema
+from fencepost.record.type_table import DECIMAL_NAME
 
 _SCALARS = {
     1: SchemaType.FLOAT64, 2: SchemaType.FLOAT32, 3: SchemaType.INT64, 4: SchemaType.INT64, 5: SchemaType.INT32,
@@ -109,7 +110,7 @@ class _Reader:
             return Schema(_SMALL.get(_connect_type(field)) or _SCALARS[field.type])
         name = field.message_type.full_name
         if name == settings.DECIMAL:
-            return Schema(SchemaType.BYTES, name=record_schema.DECIMAL_NAME, version=1, parameters=_scale(field))
+            return Schema(SchemaType.BYTES, name=DECIMAL_NAME, version=1, parameters=_scale(field))
         return LOGICAL.get(name) or self.struct(field.message_type)
 
     def _enum(self, enum: Any) -> Schema:
