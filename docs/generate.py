@@ -4,14 +4,17 @@ python docs/generate.py            write the pages
 python docs/generate.py --check    say which are out of date; exit code 1 if any is
 """
 
+import ast
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import fencepost
 from fencepost.config import Config, Setting
 from fencepost.config.connector import (
     ConnectorConfig,
@@ -43,6 +46,7 @@ def pages() -> dict[str, str]:
         "spark-writer.md": _page(_spark_writer()),
         "rest.md": _page(_rest()),
         "metrics.md": _page(_metrics()),
+        "limits.md": _page(_limits()),
         "cli.md": _page(_cli()),
     }
 
@@ -358,6 +362,50 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
     codes = ", ".join(code for code in operation["responses"] if code != "default")
     role = _needed(f"{method.upper()} {path}")
     return f"| `{method.upper()} {path}{query}` | {codes} | {role} | {_escaped(operation.get('description', ''))} |"
+
+
+# limits
+
+_LIMIT = re.compile(r"_(S|MS|BYTES)$|^_?(MOST|LONGEST|LARGEST|DEEPEST|SHORTEST|SMALLEST|FEWEST|LEAST)(_|$)|_MAX(_|$)")
+_UNITS = {"S": " s", "MS": " ms", "BYTES": " bytes"}  # of names that end so
+
+
+def _limits() -> Iterator[str]:
+    yield "# Limits"
+    yield from _paragraph(
+        "Numbers that users may meet and that are not settings: how long something may take, how large it may be, or how "
+        "many there may be. Each is a constant of the module that its name says, by package of "
+        "[the architecture](../architecture.md)."
+    )
+    source = Path(fencepost.__file__).parent
+    rooms: dict[str, list[str]] = {}
+    for path in sorted(source.rglob("*.py")):
+        room, *rest = path.relative_to(source).with_suffix("").parts
+        if room == "builtin" and len(rest) > 1:
+            room, *rest = f"{room}.{rest[0]}", *rest[1:]
+        for name, value, meaning in _limits_of(path.read_text()):
+            cells = f"`{'.'.join((*rest, name.lstrip('_')))}`", value, _escaped(meaning)
+            rooms.setdefault(room, []).append(f"| {' | '.join(cells)} |")
+    rooms.pop("testing", None)
+    for room, lines in sorted(rooms.items()):
+        yield from ("", f"## {room}", "", "| limit | value | meaning |", "|---|---|---|", *lines)
+
+
+def _limits_of(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, the value and the meaning of the limits of a module that have a text below them."""
+    for node, after in pairwise(ast.parse(text).body):
+        match node, after:
+            case ast.Assign([ast.Name(name)], value), ast.Expr(ast.Constant(str(meaning))):
+                if _LIMIT.search(name) and _is_number(value):
+                    number = eval(ast.unparse(value))  # an expression of numbers only
+                    unit = _UNITS.get(name.rpartition("_")[2], "")
+                    yield name, f"{number:,.12g}{unit}", " ".join(meaning.split())
+
+
+def _is_number(value: ast.expr) -> bool:
+    parts = ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop
+    constants = [each for each in ast.walk(value) if not isinstance(each, parts)]
+    return all(isinstance(each, ast.Constant) and type(each.value) in (int, float) for each in constants)
 
 
 # metrics

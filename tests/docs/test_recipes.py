@@ -124,6 +124,20 @@ class Greeting:
 
 
 '''
+_LIMIT = '''_MOST_GUESTS = 8
+MOST_GREETINGS = 7
+"""How many greetings
+there may be."""
+'''
+
+
+def test_recipe_for_a_limit_suffices(tree: Tree) -> None:
+    tree.insert("config/java_regex.py", "LONGEST_MATCH_S", _LIMIT)
+    found = tree.generated("limits.md")
+    assert "| `java_regex.MOST_GREETINGS` | 7 | How many greetings there may be. |" in found
+    assert "GUESTS" not in found  # nothing says what that is
+
+
 _ASKED = """
 from starlette.testclient import TestClient
 from fake import FakeConnectors, FakeWorker

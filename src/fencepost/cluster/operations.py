@@ -40,6 +40,9 @@ from fencepost.config.raw import RawConfig
 
 REQUEST_S = 90.0
 """The longest time that a request may take, on however many workers: as in Kafka Connect."""
+LEADER_RETRY_S = 0.2
+LEADER_LOOK_S = 1.0
+"""How often a request that another worker was asked to carry out checks whether that worker still leads."""
 
 
 class LocalOperations(Protocol):

@@ -21,11 +21,10 @@ from fencepost.cluster.leader import Leader
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
+from fencepost.storage.internal_topics import READ_S
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.telemetry.traces import trace_of
 from fencepost.transaction import WriterOpenError, fence
-
-_READ_S = 60.0
 
 
 class FencingRounds:
@@ -94,7 +93,7 @@ class FencingRounds:
         _settle(outcome, error)
 
     def _round(self, connector: str) -> None:
-        snapshot = self._read_to_end(_READ_S)
+        snapshot = self._read_to_end(READ_S)
         if connector not in snapshot.connectors:
             raise NotFoundError(f"Unknown connector {connector}")
         if not self._is_source(snapshot, connector):

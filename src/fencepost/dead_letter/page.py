@@ -42,9 +42,10 @@ _QUOTED = 4  # a quoted secret is about so many times as long
 _BEHIND, _MOST_BEHIND = 1_024, 64 << 10  # as much as is searched for secrets after what is shown
 _MOST_RECORDS = 50_000
 _MOST_BYTES = 64 << 20
-_LONGEST_S = 10.0
+LONGEST_S = 10.0
+"""How long it may take to read a page of records of topics; what has been read until then is shown."""
 _SHOWING_S = 2.0  # at least, however long the reading has taken
-_LEAST_PART = 16  # of many partitions, some are read well rather than all for a record or two
+LEAST_PART = 16  # of many partitions, some are read well rather than all for a record or two
 
 T = TypeVar("T")
 Row = tuple[int, int, int, DeadLetter]  # time, partition, offset
@@ -164,8 +165,8 @@ def read_page(
     ends = before or {}
     bounded = {p: (first, min(end, ends.get(p, end))) for p, (first, end) in browser.ranges.items()}
     ranges = {partition: (first, end) for partition, (first, end) in bounded.items() if first < end}
-    whole = effort or Effort(_MOST_RECORDS, _MOST_BYTES, time.monotonic() + _LONGEST_S)
-    each = whole.part(min(max(1, len(ranges)), _LEAST_PART))
+    whole = effort or Effort(_MOST_RECORDS, _MOST_BYTES, time.monotonic() + LONGEST_S)
+    each = whole.part(min(max(1, len(ranges)), LEAST_PART))
     found: dict[int, _Found] = {}
     rows: list[Row] = []
     for partition, (first, end) in sorted(ranges.items()):

@@ -13,7 +13,7 @@ from typing import Any
 
 from fencepost.api import FatalError
 from fencepost.config import ConfigError
-from fencepost.config.check import topic_name
+from fencepost.config.check import LONGEST_TOPIC, topic_name
 from fencepost.config.connector import SinkChoice
 from fencepost.dead_letter.letter import DeadLetter, Selection, Skipped
 from fencepost.dead_letter.progress import Handled, Mark, ResendProgress, progress_name
@@ -25,7 +25,6 @@ from fencepost.transaction import CommitUnknownError, ProduceError, Transactiona
 RESEND = SinkChoice.key_of("resend_topic")
 _EXAMPLES = 3
 _LISTED = 10
-_LONGEST = 249  # as Kafka's names of topics
 _fault = topic_name()
 _MOST_ORIGINS = 100_000  # whoever can write to the topic can put anything into headers
 log = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ _ATTEMPTS = 3
 
 def shown_topic(name: str) -> str:
     """Return a topic's name from a header, for a text: anything can be there, of any length."""
-    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+    return name if len(name) <= LONGEST_TOPIC else f"{name[:LONGEST_TOPIC]}…"
 
 
 def without_origin(place: str) -> str:

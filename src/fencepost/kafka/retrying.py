@@ -8,8 +8,12 @@ from fencepost.kafka.errors import KafkaUnavailableError
 
 T = TypeVar("T")
 
+ASK_S = 30.0
+"""How long a question to Kafka may take, with its repetitions."""
+AGAIN_S = 0.05
 
-def retry(ask: Callable[[], T], timeout_s: float, every_s: float) -> T:
+
+def retry(ask: Callable[[], T], timeout_s: float = ASK_S, every_s: float = AGAIN_S) -> T:
     """Call `ask` until it succeeds or the time is up. A broker that is not yet leader or coordinator answers at once.
 
     Raises the last KafkaUnavailableError.

@@ -73,7 +73,6 @@ _PRINTED: frozenset[type | None] = frozenset({int, Decimal, dt.datetime, dt.date
 
 
 def _struct_texts(schema: Schema, structs: Sequence[Any], of_bytes: Callable[[Any], str]) -> list[str]:
-    """Return the texts of structs. A field is left out where it is null."""
     columns: list[Sequence[str]] = []
     template = ""
     for field in schema.fields:

@@ -21,7 +21,8 @@ from fencepost.record.schema import (
 )
 from fencepost.record.type_table import INTEGER_BITS, SchemaType
 
-_MOST_DIGITS = 4_000
+MOST_DIGITS = 4_000
+"""The digits of a decimal number; Python turns integers of up to 4,300 digits into text."""
 _TIME_LENGTH, _TIMESTAMP_LENGTH, _DATE_LENGTH = len("03:04:05.678Z"), len("2026-01-02T03:04:05.678Z"), len("2026-01-02")
 _DELIMITERS = r':,{}\[\]"'
 _TOKEN = re.compile(rf"(?:\\.|\\$|[^\\{_DELIMITERS}])+|[{_DELIMITERS}]", re.DOTALL)
@@ -179,7 +180,7 @@ def _number(text: str) -> Literal | None:
         return None
     exact = Decimal(text)
     _, digits, exponent = exact.as_tuple()
-    if len(digits) > _MOST_DIGITS or abs(int(exponent)) > _MOST_DIGITS:
+    if len(digits) > MOST_DIGITS or abs(int(exponent)) > MOST_DIGITS:
         return None
     if exact == exact.to_integral_value():
         number = int(exact)

@@ -24,7 +24,7 @@ from fencepost.cluster.errors import (
     OperationError,
     RequestTimeoutError,
 )
-from fencepost.cluster.operations import REQUEST_S
+from fencepost.cluster.operations import LEADER_LOOK_S, LEADER_RETRY_S, REQUEST_S
 from fencepost.cluster.session_key import INVALID_SIGNATURE
 from fencepost.rest.access.caller import CALLER, caller_of, encoded
 from fencepost.rest.access.principal import Principal
@@ -43,8 +43,6 @@ log = logging.getLogger(__name__)
 FORWARD = "forward"
 _CONNECT_S = 2.0
 _ANSWER_S = REQUEST_S + 5.0  # so that the other worker says itself that its time is up, and with which stage
-_RETRY_S = 0.2
-_LOOK_S = 1.0
 _LAST_WORD_S = 3.0  # how long to wait for an answer of the previous leader
 _MOST_AT_ONCE = 64
 _PASSED_ON = ("authorization", "content-type", "accept")
@@ -117,7 +115,7 @@ class Forwarding:
                 return answer
             if self._now_s() > deadline:
                 raise ConflictError(error.message)
-            await asyncio.sleep(_RETRY_S)
+            await asyncio.sleep(LEADER_RETRY_S)
             url = await self._locate(error) or url
 
     async def _attempt(self, request: Request, error: ElsewhereError, url: str) -> Response | None:
@@ -126,7 +124,7 @@ class Forwarding:
 
         sending = asyncio.ensure_future(self._send(request, url, "true"))
         try:
-            while not (await asyncio.wait({sending}, timeout=_LOOK_S))[0]:
+            while not (await asyncio.wait({sending}, timeout=LEADER_LOOK_S))[0]:
                 if (await self._locate(error) or url) != url:
                     # It is no longer the leader and changes nothing more, but may still answer for a change it made.
                     timeout_s = 0.0 if request.method in _REPEATABLE else _LAST_WORD_S

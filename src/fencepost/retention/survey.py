@@ -15,6 +15,7 @@ from fencepost.kafka.admin.topics import Topic
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.subscription import GroupSubscription
+from fencepost.kafka.retrying import ASK_S
 from fencepost.retention.decision import Log, Rules, Sink, TopicDecision, TopicFacts, decide
 from fencepost.retention.reading import Readings, SinkReading
 from fencepost.storage.change import TopicRetention
@@ -35,7 +36,7 @@ _BLIND = (
 class RetentionClients:
     """Creates clients when they are needed first, and counts requests. One thread at a time."""
 
-    def __init__(self, conf: Mapping[str, Any], timeout_s: float = 30.0) -> None:
+    def __init__(self, conf: Mapping[str, Any], timeout_s: float = ASK_S) -> None:
         self.conf = dict(conf)
         self._timeout_s = timeout_s
         self._admin: Admin | None = None
@@ -56,7 +57,6 @@ class RetentionClients:
         return self._surveys[key]
 
     def requests(self) -> int:
-        """Return how many requests were made so far."""
         return self._questions + sum(survey.requests for survey in self._surveys.values())
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from fencepost.secret.name import is_secret_field
 from fencepost.secret.redaction import HIDDEN, passwords, redacted
 
 SHORTEST = 4
-"""A shorter value is part of too many other texts to be hidden."""
+"""The fewest characters of a secret that is hidden: a shorter one is part of too many other texts."""
 _MOST = 2_000
 _NO_SECRETS = frozenset({"true", "false", "null", "none"})
 

@@ -67,10 +67,6 @@ class Placement:
         return {*self.tasks, *([] if self.connector is None else [self.connector])}
 
 
-def _no_placements() -> Mapping[str, Placement]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """The assignment of work to workers. `waiting` runs nowhere.
@@ -85,7 +81,7 @@ class Assignment:
     workers: tuple[WorkerAssignment, ...] = ()
     waiting: tuple[HeldBackWork, ...] = ()
     series: int | None = None
-    placements: Mapping[str, Placement] = field(default_factory=_no_placements, repr=False, compare=False)
+    placements: Mapping[str, Placement] = field(default_factory=lambda: MappingProxyType({}), repr=False, compare=False)
 
     def of(self, incarnation: str) -> WorkerAssignment | None:
         return next((w for w in self.workers if w.incarnation == incarnation), None)

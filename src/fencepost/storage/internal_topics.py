@@ -14,6 +14,8 @@ LOG = logging.getLogger(__name__)
 _CLEANUP_POLICY, _COMPACT, _DELETE = "cleanup.policy", "compact", "delete"
 _LEDGER_KEY = RuntimeChoice.key_of("ledger_topic")
 _SEGMENT_BYTES = "segment.bytes"
+READ_S = 60.0
+"""How long it may take to read an internal topic to its end, or the offsets of a group."""
 _SMALL_SEGMENT = 16_777_216
 """Kafka compacts no segment that is still written, and a worker reads all of it when it starts: 1 GB by default."""
 

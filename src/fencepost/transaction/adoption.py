@@ -28,11 +28,10 @@ from fencepost.kafka.group.leave import remove_members
 from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.group.subscription import CLASSIC
 from fencepost.kafka.group.transactions import Transaction
-from fencepost.kafka.retrying import retry
+from fencepost.kafka.retrying import ASK_S, retry
 from fencepost.record import TopicPartition
 from fencepost.transaction.input_fence import InputFence
 
-_ASK_S, _AGAIN_S = 30.0, 0.1
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 _QUIET = ("Empty", "Dead")
 _TURNS = 5
@@ -129,9 +128,9 @@ class Adoption:
 
     def __enter__(self) -> Self:
         opened = self._stack
-        self._admin = Admin(self._conf, timeout_s=_ASK_S)
-        self._survey = GroupSurvey(self._conf, timeout_s=_ASK_S)
-        self._fence = InputFence(self._conf, timeout_s=_ASK_S, foreign=self._foreign)
+        self._admin = Admin(self._conf)
+        self._survey = GroupSurvey(self._conf, timeout_s=ASK_S)
+        self._fence = InputFence(self._conf, foreign=self._foreign)
         for each in (self._admin, self._survey, self._fence):
             opened.callback(each.close)
         return self
@@ -146,7 +145,7 @@ class Adoption:
         described = self._admin.groups.describe(self._group)
         last, contributors, blind = self._contributions()
         places = {place for each in contributors for place in each.offsets}
-        group_offsets = retry(lambda: self._survey.committed(self._group, places), _ASK_S, _AGAIN_S)
+        group_offsets = retry(lambda: self._survey.committed(self._group, places))
         listed = self._listed(group_offsets)
         if listed is None and not group_offsets:
             raise AdoptionError(
@@ -178,7 +177,7 @@ class Adoption:
         self.ensure_free(view, removes_members=removes_members)
         self.ensure_attributed(view)
         if view.members:
-            remove_members(self._conf, self._group, [each.member_id for each in view.members], _ASK_S)
+            remove_members(self._conf, self._group, [each.member_id for each in view.members], ASK_S)
         fenced: set[tuple[str, int, int]] = set()
         for _ in range(_TURNS):
             due = [holder for holder in view.holders if _incarnation(holder.transaction) not in fenced]
@@ -209,7 +208,7 @@ class Adoption:
                 raise KafkaUnavailableError(f"No broker lists group {self._group}, whose coordinator may be moving")
             return found
 
-        return retry(ask, _ASK_S, _AGAIN_S)
+        return retry(ask)
 
     def ensure_free(self, view: GroupView, *, removes_members: bool) -> None:
         """Raise AdoptionError if the group has members that would stay."""
@@ -300,9 +299,9 @@ class Adoption:
     def _transactions(self, contributors: Iterable[Contributor]) -> dict[str, Transaction]:
         ids = {each.transactional_id for each in contributors if each.transactional_id is not None}
         if self._prefixes:
-            listed = retry(self._admin.transactions.list, _ASK_S, _AGAIN_S)
+            listed = retry(self._admin.transactions.list)
             ids |= {each.transactional_id for each in listed if self._is_meant(each.transactional_id)}
-        return retry(lambda: self._admin.transactions.describe(sorted(ids)), _ASK_S, _AGAIN_S)
+        return retry(lambda: self._admin.transactions.describe(sorted(ids)))
 
     def _is_meant(self, transactional_id: str) -> bool:
         """Return whether the user attributes an id to the program. The longest matching prefix decides."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from fencepost.kafka.group.contribution import Contribution
 from fencepost.kafka.group.contributors import Contributor, Contributors
+from fencepost.kafka.retrying import ASK_S
 from fencepost.record import TopicPartition, place_names
 from fencepost.transaction.errors import StaleMemberError
 from fencepost.transaction.fencing import fence
@@ -46,7 +47,7 @@ class InputFence:
     It needs Write on the transactional ids that it fences, and the permissions that `Contributors` needs.
     """
 
-    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0, foreign: Collection[str] = ()) -> None:
+    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = ASK_S, foreign: Collection[str] = ()) -> None:
         """`conf` is a producer's, with librdkafka's names. `foreign` is as in `Contributors`."""
         self._conf = dict(conf)
         self._timeout_s = timeout_s

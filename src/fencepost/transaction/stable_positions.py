@@ -13,7 +13,7 @@ from fencepost.kafka.errors import KafkaAuthorizationError, ReadTimeoutError
 from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.contribution import contribution_of
 from fencepost.kafka.group.group_survey import GroupSurvey
-from fencepost.kafka.retrying import retry
+from fencepost.kafka.retrying import ASK_S, retry
 from fencepost.kafka.value.group_metadata import MemberGeneration
 from fencepost.record import TopicPartition, place_names
 from fencepost.transaction.errors import WriterOpenError
@@ -24,7 +24,6 @@ log = logging.getLogger(__name__)
 Places = Collection[TopicPartition]
 CommittedOffsets = Mapping[TopicPartition, Committed | None]
 
-_ASK_S = 30.0
 _LOOK_S, _LONGEST_LOOK_S = 0.02, 0.5
 _LONGEST_WAIT_S = 75.0
 _BLIND = "producers of pending offsets are known only from metadata"
@@ -53,8 +52,8 @@ class StablePositions:
         """
         self._group = str(consumer_conf["group.id"])
         self._own_ids = frozenset(own_ids)
-        self._survey = GroupSurvey(consumer_conf, timeout_s=_ASK_S)
-        self._fence = InputFence(producer_conf, timeout_s=_ASK_S, foreign=foreign)
+        self._survey = GroupSurvey(consumer_conf, timeout_s=ASK_S)
+        self._fence = InputFence(producer_conf, foreign=foreign)
         self._is_over = is_over
         self._timeout_s = timeout_s
         self._report = _Report(self._group, on_fenced, on_waiting)
@@ -81,7 +80,7 @@ class StablePositions:
         self._fence.close()
 
     def _committed_now(self, places: Places) -> CommittedOffsets:
-        return retry(lambda: self._survey.committed(self._group, places), _ASK_S, _LOOK_S)
+        return retry(lambda: self._survey.committed(self._group, places))
 
     def _awaited(self, places: Places, pending: Places, membership: MemberGeneration | None) -> CommittedOffsets:
         """Return the group's offsets once none of `places` is pending, however the transactions end."""

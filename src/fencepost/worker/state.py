@@ -10,7 +10,7 @@ from fencepost.kafka.errors import KafkaUnavailableError
 
 log = logging.getLogger(__name__)
 
-_RETRY_S = 1.0
+RETRY_S = 1.0
 
 
 def _now() -> str:
@@ -79,4 +79,4 @@ class WorkerState:
                     return
                 except KafkaUnavailableError as error:
                     log.warning("%s: %s; retrying", stage, error)
-                    self.stopping.wait(_RETRY_S)
+                    self.stopping.wait(RETRY_S)

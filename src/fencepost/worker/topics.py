@@ -11,7 +11,7 @@ from fencepost.config import ConfigError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.config_topic import ConfigTopic, OnChange, TopicWriter
-from fencepost.storage.internal_topics import ReplicationError, check_config_topic, ensure_internal_topics
+from fencepost.storage.internal_topics import READ_S, ReplicationError, check_config_topic, ensure_internal_topics
 from fencepost.storage.offset_copies import OffsetCopies
 from fencepost.storage.shared_read import SharedRead
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -21,7 +21,6 @@ from fencepost.worker.state import WorkerState
 
 log = logging.getLogger(__name__)
 
-_READ_S = 60.0
 _WATCH_EVERY_S = 10.0
 _BROKERS_S = 30.0
 _READING = "reading to the end of internal topics"
@@ -83,8 +82,8 @@ class WorkerTopics:
     def read(self, after_config: Callable[[], None]) -> None:
         """Read the config and status topics in parallel; calls `after_config` without waiting for the statuses."""
         with ThreadPoolExecutor(1) as pool:
-            statuses = pool.submit(self._state.retry, _READING, partial(self.status.start, _READ_S))
-            self._state.retry(_READING, partial(self.config.start, _READ_S))
+            statuses = pool.submit(self._state.retry, _READING, partial(self.status.start, READ_S))
+            self._state.retry(_READING, partial(self.config.start, READ_S))
             after_config()
             statuses.result()
 

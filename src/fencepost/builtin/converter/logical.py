@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from fencepost.api import RecordError, Schema
 from fencepost.record.java_integer import big_integer
 from fencepost.record.java_time import DAY_MS, EPOCH_DAY, milliseconds, moment
+from fencepost.record.literal import MOST_DIGITS
 from fencepost.record.schema import DATE, TIME, TIMESTAMP
 from fencepost.record.type_table import DECIMAL_NAME
 
-MOST_DIGITS = 4_000  # of a decimal; Python turns integers of up to 4,300 into text
 _TOO_LARGE = 10**MOST_DIGITS
 
 

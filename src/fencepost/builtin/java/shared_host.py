@@ -24,9 +24,8 @@ _ANSWER_S = 75.0  # a request to Kafka Connect's REST may take 90 s, and the hos
 _ALL_S = 85.0  # for an answer with all that precedes it, if it is asked alone
 _LEAST_S = 15.0  # with less time than this, nothing is asked alone any more
 _MOST_ALONE = 2
-"""A host that ends may have had dozens of questions. Each that is asked alone has a JVM of its own, and the first
-one may have ended for want of memory. With two, one that hangs does not hold up all others. Of hosts apart, as many
-start at once."""
+"""How many questions of a host that ended are asked alone at the same time, each in a JVM of its own: the host may have
+ended for want of memory, and one that hangs does not hold up all others. Of hosts apart, as many start at once."""
 _starting_apart = threading.Semaphore(_MOST_ALONE)
 
 

@@ -6,7 +6,7 @@ from fencepost.api import ConfigError, RetriableError, one_of, setting
 from fencepost.builtin.provider.store import SecretStore, StoredSecret, imported
 
 _TIMEOUT_S = 30.0
-"""Of one request. The library would repeat it for a minute; what looks values up tries again itself."""
+"""How long one request may take. The library would repeat it for a minute; what looks values up tries again itself."""
 
 
 class GcpConfigProvider(SecretStore):

@@ -42,6 +42,7 @@ from fencepost.record import TopicPartition
 from fencepost.storage import records
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TargetState
+from fencepost.storage.internal_topics import READ_S
 from fencepost.storage.offset_copies import OffsetCopies
 from fencepost.storage.offset_topic import StoredOffset
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics, OffsetView
@@ -51,7 +52,6 @@ from fencepost.worker.plan import Client
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.offset import read_offsets
 
-_READ_S = 60.0
 _LOOK_EVERY_S = 0.5
 
 
@@ -92,7 +92,7 @@ class TypedFlow:
 
     def has_workers(self) -> bool:
         """Say whether the workers' group has members, of Kafka Connect or of Fencepost."""
-        with closing(GroupSurvey(self.settings.admin_conf(), timeout_s=_READ_S)) as survey:
+        with closing(GroupSurvey(self.settings.admin_conf(), timeout_s=READ_S)) as survey:
             return survey.has_members(self.settings.group_id)
 
     def place(self) -> str:
@@ -215,7 +215,7 @@ class Migration:
 
     def _read(self, side: TypedFlow) -> OffsetView:
         try:
-            return read_offsets(side.settings, self._topics, side.name, side.config, _READ_S)
+            return read_offsets(side.settings, self._topics, side.name, side.config, READ_S)
         except MissingTopicError as error:
             raise ConfigError(
                 f"{error}. According to the file it has the offsets of {side.flow.name}: set "
@@ -228,7 +228,7 @@ class Migration:
             return ClusterSnapshot()
         topic = ConfigTopic(settings.reader_conf(), settings.config.config_storage_topic)
         try:
-            return topic.start(_READ_S)
+            return topic.start(READ_S)
         finally:
             topic.stop()
 
@@ -259,7 +259,7 @@ class Migration:
         """Wait until the group has the transaction's offsets; before that it does not return new ones."""
         conf, held = self._new.settings.plan(self._new.config).clients.conf(Client.TASK_ADMIN), self._held
         if self._new.flow.choice.is_sink and plan.moves:
-            read_stable(conf, held.group, _READ_S, [move.remote for move in plan.moves])
+            read_stable(conf, held.group, READ_S, [move.remote for move in plan.moves])
 
     def _stop_older(self) -> None:
         name = self._old.name
@@ -274,7 +274,7 @@ class Migration:
     def _apply(self, *written: records.Encoded) -> None:
         settings = self._new.settings
         with closing(TopicWriter(settings.producer_conf(), settings.config.config_storage_topic)) as writer:
-            writer.write(written, _READ_S)
+            writer.write(written, READ_S)
 
 
 def _may_run(snapshot: ClusterSnapshot, name: str) -> bool:

@@ -27,6 +27,7 @@ from fencepost.kafka.setting.client_settings import admin_conf, range_conf
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.record import TopicPartition
 from fencepost.secret.redaction import HIDDEN
+from fencepost.storage.internal_topics import READ_S
 from fencepost.storage.offset_topic import StoredOffset
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics
 from fencepost.storage.status_topic import StatusTopic
@@ -36,7 +37,6 @@ from fencepost.worker.supervision.offset import read_offsets
 
 _ROLE = "status"
 _READER = "fencepost-mirror-status"  # a group without commits
-_READ_S = 60.0
 _HEADINGS = ("topic", "remote topic", "partitions", "behind", "for", "last sync")
 
 
@@ -129,8 +129,8 @@ def _described(side: TypedFlow) -> FlowDescription:
     statuses = StatusTopic(settings.reader_conf(), settings.producer_conf(), settings.config.status_storage_topic)
     try:
         with closing(OffsetTopics(shared)) as topics:
-            offsets = read_offsets(settings, topics, side.name, side.config, _READ_S).offsets
-        statuses.start(_READ_S)
+            offsets = read_offsets(settings, topics, side.name, side.config, READ_S).offsets
+        statuses.start(READ_S)
         state = _state(side, statuses)
         said = statuses.table.tasks(side.name).values()
         own = statuses.table.status(side.name)
@@ -259,7 +259,7 @@ def _last_syncs(connector: MirrorSourceConnector) -> dict[str, int]:
         if admin.topics.partitions(topic) is None:
             return {}
     with closing(LogReader(admin_conf(connector.client(cluster, ClientKind.ADMIN, _ROLE)).conf, topic)) as reader:
-        reader.read_to_end(_READ_S, note)
+        reader.read_to_end(READ_S, note)
     return last
 
 

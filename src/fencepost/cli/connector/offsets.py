@@ -13,7 +13,7 @@ import typer
 
 from fencepost.api.errors import ConnectError
 from fencepost.cli.connect import Connect, RefusedError
-from fencepost.cli.connector.view import existing_connector
+from fencepost.cli.connector.view import LOOK_EVERY_S, existing_connector
 from fencepost.cli.on_worker import confirm
 from fencepost.cli.output import Output, Printer
 from fencepost.config import ConfigError
@@ -111,7 +111,6 @@ _RETRIED = "safely retried"  # what Kafka Connect says while tasks of a sink sti
 _UNCHANGED = "No offset was changed."
 _UNKNOWN = "It is not known whether offsets were changed: see `fencepost offsets show {}`."
 _STOP_S = 120.0
-_LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -206,7 +205,7 @@ class OffsetMove:
                 return
             if time.monotonic() > ending:
                 raise ConnectError(f"{self._view.name} did not stop within {_STOP_S:g} s; see `fencepost status`")
-            self._pause(_LOOK_EVERY_S)
+            self._pause(LOOK_EVERY_S)
 
     def _tried(self, act: Callable[[], Any]) -> Any:
         """Send the request. It is repeated while tasks that end are still in a sink's group."""
@@ -217,7 +216,7 @@ class OffsetMove:
             except RefusedError as error:
                 if _RETRIED not in str(error) or time.monotonic() > ending:
                     raise
-            self._pause(_LOOK_EVERY_S)
+            self._pause(LOOK_EVERY_S)
 
     def _restore(self) -> None:
         name, state = self._view.name, self._view.state

@@ -120,7 +120,7 @@ def existing_connector(connect: "Connect", name: str) -> ConnectorView:
     return found
 
 
-_LOOK_EVERY_S = 0.5
+LOOK_EVERY_S = 0.5
 
 
 def await_running(
@@ -148,7 +148,7 @@ def await_running(
         if not waiting or time.monotonic() > ending:
             late = {name: f"{_words(found[name])} after {within_s:g} s" for name in waiting}
             return {**failed, **{name: late[name] + _why(found[name], masking) for name in waiting}}
-        pause(_LOOK_EVERY_S)
+        pause(LOOK_EVERY_S)
 
 
 def _look(connect: "Connect", name: str) -> dict[str, Any]:

@@ -22,12 +22,11 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry, use_plugin_path
 from fencepost.rest.response import to_json
 from fencepost.worker.file_limit import limit_files
+from fencepost.worker.validation.typo import SHORTEST, SIMILAR
 from fencepost.worker.validation.validation import validate_connector
 
 _CLASS = "connector.class"
 _AT_ONCE = 4
-_SIMILAR = 0.88  # a key that nothing reads, to one that is read
-_SHORTEST = 6  # letters of such a key
 _SIMILAR_CLASS = 0.9
 _ALL_PLUGINS = ", available connectors are: "
 _SIMILAR_TO_WRONG = 0.75  # a key that nothing reads, to one that is missing or wrong
@@ -109,9 +108,9 @@ class Validation:
         unknown = [
             key
             for key in wanted.config
-            if key not in definitions and len(key) >= _SHORTEST and not key.startswith(declared)
+            if key not in definitions and len(key) >= SHORTEST and not key.startswith(declared)
         ]
-        near = {key: _near(key, definitions, _SIMILAR) for key in unknown}
+        near = {key: _near(key, definitions, SIMILAR) for key in unknown}
         return [
             wanted.fault(key, f"nothing reads this key: {other} is similar") for key, other in near.items() if other
         ]

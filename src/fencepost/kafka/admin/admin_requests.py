@@ -17,7 +17,6 @@ Refusals = dict[str, Exception]
 """The errors, by topic. A topic that is not in it was changed."""
 
 FIRST_ANSWER_S = 2.0
-_BACKOFF_S = 0.05
 
 
 class AdminRequests:
@@ -45,7 +44,7 @@ class AdminRequests:
             each_s = min(wait_s, max(FIRST_ANSWER_S, min(gone_s, wait_s - gone_s)))
             return self.client.run(doing, ask, each_s)
 
-        return retry(once, wait_s, _BACKOFF_S)
+        return retry(once, wait_s)
 
     def change(self, request: Any, newest: int | None = None) -> Any:
         """Send a change to the controller. If it has moved, the change is sent to the next one."""

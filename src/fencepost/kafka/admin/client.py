@@ -10,6 +10,7 @@ from fencepost.kafka.admin.topic_configs import TopicConfigs
 from fencepost.kafka.admin.topics import Topics
 from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.group.transactions import TransactionAdmin
+from fencepost.kafka.retrying import ASK_S
 from fencepost.record import TopicPartition
 
 _ANSWER_S = 5.0
@@ -23,7 +24,7 @@ class Admin:
     constructor never waits. A caller that needs a single part of it, such as `topics`, takes that part.
     """
 
-    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0) -> None:
+    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = ASK_S) -> None:
         self._requests = AdminRequests(conf, timeout_s)
         self.offsets = LogOffsets(self._requests)
         self.topics = Topics(self._requests, self.offsets)

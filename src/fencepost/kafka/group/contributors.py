@@ -13,13 +13,12 @@ from fencepost.kafka.group import offsets_log
 from fencepost.kafka.group.contribution import contribution_of
 from fencepost.kafka.group.offsets_log import LoggedOffset, OffsetsPartition
 from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
-from fencepost.kafka.retrying import retry
+from fencepost.kafka.retrying import ASK_S, retry
 from fencepost.record import TopicPartition
 
 T = TypeVar("T")
 Places = Collection[TopicPartition]
 
-_AGAIN_S = 0.1
 _ONGOING = "Ongoing"
 _NUMBERED = re.compile(r"(.*[^0-9])([0-9]+)")
 
@@ -71,7 +70,7 @@ class Contributors:
     KafkaUnavailableError, KafkaAuthorizationError (which names the missing permission) or KafkaRequestError.
     """
 
-    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0, foreign: Collection[str] = ()) -> None:
+    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = ASK_S, foreign: Collection[str] = ()) -> None:
         """`foreign`: prefixes of transactional ids that must not be attributed to a group by their name alone."""
         self._timeout_s = timeout_s
         self._foreign = tuple(filter(None, foreign))
@@ -175,7 +174,7 @@ class Contributors:
         )
 
     def _retry(self, ask: Callable[[], T]) -> T:
-        return retry(ask, self._timeout_s, _AGAIN_S)
+        return retry(ask, self._timeout_s)
 
 
 _READING = f"reading {offsets_log.TOPIC}"

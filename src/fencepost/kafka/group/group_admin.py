@@ -20,8 +20,6 @@ from fencepost.kafka.wire.coordinators import GROUP
 from fencepost.kafka.wire.errors import ensure
 from fencepost.kafka.wire.requests import RequestClient
 
-_AGAIN_S = 0.05
-
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
@@ -67,7 +65,7 @@ class GroupAdmin:
         Asks again while the coordinator is moving or the cluster has never had one, until `timeout_s` is over. Raises
         KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
         """
-        return retry(lambda: self._next_description(group_id), self._timeout_s, _AGAIN_S)
+        return retry(lambda: self._next_description(group_id), self._timeout_s)
 
     def _next_description(self, group_id: str) -> Group:
         came_at = time.monotonic()

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
 from fencepost.kafka.group.committed_offsets import read_offsets
+from fencepost.kafka.retrying import ASK_S
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.wire.coordinators import GROUP
 from fencepost.kafka.wire.errors import ensure
@@ -29,7 +30,7 @@ class GroupInUseError(KafkaRequestError):
 class GroupOffsets:
     """The offsets of one group. Connects for each call."""
 
-    def __init__(self, conf: Mapping[str, Any], group_id: str, *, timeout_s: float = 30.0) -> None:
+    def __init__(self, conf: Mapping[str, Any], group_id: str, *, timeout_s: float = ASK_S) -> None:
         self._conf = conf
         self._group = group_id
         self._timeout_s = timeout_s

@@ -14,11 +14,10 @@ from confluent_kafka import Consumer
 from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.group_survey import GroupSurvey
-from fencepost.kafka.retrying import retry
+from fencepost.kafka.retrying import AGAIN_S, retry
 from fencepost.record import TopicPartition
 
 _ASK_S = 10.0
-_LOOK_EVERY_S = 0.02
 
 
 @lru_cache(maxsize=100)
@@ -55,7 +54,7 @@ def read_stable(
     try:
         while True:
             left_s = max(deadline_s - time.monotonic(), 0.0)
-            found = retry(lambda: survey.committed(group, places), left_s, _LOOK_EVERY_S)
+            found = retry(lambda: survey.committed(group, places), left_s)
             stable |= {place: committed for place, committed in found.items() if committed is not None}
             awaited = found.keys() & set(places) if are_all else found.keys()
             if awaited <= stable.keys():
@@ -64,6 +63,6 @@ def read_stable(
                 raise ReadTimeoutError(
                     f"Group {group} has offsets of transactions that have not ended within {timeout_s:g} s"
                 )
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(AGAIN_S)
     finally:
         survey.close()

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError
 from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.group.contribution import contribution_of
+from fencepost.kafka.retrying import AGAIN_S
 from fencepost.kafka.wire.errors import AnswerError, LostError, ensure
 from fencepost.kafka.wire.requests import RequestClient
 from fencepost.record import TopicPartition
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 TOPIC = "__consumer_offsets"
 
 _AT_ONCE = 4 * 1024 * 1024
-_AGAIN_S = 0.05
 _LATEST, _EARLIEST = -1, -2
 _BY_NAME = 12  # of Fetch: newer versions name topics by their ids
 _TRANSACTIONAL = 0x10
@@ -113,7 +113,7 @@ def read(
         if start == before:
             if answer.high_watermark >= end:
                 break  # compaction has removed the rest
-            time.sleep(_AGAIN_S)
+            time.sleep(AGAIN_S)
     return found, start
 
 

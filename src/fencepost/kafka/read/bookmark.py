@@ -13,6 +13,7 @@ from fencepost.api.errors import FatalError
 from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.group.memberless import memberless, read_stable
+from fencepost.kafka.retrying import ASK_S
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 
@@ -20,7 +21,7 @@ from fencepost.record import TopicPartition
 class Bookmark:
     """The position in one topic that is stored under a name."""
 
-    def __init__(self, conf: Mapping[str, Any], group: str, topic: str, *, timeout_s: float = 30.0) -> None:
+    def __init__(self, conf: Mapping[str, Any], group: str, topic: str, *, timeout_s: float = ASK_S) -> None:
         """`conf` has a reader's settings, with librdkafka's names. `group` is the name."""
         self.group = group
         self._topic = topic

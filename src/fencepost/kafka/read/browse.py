@@ -13,6 +13,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.read.record_columns import ALL, schema
+from fencepost.kafka.retrying import ASK_S
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 
@@ -124,7 +125,7 @@ class TopicBrowser:
     Raises MissingTopicError if there is no such topic, and everything that `Admin` raises.
     """
 
-    def __init__(self, conf: Mapping[str, Any], topic: str, *, timeout_s: float = 30.0) -> None:
+    def __init__(self, conf: Mapping[str, Any], topic: str, *, timeout_s: float = ASK_S) -> None:
         """`conf` is made by `range_conf`."""
         self.topic = topic
         self._conf = conf

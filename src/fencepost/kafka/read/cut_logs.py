@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 IF_RESTORED = "If the cluster was restored from a copy, choose where to continue (PATCH /connectors/<name>/offsets)"
 """What to do where brokers report only older leaders than one that was read from."""
 
-_ASK_S = 30.0
 _LOOK_EVERY_S = 1.0
 
 
@@ -50,7 +49,7 @@ def look_at(
     An offset without the id of the present topic is not compared: the epochs of another topic say nothing.
     """
     try:
-        with closing(Admin(conf, timeout_s=_ASK_S)) as admin:
+        with closing(Admin(conf)) as admin:
             ids = {name: found.id for name, found in admin.topics.get_all({place.topic for place in places}).items()}
             read = {place: assigned_log(each) for place, each in committed.items()}
             known = {place: each for place, each in read.items() if each and each.topic_id == ids.get(place.topic)}

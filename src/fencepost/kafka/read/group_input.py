@@ -18,13 +18,14 @@ from fencepost.kafka.read.assignment import AssignedPartitions, Assignee, Fetche
 from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.member_client import MemberClient
 from fencepost.kafka.read.start_positions import PositionReader, StartPositions, client_reset
+from fencepost.kafka.retrying import ASK_S
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition, place_names
 
 log = logging.getLogger(__name__)
 
-_ASK_S, _CLOSE_S = 30.0, 2.0
+_CLOSE_S = 2.0
 _REFRESH, _LOOK_EVERY_MS = "topic.metadata.refresh.interval.ms", 30_000
 
 
@@ -213,7 +214,7 @@ class LogEdges:
         """
         with self._in_client:
             try:
-                return {place: self._client.edges(place, _ASK_S) for place in sorted(places)}
+                return {place: self._client.edges(place, ASK_S) for place in sorted(places)}
             except KafkaException as error:
                 raise self._client.failed(error, f"asking where {place_names(places)} begins and ends") from error
 

@@ -20,6 +20,7 @@ from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.read.client_reader import CHUNK, ClientMessages
 from fencepost.kafka.read.plan_reader import Read
+from fencepost.kafka.retrying import AGAIN_S
 from fencepost.kafka.wire.experience import TopicView, experience_with
 from fencepost.kafka.wire.library_client import new_client
 from fencepost.record import Repeated
@@ -27,7 +28,7 @@ from fencepost.record import Repeated
 LOG = logging.getLogger(__name__)
 _GROW_S = 10.0
 _NO_TIME = -1
-_TOPIC_CREATED_S, _AGAIN_S = 3.0, 0.05
+_TOPIC_CREATED_S = 3.0
 
 
 class LogRecord(NamedTuple):
@@ -279,7 +280,7 @@ class _LogPartitions:
         while self.look(timeout_s) is None:
             if time.monotonic() > deadline:
                 raise MissingTopicError(f"Topic {self._topic} does not exist", KafkaError.UNKNOWN_TOPIC_OR_PART)
-            time.sleep(_AGAIN_S)
+            time.sleep(AGAIN_S)
 
     def starts(self, timeout_s: float) -> dict[int, int]:
         found = self._admin.offsets.starts(((self._topic, p) for p in range(self.count)), timeout_s=timeout_s)

@@ -36,7 +36,6 @@ from fencepost.kafka.wire.planned_leaders import learn_planned
 
 IDLE_S = 120.0
 _LOOK_S = 0.2
-_ASK_S = 30.0
 _PATIENCE_S = 5.0
 
 
@@ -203,7 +202,7 @@ class RangeInput:
         """Return whether the topic was not replaced: the client would continue in a new topic of the same name."""
         if not self._wanted.topic_id:
             return True
-        admin = Admin(self._conf, timeout_s=_ASK_S)
+        admin = Admin(self._conf)
         try:
             found = admin.topics.get(self._wanted.place.topic)
         finally:

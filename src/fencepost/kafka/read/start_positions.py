@@ -10,12 +10,12 @@ from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.read.known_positions import KnownPositions
 from fencepost.kafka.read.member_client import MemberClient, MemberIdentity
+from fencepost.kafka.retrying import ASK_S
 from fencepost.kafka.value.group_metadata import MemberGeneration
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.kafka.value.log_gap import NO_EPOCH
 from fencepost.record import TopicPartition
 
-_ASK_S = 30.0
 _RESET = "auto.offset.reset"
 
 
@@ -72,7 +72,7 @@ class StartPositions:
             return {place: committed.offset for place, committed in found.items()}
         stored = {}
         asked = [ClientPartition(*place) for place in places]
-        for each in self._client.consumer.committed(asked, timeout=_ASK_S):
+        for each in self._client.consumer.committed(asked, timeout=ASK_S):
             if each.error is not None:
                 raise KafkaException(each.error)
             if each.offset >= 0:
@@ -96,7 +96,7 @@ class StartPositions:
                 "auto.offset.reset is none: set its offset (PATCH /connectors/<name>/offsets)",
                 KafkaError._AUTO_OFFSET_RESET,
             )
-        return self.edge(place, *self._client.edges(place, _ASK_S))
+        return self.edge(place, *self._client.edges(place, ASK_S))
 
     def edge(self, place: TopicPartition, begin: int, end: int) -> int:
         """Return the edge of a partition's log at which `auto.offset.reset` starts."""

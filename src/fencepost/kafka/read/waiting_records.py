@@ -122,7 +122,8 @@ def _chunks_of(entries: Entries, few: int) -> Iterator[Fetched]:
         place = entries[0][0]
         raise CorruptBatchError(f"{place.topic}-{place.partition}: {error}") from error
     start = 0
-    for (place, epoch), run in groupby(zip(entries, counts, strict=True), _place_and_epoch):
+    counted = zip(entries, counts, strict=True)
+    for (place, epoch), run in groupby(counted, lambda each: (each[0][0], each[0][1].sent.head.epoch)):
         batches = list(run)
         stop = start + sum(count for _, count in batches)
         wanted = batches[0][0][1].wanted
@@ -133,11 +134,6 @@ def _chunks_of(entries: Entries, few: int) -> Iterator[Fetched]:
             chunk.epochs = {place: (chunk.offsets[-1] + 1, epoch)}
             yield chunk
         start = stop
-
-
-def _place_and_epoch(entry: tuple[tuple[TopicPartition, UnreadBatch], int]) -> tuple[TopicPartition, int]:
-    (place, batch), _ = entry
-    return place, batch.sent.head.epoch
 
 
 def _decoded(entries: Entries, few: int) -> tuple[Fetched, list[int]]:

@@ -109,7 +109,7 @@ _NOT_BELOW = (
     ("retry.backoff.max.ms", 1_000, "retry.backoff.ms"),
     ("max.poll.interval.ms", 300_000, "session.timeout.ms"),
 )
-_LARGEST_MESSAGE = 1_000_000
+LARGEST_MESSAGE = 1_000_000
 
 
 def fitted(conf: Conf) -> Conf:
@@ -117,7 +117,7 @@ def fitted(conf: Conf) -> Conf:
     for limit, default, floor in _NOT_BELOW:
         if floor in conf and int(conf.get(limit, default)) < int(conf[floor]):
             conf[limit] = conf[floor]
-    if int(conf.get("fetch.max.bytes", _LARGEST_MESSAGE)) < _LARGEST_MESSAGE:
+    if int(conf.get("fetch.max.bytes", LARGEST_MESSAGE)) < LARGEST_MESSAGE:
         conf["message.max.bytes"] = conf["fetch.max.bytes"]
     return conf
 

@@ -29,6 +29,7 @@ TOPIC_RESOURCE = 2
 _MAX_MESSAGE_BYTES, _COMPRESSION = "max.message.bytes", "compression.type"
 _AS_SENT = "producer"
 _ASK_AGAIN_S = 0.02
+NO_TOPICS_AGE_S = 300.0  # for those who look up no topic
 _CONNECT_S = 10.0  # a broker that stands still takes connections and never answers: another one may be the right one
 _NEW_TOPIC_S = 30.0
 _MOST_IDS = 1024

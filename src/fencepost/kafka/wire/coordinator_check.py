@@ -12,14 +12,13 @@ from typing import Any
 
 from fencepost.api import FencedError
 from fencepost.kafka.wire.access import Access
-from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.cluster import NO_TOPICS_AGE_S, Cluster
 from fencepost.kafka.wire.coordinators import GROUP
 from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError
 
 log = logging.getLogger(__name__)
 
 _FAILING_S, _LOOK_S, _SOON_S = 5.0, 5.0, 2.0
-_METADATA_AGE_S = 300.0  # no topic is looked up
 
 
 def coordinator_node(conf: Mapping[str, Any], group: str, timeout_s: float) -> int | None:
@@ -28,7 +27,7 @@ def coordinator_node(conf: Mapping[str, Any], group: str, timeout_s: float) -> i
     `conf` holds a client's settings in librdkafka's names. Addresses are not compared: a broker may have several.
     """
     try:
-        with closing(Cluster(Access.of(conf), _METADATA_AGE_S)) as cluster:
+        with closing(Cluster(Access.of(conf), NO_TOPICS_AGE_S)) as cluster:
             found = cluster.coordinators.find_all(GROUP, [group], time.monotonic() + timeout_s)[group]
             return None if isinstance(found, AnswerError) else found
     except (AnswerError, LostError, UnsupportedError, ValueError, OSError) as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.kafka.wire.access import Access
-from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.cluster import NO_TOPICS_AGE_S, Cluster
 from fencepost.kafka.wire.coordinators import TRANSACTION
 from fencepost.kafka.wire.errors import BUSY, MOVED, ensure, retry_on
 from fencepost.kafka.wire.patience import ask_node
@@ -24,7 +24,6 @@ log = logging.getLogger(__name__)
 _CLIENT_ID = "fencepost"
 _MOST_S = 15.0  # then a producer tries
 _ASK_AGAIN_S, _MOVED_AGAIN_S = 0.01, 0.05
-_METADATA_AGE_S = 300.0  # no topic is looked up
 
 
 def lock_out_by_request(conf: Mapping[str, Any], transactional_id: str, timeout_s: float) -> bool:
@@ -48,7 +47,7 @@ def _lock_out(conf: Mapping[str, Any], id_: str, deadline_s: float) -> None:
     request = InitProducerIdRequest(
         transactional_id=id_, transaction_timeout_ms=transaction_timeout_ms(conf), producer_id=-1, producer_epoch=-1
     )
-    with closing(Cluster(replace(Access.of(conf), client_id=_CLIENT_ID), _METADATA_AGE_S)) as cluster:
+    with closing(Cluster(replace(Access.of(conf), client_id=_CLIENT_ID), NO_TOPICS_AGE_S)) as cluster:
 
         def ask(node: int) -> None:
             answer = ask_node(cluster, node, request, (0, 4), deadline_s)

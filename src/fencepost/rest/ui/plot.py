@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fencepost.rest.ui.page import count, rate, span
-from fencepost.rest.ui.series import Point
+from fencepost.rest.ui.series import LATE_S, Point
 
 WIDTH, HEIGHT = 560, 150
 _SPARK_WIDTH, _SPARK_HEIGHT = 84, 22
 SPARK_POINTS = 42
-_GAP_S = 45.0
 
 Value = tuple[float, float | None]
 
@@ -93,7 +92,7 @@ def _pieces(values: Sequence[Value], first_s: float, last_s: float, top: float, 
     pieces: list[list[str]] = [[]]
     before_s = first_s
     for at_s, value in values:
-        if value is None or at_s - before_s > _GAP_S:
+        if value is None or at_s - before_s > LATE_S:
             pieces.append([])
         if value is not None:
             x = width * (at_s - first_s) / max(last_s - first_s, 1e-9)

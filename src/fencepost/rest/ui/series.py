@@ -22,7 +22,7 @@ from fencepost.rest.gateway import Gateway
 from fencepost.rest.ui.inside import RestRefusedError, ask_for
 
 _RATE_POINTS = 3
-_LATE_S = 45.0
+LATE_S = 45.0
 """A longer pause between two samples is a gap."""
 
 
@@ -84,7 +84,7 @@ class Series:
 def _rate(at_s: "array[float]", totals: "array[float]", n: int) -> float | None:
     passed_s = at_s[n] - at_s[n - 1]
     moved = totals[n] - totals[n - 1]
-    return moved / passed_s if 0 < passed_s <= _LATE_S and not math.isnan(moved) else None
+    return moved / passed_s if 0 < passed_s <= LATE_S and not math.isnan(moved) else None
 
 
 log = logging.getLogger(__name__)

@@ -17,6 +17,7 @@ from fencepost.kafka.value.log_gap import NO_EPOCH
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.partition.write import PartitionResult
+from fencepost.storage.internal_topics import READ_S
 from fencepost.task.channel.split_message import EpochOutput, EpochReading
 from fencepost.task.delivery.delivery import send_outgoing
 from fencepost.task.delivery.outgoing import OutgoingColumns
@@ -24,8 +25,6 @@ from fencepost.task.sink.reader import OutputGuard
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError
 from fencepost.transaction.lane import range_ids
 from fencepost.transaction.signature import Signature
-
-_READ_S = 60.0
 
 
 def write_range(
@@ -88,7 +87,7 @@ def _written(
 
 def _is_done(output: EpochOutput, reader_conf: Mapping[str, Any], range_: LogRange) -> bool:
     """Return whether an earlier attempt has committed the range. Raises FencedError if the group is elsewhere."""
-    found = read_stable(reader_conf, output.group, _READ_S, [range_.place], are_all=True).get(range_.place)
+    found = read_stable(reader_conf, output.group, READ_S, [range_.place], are_all=True).get(range_.place)
     if found is not None and found.offset == range_.end:
         return True
     if found is None or found.offset != range_.start:

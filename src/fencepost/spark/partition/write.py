@@ -18,7 +18,7 @@ from fencepost.task.delivery.finish import OffsetRecords
 from fencepost.task.delivery.lanes import open_delivery
 from fencepost.task.delivery.outgoing import OutgoingColumns
 
-_FLUSH_S = 60.0
+FLUSH_S = 60.0
 _COMMIT_TRIES = 5
 
 Position = Mapping[str, Any]
@@ -157,7 +157,7 @@ class _Writing:
 
     def _open(self) -> Position | None:
         run = self._run
-        opened = open_delivery(run.producer_conf, run.transactional_id, run.offsets_topic, _FLUSH_S)  # 1
+        opened = open_delivery(run.producer_conf, run.transactional_id, run.offsets_topic, FLUSH_S)  # 1
         self._delivery = with_copies(opened, run.copier, run.offsets_topic)
         return run.admit()  # 2, 3 (E3)
 
@@ -181,7 +181,7 @@ class _Writing:
                 self._committed = position
                 self.commit_s = time.monotonic() - began_s
                 return
-        raise FatalError(f"the position was not acknowledged within {_COMMIT_TRIES * _FLUSH_S:g} s")
+        raise FatalError(f"the position was not acknowledged within {_COMMIT_TRIES * FLUSH_S:g} s")
 
     def abort(self) -> None:
         if self._delivery is not None:

@@ -85,7 +85,7 @@ def _is_utf8(texts: Any) -> bool:
     return True
 
 
-_FIRST_YEAR, _LAST_YEAR = 1_000, 9_999
+_FIRST_YEAR, LAST_YEAR = 1_000, 9_999
 _DATE_LENGTH = len("1970-01-01")
 
 
@@ -127,7 +127,6 @@ def _written(column: Any) -> Any:
 
 @functools.cache
 def _utc_times() -> tuple[Any, ...]:
-    """Return Spark's types of timestamps without a zone, and of those in UTC."""
     import pyarrow as pa
 
     return tuple(pa.timestamp("us", tz) for tz in (None, "UTC", "Etc/UTC"))
@@ -138,7 +137,7 @@ def _has_plain_years(days: Any) -> bool:
     import pyarrow.compute as pc
 
     first, last = (year.as_py() for year in pc.min_max(pc.year(days)).values())
-    return first is None or (first >= _FIRST_YEAR and last <= _LAST_YEAR)
+    return first is None or (first >= _FIRST_YEAR and last <= LAST_YEAR)
 
 
 def _iso_times(times: Any) -> Any:

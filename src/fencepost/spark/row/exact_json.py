@@ -14,6 +14,7 @@ import orjson
 from pyspark.sql import types as T  # noqa: N812
 
 from fencepost.builtin.converter.json_parsing import exact_float, parsed
+from fencepost.record import type_table
 from fencepost.record.java_float import float32
 from fencepost.spark.row.kafka_columns import has_type
 from fencepost.spark.row.payloads import UNWRITABLE, MisfitError, digits_of, exact_number, shown
@@ -29,7 +30,7 @@ _LONG_NUMBERS = (T.StringType, T.DoubleType, T.VariantType)
 _MICROS, _SECOND_US = 6, 1_000_000
 _MOST_LONG = (1 << 63) - 1
 _MOST_S = _MOST_LONG // _SECOND_US
-_MOST_DIGITS, _VARIANT_DIGITS = 1_000, 38  # Spark's parser accepts no longer numbers
+_MOST_DIGITS = 1_000  # Spark's parser accepts no longer numbers
 _CONTEXT = Context(prec=2 * _MOST_DIGITS)
 _LEAST_WITHOUT_EXPONENT = 1e-4
 _BLANK = r"[\x00-\x20\x7f]*"  # the characters that Spark strips from a text
@@ -263,7 +264,7 @@ def _variant(value: Any, kind: Any, path: str) -> Any:
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
     if isinstance(value, int | Decimal) and not isinstance(value, bool) and not _is_near(value, float):
         _, digits, exponent = Decimal(value).as_tuple()
-        if len(digits) + max(int(exponent), 0) > _VARIANT_DIGITS or -int(exponent) > _VARIANT_DIGITS:
+        if len(digits) + max(int(exponent), 0) > type_table.MOST_DIGITS or -int(exponent) > type_table.MOST_DIGITS:
             raise _misfit(value, kind, path)
         return value if isinstance(value, int) else orjson.Fragment(digits_of(value))
     return value

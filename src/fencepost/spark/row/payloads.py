@@ -16,16 +16,17 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812
 
+from fencepost.record.java_time import DAY_MS
 from fencepost.record.schema import DATE, TIME, TIMESTAMP
 from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS, MOST_DIGITS, SchemaType, whole_bits
+from fencepost.spark.row.columns import LAST_YEAR
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, READ
 
-_DAY_MS, _SECOND_MS = 86_400_000, 1_000
+_SECOND_MS = 1_000
 _CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400  # after this many years the calendar repeats itself
 _EPOCH_DAY = dt.date(1970, 1, 1)
 _MOST_MS = ((1 << 63) - 1) // 1_000  # Spark counts microseconds in 64 bits
 _MOST_DAYS = 1 << 31
-_LAST_YEAR = 9_999
 _MILLIS = 3
 _MOST_DIGITS = 10_000
 _MOST_DECIMAL_BYTES = 1_024  # Spark's 38 digits take 16; Python prints integers of up to 4,300 digits
@@ -120,13 +121,13 @@ def date_text(days: int, path: str = "") -> str:
     cycles, rest = divmod(days, _CYCLE_DAYS)
     day = _EPOCH_DAY + dt.timedelta(days=rest)
     year = day.year + cycles * _CYCLE_YEARS
-    sign = "-" if year < 0 else "+" if year > _LAST_YEAR else ""
+    sign = "-" if year < 0 else "+" if year > LAST_YEAR else ""
     return f"{sign}{abs(year):04d}-{day.month:02d}-{day.day:02d}"
 
 
 def time_text(millis: int, path: str, precision: int) -> str:
     """Return a time of day. Raises MisfitError beyond a day, or for more digits than the column has."""
-    if not 0 <= millis < _DAY_MS:
+    if not 0 <= millis < DAY_MS:
         raise MisfitError(path, f"{shown(millis)} ms are not a time of day")
     if precision < _MILLIS and millis % 10 ** (_MILLIS - precision):
         raise MisfitError(path, f"{_of_day(millis)} has more digits than TIME({precision})")
@@ -137,7 +138,7 @@ def timestamp_text(millis: int, path: str) -> str:
     """Return a timestamp in UTC, without naming the zone. Raises MisfitError for one that Spark cannot hold."""
     if not -_MOST_MS <= millis <= _MOST_MS:
         raise MisfitError(path, f"{shown(millis)} ms since 1970 are beyond what a timestamp holds")
-    days, rest = divmod(millis, _DAY_MS)
+    days, rest = divmod(millis, DAY_MS)
     return f"{date_text(days, path)}T{_of_day(rest)}"
 
 

@@ -8,6 +8,7 @@ import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import orjson
@@ -115,16 +116,12 @@ def to_bytes_for_dlq(value: Any) -> bytes | None:
         return None
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    for write in (_quickly, _thoroughly):
+    for write in (partial(orjson.dumps, default=_plain, option=orjson.OPT_NON_STR_KEYS), _thoroughly):
         try:
             return write(value)
         except Exception:  # integers of more than 64 bits, lone surrogates, cycles, a broken __repr__
             continue
     return orjson.dumps(f"<{type(value).__qualname__}>")
-
-
-def _quickly(value: Any) -> bytes:
-    return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS)
 
 
 def _thoroughly(value: Any) -> bytes:

@@ -25,7 +25,7 @@ from fencepost.task.start.run import TaskRun
 
 log = logging.getLogger(__name__)
 
-_LONGEST_POLL_S = 0.1  # a stop or a pause takes effect between polls
+LONGEST_POLL_S = 0.1  # a stop or a pause takes effect between polls
 
 
 class SinkLoop:
@@ -97,7 +97,7 @@ class SinkLoop:
             due_s = min(due_s, held.retry_s)
         elif self._positions.taken and not self._is_halted:
             due_s = min(due_s, self._puts.idle_due_s)
-        return min(max(due_s - time.monotonic(), 0.001), _LONGEST_POLL_S)
+        return min(max(due_s - time.monotonic(), 0.001), LONGEST_POLL_S)
 
     @property
     def _is_halted(self) -> bool:

@@ -94,9 +94,8 @@ class StartQueue:
 
 log = logging.getLogger(__name__)
 
-# JSON has up to 1,024 levels, for each of which a transform or a sink may need three calls of Python functions.
 _MOST_CALLS = 4_000
-_LAST_SPANS_S = 2.0  # how long a slot that leaves waits for a collector
+"""How deep calls may be: JSON has up to 1,024 levels, for each of which a transform or a sink may need three."""
 
 
 class Slot:
@@ -263,4 +262,4 @@ def run_slot(spec_text: str, attempt: int) -> None:
         with rare_collections():
             Slot(spec, ChannelClient(spec.channel_url), attempt_id, watchdog).run()
     finally:
-        close_tracing(_LAST_SPANS_S)
+        close_tracing()

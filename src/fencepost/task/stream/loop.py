@@ -16,6 +16,7 @@ from fencepost.record import TopicPartition
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.topic_creation import TopicCreation
 from fencepost.task.failure.tolerance import StoppedInRetryError
+from fencepost.task.sink.loop import LONGEST_POLL_S
 from fencepost.task.sink.reader import Offsets, OutputGuard, ReaderStatus
 from fencepost.task.start.counters import StreamCounters
 from fencepost.task.start.run import TaskRun
@@ -26,7 +27,6 @@ from fencepost.transaction import StaleMemberError
 log = logging.getLogger(__name__)
 
 _PROCESS = "process"
-_LONGEST_POLL_S = 0.1  # a stop or a pause takes effect between polls
 
 
 class _Phase(Enum):
@@ -89,7 +89,7 @@ class StreamLoop:
         status.measure(transactions.positions.sent, self._input)
         status.follow_pause(before_pause=transactions.commit_all)
         self._input.pause(self._input.assignment if status.is_paused else ())
-        fetched = self._input.poll(transactions.wait_s(_LONGEST_POLL_S), self._run.spec.input.most_records)
+        fetched = self._input.poll(transactions.wait_s(LONGEST_POLL_S), self._run.spec.input.most_records)
         if status.is_paused or self._is_to_begin:
             if len(fetched):
                 self._input.seek(fetched.first_offsets())

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LAST_SPANS_S = 2.0
+"""How long a worker or a slot that ends waits for the collector of its last spans."""
 _lock = threading.Lock()
 _exports: dict[bytes, "Export | None"] = {}  # None: it failed, which is logged once
 
@@ -39,7 +41,7 @@ def spans_dropped(spec: TaskSpec) -> dict[str, float]:
     return {} if export is None else {"spans_dropped": float(export.losses.of(spec.connector, spec.task))}
 
 
-def close_tracing(within_s: float) -> None:
+def close_tracing(within_s: float = LAST_SPANS_S) -> None:
     """Send what waits, and stop. What is not sent after `within_s` is lost."""
     with _lock:
         exports = [export for export in _exports.values() if export is not None]

@@ -19,8 +19,6 @@ from fencepost.worker.host.spark_keeper import SparkKeeper, TaskForecast
 from fencepost.worker.host.split.channel import SplitChannel
 from fencepost.worker.supervision.supervision import Supervision
 
-_LAST_SPANS_S = 2.0  # how long a worker that stops waits for a collector
-
 
 class Hosts:
     """Connects the parts of this package."""
@@ -78,7 +76,7 @@ class Hosts:
         """Close the channel and stop Spark, then send the last spans of DataFrame tasks."""
         self._channel.stop()
         self.spark.stop()
-        close_tracing(_LAST_SPANS_S)
+        close_tracing()
 
 
 def _channel_tls(config: WorkerConfig) -> ChannelTls | None:

@@ -29,7 +29,7 @@ from fencepost.cluster.errors import (
     error_message,
 )
 from fencepost.cluster.leader import Leader
-from fencepost.cluster.operations import REQUEST_S
+from fencepost.cluster.operations import LEADER_LOOK_S, LEADER_RETRY_S, REQUEST_S
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_RETRY_S = 0.2
-_LOOK_S = 1.0
 _READ_S = 10.0
 _FORBIDDEN_TRIES = 5
 _FENCE = "/fence"
@@ -149,7 +147,7 @@ class LeaderLine:
                     elif not _is_passing(answer.status_code, last):
                         raise _error(answer.status_code, last, path)
             log.debug("%s %s to the leader will be retried: %s", method, path, last)
-            self._stopping.wait(_RETRY_S)
+            self._stopping.wait(LEADER_RETRY_S)
         raise RequestTimeoutError(f"The leader did not answer {method} {path} within {REQUEST_S:g} s: {last}")
 
     def _is_done_here(self, act: Callable[[], "Future[Any]"]) -> bool:
@@ -174,7 +172,7 @@ class LeaderLine:
         headers["content-type"] = "application/json"
         client, whole = self._http.get(), url.rstrip("/") + path
         sending = begun(lambda: client.request(method, whole, content=body, headers=headers))
-        while not wait([sending], _LOOK_S).done:
+        while not wait([sending], LEADER_LOOK_S).done:
             if self._stopping.is_set() or (self._peers.leader_url() or url) != url:
                 return None  # the former leader cannot carry it out any more
         return sending.result()

@@ -33,7 +33,7 @@ from fencepost.worker.membership.peers import LateClient, Peers
 from fencepost.worker.membership.watch import PeerWatch
 from fencepost.worker.plan import Client
 from fencepost.worker.settings import WorkerSettings, worker_id
-from fencepost.worker.state import WorkerState
+from fencepost.worker.state import RETRY_S, WorkerState
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.task.supervisor import TaskSupervisor
 from fencepost.worker.topics import WorkerTopics
@@ -42,7 +42,6 @@ log = logging.getLogger(__name__)
 
 _WRITE_S = 60.0
 _LEAVE_S = 5.0
-_RETRY_S = 1.0
 _NO_ANSWER = "no answer came in that time"
 _LOOK_S = 2.0
 
@@ -132,7 +131,7 @@ class Attendance:
                     return
                 except KafkaUnavailableError as error:
                     log.warning("%s; retrying", error)
-                    self._stopping.wait(_RETRY_S)
+                    self._stopping.wait(RETRY_S)
 
         return self._pool.submit(write)
 

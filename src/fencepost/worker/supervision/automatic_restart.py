@@ -13,7 +13,8 @@ from fencepost.config.connector import ConnectorConfig, RuntimeChoice
 from fencepost.config.raw import RawConfig, given_values
 
 _KEY = ConnectorConfig.key_of("config_action_reload")
-_SHORTEST_S = 1.0  # a store that says 0 must not keep a connector restarting
+_SHORTEST_S = 1.0
+"""The shortest time after which a connector is restarted for a store of secrets that says how long values are valid."""
 S = TypeVar("S", bound=Hashable)
 
 _JITTER = 0.2

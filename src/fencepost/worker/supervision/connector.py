@@ -31,7 +31,9 @@ from fencepost.storage.status_topic import State
 from fencepost.telemetry.subject import fields_of
 from fencepost.telemetry.traces import reason_first, trace_of
 from fencepost.worker.plan import refuse_fixed_references
+from fencepost.worker.state import RETRY_S
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy, reload_in_s
+from fencepost.worker.supervision.port import AWAY_S
 from fencepost.worker.supervision.status import StatusBoard
 
 log = logging.getLogger(__name__)
@@ -125,9 +127,6 @@ class ConnectorRestarts:
             self._restart()
 
 
-_RETRY_S = 1.0
-
-
 class TaskConfigSender:
     """Used in the connector's own thread.
 
@@ -189,16 +188,13 @@ class TaskConfigSender:
     def _send_soon(self, error: BaseException) -> None:
         if not self.is_again_soon:
             self.is_again_soon = True
-            log.warning("sending the task configs of %s will be retried in %g s: %s", self._name, _RETRY_S, error)
-            self._services.take_turn(self._name, self._send_again, _RETRY_S)
+            log.warning("sending the task configs of %s will be retried in %g s: %s", self._name, RETRY_S, error)
+            self._services.take_turn(self._name, self._send_again, RETRY_S)
 
     def _send_again(self) -> None:
         self.is_again_soon = False
         if not self._is_on_the_way:
             self.send()
-
-
-_AWAY_S = 2.0
 
 
 class _Context:
@@ -362,7 +358,7 @@ class SupervisedConnector:
             if self._config is config and self._target is TargetState.STARTED and self._instance is None:
                 self._begin(config)
 
-        self._services.take_turn(self.name, again, _AWAY_S)
+        self._services.take_turn(self.name, again, AWAY_S)
 
     def _reload(self, expired: Connector) -> None:
         """Restart an instance whose values have expired, unless another one runs, or they cannot be looked up now."""
@@ -373,7 +369,7 @@ class SupervisedConnector:
             log.warning(
                 "connector %s goes on with values that have expired: %s", self.name, "; ".join(known.faults.values())
             )
-            self._services.take_turn(self.name, lambda: self._reload(expired), _AWAY_S)
+            self._services.take_turn(self.name, lambda: self._reload(expired), AWAY_S)
         else:
             log.info("connector %s is restarted: what its config refers to has expired", self.name)
             self._restart()

@@ -11,6 +11,7 @@ from fencepost.config.raw import RawConfig
 from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.value.group_offset import FORGOTTEN
 from fencepost.storage.ids import TaskId
+from fencepost.storage.internal_topics import READ_S
 from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
 from fencepost.storage.offset_topic import KnownOffset, encode_key
 from fencepost.storage.offset_view import OffsetTopics, OffsetView
@@ -22,7 +23,6 @@ from fencepost.worker.supervision.task.handle import TaskHandle
 
 log = logging.getLogger(__name__)
 
-_READ_S = 60.0
 _EVERY_S = 10.0
 _WRITE_S = 20.0
 
@@ -75,7 +75,7 @@ class OffsetsAhead:
     def _run(self) -> None:
         while True:
             try:
-                self._topics.catch_up(_READ_S)
+                self._topics.catch_up(READ_S)
             except Exception as error:  # a start that needs the offsets retries, and reports the error
                 log.debug("offsets: %s", error)
             self._is_read.set()

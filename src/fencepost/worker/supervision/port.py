@@ -8,6 +8,7 @@ from fencepost.config.raw import RawConfig
 from fencepost.task.channel.message import TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 
+AWAY_S = 2.0  # until Kafka, which was away, is asked again
 STARTING = "Spark is still starting"
 """Why there is no room before the first Spark is ready."""
 

@@ -11,6 +11,7 @@ from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
 from fencepost.storage.change import WorkerAssignment
 from fencepost.storage.ids import TaskId
+from fencepost.storage.internal_topics import READ_S
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import Subject
 from fencepost.telemetry.rate import WindowedRates
@@ -30,7 +31,6 @@ from fencepost.worker.supervision.task.supervisor import TaskSupervisor
 from fencepost.worker.supervision.task_metrics import TaskHistories, TaskTotals
 from fencepost.worker.topics import WorkerTopics
 
-_READ_S = 60.0
 _REMOVED_AT_ONCE = 4  # of one connector
 
 
@@ -165,7 +165,7 @@ class Supervision:
         return mine is not None and (subject in mine.tasks or subject in mine.connectors)
 
     def _committed_offsets(self, connector: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        view = self.admissions.view(self._topics.config.read_to_end(_READ_S), connector, may_be_missing=True)
+        view = self.admissions.view(self._topics.config.read_to_end(READ_S), connector, may_be_missing=True)
         return [(dict(partition or {}), dict(offset)) for partition, offset in view.offsets]
 
 

@@ -38,8 +38,8 @@ from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.worker.validation.chain import CONVERTERS
 from fencepost.worker.validation.findings import framework_config
 
-_SIMILAR = 0.88  # `value.convertor`, `tasks.maxx`; not `topic` and `topics`, which connectors have beside each other
-_SHORTEST = 6
+SIMILAR = 0.88  # `value.convertor`, `tasks.maxx`; not `topic` and `topics`, which connectors have beside each other
+SHORTEST = 6
 _TRANSFORMS, _PREDICATES = (ConnectorConfig.key_of(name) for name in ("transforms", "predicates"))
 _GROUPS = SourceConnectorConfig.key_of("topic_creation_group_names")
 _OVERRIDES = tuple(f"{kind.value}.override." for kind in ClientKind)
@@ -227,14 +227,14 @@ class _Reading:
         return found
 
 
-def _near(key: str, known: Iterable[str], shortest: int = _SHORTEST) -> str | None:
+def _near(key: str, known: Iterable[str], shortest: int = SHORTEST) -> str | None:
     """Return the known key that an unknown one is similar to; those that differ in a number only are different."""
     candidates = [one for one in known if _without_digits(one) != _without_digits(key)]
     plain = next((one for one in candidates if _plain(one) == _plain(key)), None)
     if plain is not None or len(key) < shortest:
         return plain
     candidates = [one for one in candidates if len(one) >= shortest]
-    return next(iter(difflib.get_close_matches(key, candidates, n=1, cutoff=_SIMILAR)), None)
+    return next(iter(difflib.get_close_matches(key, candidates, n=1, cutoff=SIMILAR)), None)
 
 
 def _plain(key: str) -> str:

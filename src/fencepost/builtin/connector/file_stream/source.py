@@ -28,11 +28,11 @@ from fencepost.record.schema import STRING
 
 FILENAME = "filename"
 
-# An appended line should be seen within 50 ms, while hundreds of idle tasks share a core.
 SHORTEST_WAIT_S = 0.02
 LONGEST_WAIT_S = 0.04
-# For a file whose changes wake the task: as often as Kafka Connect's task looks at any file.
+"""How often a file is looked at: an appended line is seen within 50 ms, and hundreds of idle tasks share a core."""
 WATCHED_WAIT_S = 1.0
+"""The same for a file whose changes wake the task: as often as Kafka Connect's task looks at any file."""
 
 
 class FileStreamSourceTask(SourceTask):

@@ -23,6 +23,7 @@ from fencepost.builtin.converter.avro_column.kind import (
     some_of,
 )
 from fencepost.builtin.converter.registry.avro.parsing import MISSING, PRIMITIVES, AvroField, AvroType
+from fencepost.record.type_table import MOST_DIGITS
 
 _LEAVES = PRIMITIVES | {"fixed"}
 _WIDER: Mapping[str, frozenset[str]] = {
@@ -38,7 +39,6 @@ _MIDNIGHT, _DAY = pa.scalar(0, _LONG), pa.scalar(86_400_000_000_000, _LONG)
 
 _SIZE = 16
 _BINARY = pa.binary()
-_DIGITS = 38
 # What fills a number up, by its size and its sign: at 2 * size, + 1 for a negative one.
 _FILL = pa.array([sign * (_SIZE - size) for size in range(_SIZE + 1) for sign in (b"\0", b"\xff")], _BINARY)
 _NOTHING = pa.scalar(b"", _BINARY)
@@ -188,7 +188,7 @@ def _decimals(found: pa.Array, type_: pa.Decimal128Type) -> pa.Array:
     is_negative = pc.greater_equal(first, pa.scalar(b"\x80", _BINARY))
     fill = _FILL.take(pc.add(pc.multiply(sizes, _TWO), is_negative.cast(pa.int32())))
     whole = pc.binary_join_element_wise(pc.binary_reverse(found), fill, _NOTHING)
-    made = pa.Array.from_buffers(pa.decimal128(_DIGITS, type_.scale), len(found), [None, whole.buffers()[2]])
+    made = pa.Array.from_buffers(pa.decimal128(MOST_DIGITS, type_.scale), len(found), [None, whole.buffers()[2]])
     made.validate(full=True)  # 16 bytes hold more than 38 digits
     return made.cast(type_)
 

@@ -30,6 +30,7 @@ from typing import Any
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.record.java_integer import big_integer
 from fencepost.record.java_time import EPOCH_DAY, milliseconds
+from fencepost.record.literal import MOST_DIGITS
 from fencepost.record.schema import DATE, TIMESTAMP
 from fencepost.record.schema import TIME as TIME_OF_DAY
 from fencepost.record.type_table import DECIMAL_NAME
@@ -47,12 +48,11 @@ TYPES = tuple(SchemaType)
 BOOLEAN, INTEGER, FLOAT, TEXT, BYTES, LIST, MAP, LARGE_INTEGER, DECIMAL, TIME = range(1, 11)
 OPTIONAL, HAS_DEFAULT, HAS_NAME, HAS_VERSION, HAS_DOC = 1, 2, 4, 8, 16
 MOST_DEPTH = 500
-"""Java's `ValueForm` has the same. To read a level takes up to 6 of the 4,000 calls of a slot."""
+"""How deep values may be, also in Java's `ValueForm`: to read a level takes up to 6 of the 4,000 calls of a slot."""
 UNWRITABLE = (TypeError, ValueError, OverflowError, AttributeError, KeyError, RecursionError, struct.error)
 """What a value raises that does not fit its schema, or has no form."""
 _MOST_UNSEEN_DEPTH, _MOST_UNSEEN_VALUES = 12, 10_000
 """From here on containers are looked at before they are written."""
-_MOST_ZEROS = 4_000  # that a decimal gets to have the scale of its schema
 _TIMES = {(one.name, one.type) for one in (DATE, TIME_OF_DAY, TIMESTAMP)}
 
 
@@ -317,7 +317,7 @@ def _scaled(schema: Schema, value: Any) -> Decimal:
     sign, digits, exponent = value.as_tuple()
     scale = int(dict(schema.parameters).get("scale", -int(exponent)))
     zeros = int(exponent) + scale
-    if zeros > _MOST_ZEROS:
+    if zeros > MOST_DIGITS:
         raise RecordError(f"Invalid value for decimal: {value} would get {zeros} zeros")
     return Decimal((sign, (*digits, *(0,) * zeros), -scale)) if zeros > 0 else value
 

@@ -17,8 +17,6 @@ from fencepost.worker.host.epoch.membership import HeldPartitions
 
 log = logging.getLogger(__name__)
 
-_ASK_S = 30.0
-
 
 class EpochLogs:
     """Used by the task's thread."""
@@ -34,7 +32,7 @@ class EpochLogs:
     @property
     def admin(self) -> Admin:
         if self._admin is None:
-            self._admin = Admin(self._spec.input.reader_admin_conf, timeout_s=_ASK_S)
+            self._admin = Admin(self._spec.input.reader_admin_conf)
         return self._admin
 
     def look(

@@ -11,6 +11,7 @@ from fencepost.api.errors import ConnectError
 from fencepost.config import ConfigError
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.record import partition_key
+from fencepost.spark.partition.write import FLUSH_S
 from fencepost.spark.split.splits import SplitReader, is_unreadable, run_group, run_splits
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.channel.message import Admission, RunState
@@ -28,12 +29,10 @@ from fencepost.worker.host.split.channel import Run, Written
 if TYPE_CHECKING:
     from fencepost.spark.session.session import SparkRuntime
 
-# The size of an ordinary file, so that a bundle takes no longer than one, and its plan takes Spark about a second.
 _MOST_BYTES = 64 << 20
+"""How much splits that share a job have together: as much as an ordinary file, which Spark plans in about a second."""
 _MOST_SPLITS = 64
 log = logging.getLogger(__name__)
-
-_FLUSH_S = 60.0
 
 
 def bundles(splits: Iterable[Split], may_share: Callable[[Split], bool]) -> Iterator[tuple[Split, ...]]:
@@ -112,13 +111,13 @@ def write_tombstones(
 
     Writes nothing if the task is not admitted. Raises what opening, writing or committing raises.
     """
-    opened = open_delivery(spec.output.producer_conf, spec.output.transactional_id, spec.output.offsets_topic, _FLUSH_S)
+    opened = open_delivery(spec.output.producer_conf, spec.output.transactional_id, spec.output.offsets_topic, FLUSH_S)
     delivery = with_copies(opened, copier, spec.output.offsets_topic)  # E7: first in the worker's topic
     try:
         if not admit().is_admitted:  # a newer start decides itself what is over
             return
         if not delivery.commit([(key, None) for key in keys]):
-            raise ProduceError(f"tombstones were not acknowledged within {_FLUSH_S:g} s", is_refused=False)
+            raise ProduceError(f"tombstones were not acknowledged within {FLUSH_S:g} s", is_refused=False)
         delivery.finished(wait=True)
     except BaseException:
         with contextlib.suppress(Exception):  # the next holder of the id ends what is left open

@@ -17,7 +17,17 @@ from fencepost.cluster.topic_records import EARLIEST, LATEST, RecordPage, Record
 from fencepost.config import ConfigError
 from fencepost.config.closed_topics import CLOSED
 from fencepost.config.raw import RawConfig
-from fencepost.dead_letter.page import KEY, VALUE, in_time, places, shown_bytes, shown_headers, text_of
+from fencepost.dead_letter.page import (
+    KEY,
+    LEAST_PART,
+    LONGEST_S,
+    VALUE,
+    in_time,
+    places,
+    shown_bytes,
+    shown_headers,
+    text_of,
+)
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.browse import Effort, Range, TopicBrowser, TopicRecord, backwards, size_of
@@ -32,16 +42,15 @@ from fencepost.worker.plan import Client, ConnectorPlan, known, logged
 from fencepost.worker.settings import WorkerSettings
 
 ASK_S = 10.0
-_MOST_READING = 4  # pages at the same time, as each may hold many large records
+_MOST_READING = 4
+"""How many pages of records a worker reads at the same time: each may hold many large records."""
 _ROOM_S = 5.0
 _OFFSET = re.compile(r"[0-9]{1,18}")
 _PLACES = re.compile(r"[0-9]{1,9}:[0-9]{1,18}(,[0-9]{1,9}:[0-9]{1,18})*")
 _MOST_RECORDS = 20_000
 _MOST_BYTES = 16 << 20
-_LEAST_PART = 16  # of many partitions, some are read well rather than all for a record or two
 _OF_TEXT = ("JsonConverter", "StringConverter", "ByteArrayConverter")  # their bytes can be read as they are
 _REGISTRY_MS = "3000"
-_LONGEST_S = 10.0  # to read a page, and to show it: each record may be of a schema that a slow registry is asked for
 _BUILT_IN = "fencepost.builtin.converter."
 _READER = "fencepost-look"  # a group without commits
 _COMMITTED = {"isolation.level": "read_committed"}
@@ -88,9 +97,9 @@ class ReadPage:
 def read_page(browser: TopicBrowser, conf: Mapping[str, Any], query: RecordQuery) -> ReadPage:
     """Return the records that a query asks for, or fewer. Raises ConfigError, and what `TopicBrowser.read` raises."""
     ranges = _ranges(browser, query.partition)
-    effort = Effort(_MOST_RECORDS, _MOST_BYTES, time.monotonic() + _LONGEST_S)
+    effort = Effort(_MOST_RECORDS, _MOST_BYTES, time.monotonic() + LONGEST_S)
     if query.start == LATEST:
-        each = effort.part(min(max(1, len(ranges)), _LEAST_PART))
+        each = effort.part(min(max(1, len(ranges)), LEAST_PART))
         found = {p: _newest(browser, p, range_, query.limit, replace(each)) for p, range_ in ranges.items()}
         newest = sorted((row for rows in found.values() for row in in_time(rows, _itself)), key=_order)[-query.limit :]
         return ReadPage([row[3] for row in newest], {p: end for p, (_, end) in ranges.items()})
@@ -190,7 +199,7 @@ class RecordView:
     def shown(self, record: TopicRecord) -> ShownRecord:
         """Return a record. Never raises for what cannot be converted."""
         faults: list[str] = []
-        self._until_s = min(self._until_s, time.monotonic() + _LONGEST_S)
+        self._until_s = min(self._until_s, time.monotonic() + LONGEST_S)
         key, value = (
             self._text(role, data, record, faults) for role, data in (("key", record.key), ("value", record.value))
         )

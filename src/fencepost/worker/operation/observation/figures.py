@@ -39,7 +39,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 PAST_PATH = "/internal/past"
-_MOST_VALUES = 400_000  # of all connectors, in each of four columns: 13 MB
+_MOST_VALUES = 400_000
+"""How many past values of all connectors a worker keeps, in each of four columns: 13 MB."""
 _KEPT = TypeAdapter(list[PastFigures])
 
 

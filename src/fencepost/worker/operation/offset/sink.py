@@ -33,6 +33,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets
 from fencepost.kafka.group.leave import take_out_dead_members
+from fencepost.kafka.retrying import ASK_S
 from fencepost.record import TopicPartition
 from fencepost.record.java_text import java_text
 from fencepost.retention.reading import reading
@@ -47,7 +48,6 @@ Wanted = Mapping[TopicPartition, int | None]
 log = logging.getLogger(__name__)
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
-_ASK_S = 30.0
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _RESET = "reset"
 _REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, ConfigError)
@@ -272,11 +272,11 @@ class SinkOffsets:
         Raises GroupInUseError if a member is alive.
         """
         conf = self._settings.plan(config).clients.sink_conf(connector, 0)
-        take_out_dead_members(conf, partial(is_of_a_task, connector, str(conf["client.id"])), _ASK_S)
+        take_out_dead_members(conf, partial(is_of_a_task, connector, str(conf["client.id"])), ASK_S)
 
     def _group(self, connector: str, config: RawConfig) -> GroupOffsets:
         clients = self._settings.plan(config).clients
-        return GroupOffsets(clients.conf(Client.SINK_ADMIN), clients.group(connector), timeout_s=_ASK_S)
+        return GroupOffsets(clients.conf(Client.SINK_ADMIN), clients.group(connector))
 
     def _ensure_there(self, config: RawConfig, wanted: Wanted, snapshot: ClusterSnapshot) -> None:
         """Raise BadRequestError for an offset outside the log, from which a sink would silently jump elsewhere."""
@@ -284,15 +284,15 @@ class SinkOffsets:
         admin = Admin(self._settings.plan(config).clients.conf(Client.SINK_ADMIN))
         ids: dict[str, str] = {}
         for topic in sorted({place.topic for place in asked}):
-            found = admin.topics.get(topic, timeout_s=_ASK_S)
+            found = admin.topics.get(topic)
             if found is None:
                 raise BadRequestError(f"Topic {topic} does not exist: its offsets cannot be altered")
             for place in asked:
                 if place.topic == topic and not 0 <= place.partition < found.partitions:
                     raise BadRequestError(f"Topic {topic} has no partition {place.partition}")
             ids[topic] = found.id
-        starts = admin.offsets.starts(asked, timeout_s=_ASK_S)
-        ends = admin.offsets.ends(asked, timeout_s=_ASK_S, read_committed=False)
+        starts = admin.offsets.starts(asked)
+        ends = admin.offsets.ends(asked, read_committed=False)
         for place, offset in asked.items():
             start = max(starts[place], self._given_up(place, ids[place.topic], snapshot))
             if not start <= offset <= ends[place]:

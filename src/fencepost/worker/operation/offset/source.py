@@ -23,6 +23,7 @@ from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.produce.writer import RecordWriter
 from fencepost.record import is_same, partition_key
+from fencepost.storage.internal_topics import READ_S
 from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
 from fencepost.storage.offset_topic import OffsetFormatError, encode
 from fencepost.storage.offset_view import Change, OffsetTopics, OffsetView
@@ -173,7 +174,6 @@ def _send(writer: TransactionalWriter, topic: str, records: Sequence[tuple[bytes
     writer.flush()
 
 
-_READ_S = 60.0
 _ROUND_S = 60.0
 _NOT_FENCED = "Failed to perform zombie fencing for source connector prior to modifying offsets"
 
@@ -312,7 +312,7 @@ class SourceOffsets:
             raise OperationError(f"{_NOT_FENCED}: {error}") from error
 
     def _view(self, connector: str, config: RawConfig) -> OffsetView:
-        return read_offsets(self._settings, self._topics, connector, config, _READ_S, may_be_missing=True)
+        return read_offsets(self._settings, self._topics, connector, config, READ_S, may_be_missing=True)
 
     def _ask_connector(self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset]) -> bool:
         asked = {partition_key(p): o for p, o in offsets if p is not None}

@@ -17,7 +17,7 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.telemetry.traces import trace_of
 from fencepost.worker.connector_classes import type_of
 from fencepost.worker.supervision.automatic_restart import reload_in_s
-from fencepost.worker.supervision.port import HostLookup, NoRoomError
+from fencepost.worker.supervision.port import AWAY_S, HostLookup, NoRoomError
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.endings import Failures
 from fencepost.worker.supervision.task.event_loop import EventLoop
@@ -26,8 +26,6 @@ from fencepost.worker.supervision.task.preparation import AbandonedError, AwayEr
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
 log = logging.getLogger(__name__)
-
-_AWAY_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Expiry:
             return
         if why := asked.result():
             log.warning("task %s goes on with values that have expired: %s", handle.id, why)
-            handle.times.reload_at = time.monotonic() + _AWAY_S
+            handle.times.reload_at = time.monotonic() + AWAY_S
         else:
             log.info("task %s is restarted: what its configs refer to has expired", handle.id)
             self.restart(handle.id)

@@ -24,7 +24,7 @@ from fencepost.config.raw import RawConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.ids import TaskId
-from fencepost.storage.internal_topics import ensure_ledger_topic, ensure_own_offsets_topic
+from fencepost.storage.internal_topics import READ_S, ensure_ledger_topic, ensure_own_offsets_topic
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.worker.connector_classes import type_of
@@ -35,7 +35,6 @@ from fencepost.worker.supervision.task.specs import task_spec
 
 log = logging.getLogger(__name__)
 
-_READ_S = 60.0
 _PAUSES_S = (0.1, 0.5, 1.0)
 
 
@@ -95,7 +94,7 @@ class Preparation:
         if self.settings.is_exactly_once and not handle.identity.is_sink:
             self._fence(handle)  # step 2; one task before and after needs no round, as its id fences itself
         try:
-            snapshot = self.read_to_end(_READ_S)  # step 3
+            snapshot = self.read_to_end(READ_S)  # step 3
         except RetriableError as error:
             passes = isinstance(error, KafkaUnavailableError) and not isinstance(error, ReadTimeoutError)
             raise (AbandonedError if passes else AwayError)(str(error)) from error
