@@ -172,7 +172,6 @@ def column_decoder(schema: Schema, *, is_null_replaced: bool = True) -> DecodeCo
 
 
 def _dense(schema: Schema, is_null_replaced: bool) -> _DecodeDense:
-    """Return the decoder of a column without nulls."""
     if schema.name in LOGICAL_TYPES:
         return _logical(schema)
     if schema.type is SchemaType.STRUCT:

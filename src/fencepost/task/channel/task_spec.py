@@ -142,6 +142,16 @@ class LookUpSpec(Message):
 
 
 @dataclass(frozen=True)
+class RunSpec(Message):
+    """How a task runs: what its connector's config says of that, and what has happened to it."""
+
+    is_dedicated: bool = False  # each task has a slot of its own
+    progress_timeout_ms: int = 20_000  # how long a call may take until the task stands still; 0: forever
+    fails_when_it_hangs: bool = False
+    is_alone: bool = False  # in a slot of its own for a time, because its slots have died
+
+
+@dataclass(frozen=True)
 class TaskSpec(Message):
     """One start of a task. `incarnation` identifies this start only; `generation` is the task generation.
 
@@ -162,7 +172,7 @@ class TaskSpec(Message):
     look_up: LookUpSpec = LookUpSpec()
     target_state: str = "STARTED"
     task_count: int = 1
-    runs_alone: bool = False  # in a slot of its own for a time, because its slots have died
+    run: RunSpec = RunSpec()
 
     @property
     def id(self) -> str:

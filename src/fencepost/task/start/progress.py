@@ -9,9 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from types import FrameType
 
-from fencepost.config import ConfigError
 from fencepost.config.connector import RuntimeChoice
-from fencepost.config.raw import given_values
 from fencepost.hook.hosted_task import InOtherProcess
 from fencepost.reference.limited import look_up_name
 from fencepost.task.channel.message import HANGS, RETRYING, STANDS_STILL, RunState
@@ -46,7 +44,7 @@ class ProgressWatch:
         self._control = control
         self._thread = thread
         self._elsewhere = elsewhere
-        self._timeout_s = progress_timeout_s(spec)
+        self._timeout_s = spec.run.progress_timeout_ms / 1000 or None
         self._found: _Stillness | None = None
         self._slow: tuple[float, str] | None = None  # since when it has not moved, and what is said of that
         self.trace: str | None = None  # said with the last change of state
@@ -190,15 +188,6 @@ def call_of(frame: FrameType) -> str:
             break
         chosen = each
     return f"{chosen.f_code.co_qualname} ({chosen.f_code.co_filename}, line {chosen.f_lineno})"
-
-
-def progress_timeout_s(spec: TaskSpec) -> float | None:
-    """Return after how long a call counts as standing still; None: never."""
-    try:
-        timeout_ms = RuntimeChoice(given_values(spec.connector_config)).progress_timeout_ms
-    except ConfigError:  # another worker may have stored it
-        return None
-    return timeout_ms / 1000 or None
 
 
 def is_in_kafka(frame: FrameType) -> bool:

@@ -10,7 +10,6 @@ from enum import Enum, auto
 from typing import Any
 
 from fencepost.cluster.figures import SlotFigures
-from fencepost.config.connector import RuntimeChoice
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.job import ProcessEnds, SlotCrashedError, SlotJobs
 from fencepost.task.channel.message import (
@@ -327,9 +326,8 @@ class SlotPool:
     def start(self, spec: TaskSpec) -> None:
         """Give a task to the slot with the least load, or to a new one. Raises NoRoomError."""
         with self._table.changed:
-            is_dedicated = RuntimeChoice(spec.connector_config).is_dedicated
-            slot = self._choose(spec.id if is_dedicated or spec.runs_alone else None)
-            slot.is_trial = spec.runs_alone and not is_dedicated
+            slot = self._choose(spec.id if spec.run.is_dedicated or spec.run.is_alone else None)
+            slot.is_trial = spec.run.is_alone and not spec.run.is_dedicated
             slot.tasks[spec.incarnation] = SlotTask(time.monotonic())
             self._table.send(slot, Verb.START, spec=spec.unresolved())  # E11
 

@@ -23,7 +23,7 @@ from fencepost.task.channel.message import (
     TaskReport,
     Verb,
 )
-from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, RunSpec, TaskSpec
 from fencepost.task.slot import slot as module
 from fencepost.task.slot.memory import Garbage
 from fencepost.task.slot.slot import Slot, run_slot
@@ -44,7 +44,7 @@ class Worker:
         self.reports: list[TaskReport] = []
         self.lost: list[LostTask] = []
         self.is_leaving = threading.Event()
-        self.progress_timeout_ms = "20000"
+        self.progress_timeout_ms = 20_000
         self.failures: dict[str, int] = {}
         self.server = ChannelServer(SECRET)
         self.server.start(
@@ -56,9 +56,9 @@ class Worker:
 
     def _directives(self, body: dict[str, Any]) -> dict[str, Any]:
         if not DirectivesRequest.from_json(body).ack:
-            config = {"progress.timeout.ms": self.progress_timeout_ms}
+            run = RunSpec(progress_timeout_ms=self.progress_timeout_ms)
             output = OutputSpec({}, "offsets")
-            specs = [TaskSpec("c", task, 1, f"i{task}", config, {}, output=output) for task in (0, 1)]
+            specs = [TaskSpec("c", task, 1, f"i{task}", {}, {}, output=output, run=run) for task in (0, 1)]
             return Directives(tuple(Directive(n, Verb.START, "", s) for n, s in enumerate(specs, start=1))).to_json()
         self._may_fail(Path.SLOT_DIRECTIVES)
         self.is_leaving.wait(0.1)
@@ -222,7 +222,7 @@ def test_error_with_a_lone_surrogate_is_reported_as_a_failure(
 def test_stuck_task_shows_its_stack_until_it_moves_and_others_continue(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, begins: bool
 ) -> None:
-    worker.progress_timeout_ms = "400"
+    worker.progress_timeout_ms = 400
     released = threading.Event()
     if not begins:
         eventually(lambda: worker.of(0) and worker.of(0)[-1].counters["records_written"])
@@ -243,7 +243,7 @@ def test_stuck_task_shows_its_stack_until_it_moves_and_others_continue(
 
 
 def test_time_spent_waiting_for_kafka_does_not_count_as_a_hang(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker.progress_timeout_ms = "200"
+    worker.progress_timeout_ms = 200
     released = threading.Event()
     source = compile("def wait(event):\n    event.wait(120)", "client.py", "exec")
     client: dict[str, Any] = {"__name__": "fencepost.kafka.produce.client"}

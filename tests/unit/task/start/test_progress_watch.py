@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.reference.limited import LimitedCalls
 from fencepost.task.channel.message import HANGS, RETRYING, STANDS_STILL, RunState
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import RunSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.start.progress import ProgressWatch, stack_of
 from fencepost.testing import eventually
@@ -51,7 +51,7 @@ def control() -> Control:
 @pytest.fixture
 def said(host: Host, control: Control) -> Callable[[], tuple[str, bool, bool]]:
     """Returns the trace, and whether the task is said to stand still, and to hang."""
-    spec = TaskSpec("c", 0, 1, "i", {"progress.timeout.ms": "60000"}, {})
+    spec = TaskSpec("c", 0, 1, "i", {}, {}, run=RunSpec(progress_timeout_ms=60_000))
     watch = ProgressWatch(spec, control, threading.current_thread, lambda: host)
 
     def of() -> tuple[str, bool, bool]:
@@ -150,7 +150,9 @@ def test_slow_start_names_the_call_it_is_stuck_in(control: Control) -> None:
     thread.start()
     try:
         assert inside.wait(60)
-        watch = ProgressWatch(TaskSpec("c", 0, 1, "i", {"progress.timeout.ms": "60000"}, {}), control, lambda: thread)
+        watch = ProgressWatch(
+            TaskSpec("c", 0, 1, "i", {}, {}, run=RunSpec(progress_timeout_ms=60_000)), control, lambda: thread
+        )
         assert watch.of(RunState.STARTING)[0] is None
         control.moved_at -= 6
         assert watch.of(RunState.RUNNING)[0] is None

@@ -9,7 +9,7 @@ import pytest
 from fencepost.spark.slot.cores import CoreLedger, CoreUse
 from fencepost.spark.slot.job import ProcessEnds, SlotCrashedError, SlotEndedError
 from fencepost.task.channel.message import STANDS_STILL, LostTask, Reports, RunState, TaskReport
-from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, TaskSpec
+from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, RunSpec, TaskSpec
 from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.telemetry.loggers import Loggers
 from fencepost.worker.channel import RefusedError
@@ -67,9 +67,10 @@ class Pool:
         self.slots = SlotPool(self.events, self.ledger, self.ends, spec, max_slots, self.loggers)
         self.slots.attach(self.jobs)
 
-    def start(self, incarnation: str, **config: str) -> str:
+    def start(self, incarnation: str, *, is_dedicated: bool = False) -> str:
         """Start a task; the slot that got it."""
-        spec = TaskSpec("c", 0, 1, incarnation, config, {}, output=OutputSpec({}, "o"))
+        run = RunSpec(is_dedicated=is_dedicated)
+        spec = TaskSpec("c", 0, 1, incarnation, {}, {}, output=OutputSpec({}, "o"), run=run)
         self.slots.start(spec)
         return str(self.slot_of(incarnation).id)
 
@@ -137,7 +138,7 @@ def test_levels_of_loggers_reach_running_slots_and_later_ones(pool: Pool) -> Non
     pool.register(first)
     pool.loggers.set_level("test.pool", "DEBUG", 1)
     assert [each["levels"] for each in pool.directives(first)] == [{}, {"test.pool": "DEBUG"}]
-    second = pool.start("b", **{"slot.dedicated": "true"})
+    second = pool.start("b", is_dedicated=True)
     assert second != first
     pool.register(second)
     assert [(each["verb"], each["levels"]) for each in pool.directives(second)] == [
@@ -180,7 +181,7 @@ def test_a_connector_may_have_a_slot_of_its_own(pool: Pool) -> None:
     slot = pool.start("a")
     pool.register(slot)
     pool.is_idle(slot, "a")
-    own = pool.start("b", **{"slot.dedicated": "true"})
+    own = pool.start("b", is_dedicated=True)
     assert own != slot
     assert pool.start("c") == slot
 
@@ -409,7 +410,7 @@ def test_no_task_is_suspected_when_a_process_dies_before_it_has_tasks(monkeypatc
 def test_suspect_that_runs_alone_has_its_own_slot_until_its_trial_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Pool(monkeypatch, max_slots=1)
     shared = pool.start("a")
-    pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, runs_alone=True, output=OutputSpec({}, "o")))
+    pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, run=RunSpec(is_alone=True), output=OutputSpec({}, "o")))
     own = pool.slot_of("s")
     assert own.id != shared
     assert pool.start("b") == shared
@@ -420,7 +421,7 @@ def test_suspect_that_runs_alone_has_its_own_slot_until_its_trial_ends(monkeypat
 
 def test_trial_of_a_suspect_ends_with_its_first_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Pool(monkeypatch, max_slots=1)
-    pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, runs_alone=True, output=OutputSpec({}, "o")))
+    pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, run=RunSpec(is_alone=True), output=OutputSpec({}, "o")))
     own = pool.slot_of("s")
     pool.register(own.id)
     for commits, owner in ((0.0, own.owner), (1.0, None)):

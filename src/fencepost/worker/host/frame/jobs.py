@@ -16,7 +16,7 @@ from fencepost.spark.slot.running_jobs import FIGURES_S, JobFigures, RunningJobs
 from fencepost.task.channel.split_message import Whereabouts
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.start.progress import progress_timeout_s, utc_of
+from fencepost.task.start.progress import utc_of
 
 if TYPE_CHECKING:
     from fencepost.spark.session.session import SparkRuntime
@@ -164,7 +164,7 @@ class SparkWork(InOtherProcess):
         self, spec: TaskSpec, control: Control, jobs: FrameJobs, whereabouts: Callable[[str], Sequence[Whereabouts]]
     ) -> None:
         """`whereabouts`: where the executors of a run were in the last seconds."""
-        timeout_s = progress_timeout_s(spec)
+        timeout_s = spec.run.progress_timeout_ms / 1000 or None
         self._control = control
         self._wait = ExecutorWait(spec.id)
         self._driver = DriverWork(spec.id, control, timeout_s, self._driver_stack)

@@ -120,8 +120,8 @@ class Launcher:
         """Give a prepared start to a host. If there is no room, it waits."""
         assert handle.spec is not None
         handle.target = self.table.target(handle.id).value
-        runs_alone = self.failures.trials.runs_alone(handle, self.table.newest.values())
-        spec = replace(handle.spec, target_state=handle.target, runs_alone=runs_alone)
+        is_alone = self.failures.trials.runs_alone(handle, self.table.newest.values())
+        spec = replace(handle.spec, target_state=handle.target, run=replace(handle.spec.run, is_alone=is_alone))
         try:
             handle.host = self.hosts.of(spec.connector_config)
             handle.move(HandleState.HOSTED)  # before the start, as its request for admission may come at once

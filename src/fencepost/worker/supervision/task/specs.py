@@ -43,6 +43,7 @@ from fencepost.task.channel.task_spec import (
     LookUpSpec,
     OutputSpec,
     References,
+    RunSpec,
     TaskSpec,
     TracingSpec,
 )
@@ -146,6 +147,11 @@ def _made(
             limits=LimitSpec(files.allowed, files.refused, tuple(worker.plugin_disabled)),
         ),
         task_count=snapshot.task_counts.get(connector, 1) if is_source else 1,
+        run=RunSpec(
+            plan.runtime.is_dedicated,
+            plan.runtime.progress_timeout_ms,
+            plan.runtime.progress_timeout_action.lower() == "fail",
+        ),
     )
     if is_source:
         require_open_source(settings, plan, task_config)

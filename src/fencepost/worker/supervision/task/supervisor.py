@@ -11,9 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fencepost.cluster.running import Departures
-from fencepost.config import ConfigError
-from fencepost.config.connector import RuntimeChoice
-from fencepost.config.raw import given_values
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
@@ -75,7 +72,7 @@ class TaskReports:
         elif report.state is RunState.STOPPED and handle.state is HandleState.HOSTED:
             handle.move(HandleState.ENDED)  # its slot is leaving by itself
             handle.again.at = time.monotonic() + TICK_S
-        elif report.counters.get(HANGS) and _fails_when_it_hangs(self.table, handle):
+        elif report.counters.get(HANGS) and handle.spec is not None and handle.spec.run.fails_when_it_hangs:
             self.failures.failed(handle, report.trace or "")
             self.endings.give_up(handle)
         elif report.state is RunState.STARTING and report.trace != (last.trace if last is not None else None):
@@ -92,14 +89,6 @@ def _has_written(last: TaskReport | None, report: TaskReport) -> bool:
     """Say whether records were written since the last report: reset topics stay reset until then."""
     key = "records_written"
     return last is None or report.counters.get(key, 0) > last.counters.get(key, 0) or report.topics != last.topics
-
-
-def _fails_when_it_hangs(table: TaskTable, handle: TaskHandle) -> bool:
-    try:
-        choice = RuntimeChoice(given_values(table.snapshot.connectors.get(handle.id.connector, {})))
-    except ConfigError:  # another worker may have stored it
-        return False
-    return choice.progress_timeout_action.lower() == "fail"
 
 
 class TaskSupervisor:

@@ -16,7 +16,7 @@ from fencepost.spark.slot.job import ProcessEnds
 from fencepost.spark.slot.running_jobs import JobFigures, RunningJobs
 from fencepost.spark.split.splits import SplitError
 from fencepost.task.channel.message import Admission, TaskReport
-from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
+from fencepost.task.channel.task_spec import OutputSpec, RunSpec, TaskSpec
 from fencepost.task.failure.retry import BackOff
 from fencepost.testing import eventually
 from fencepost.worker.host.dataframe_host import DataFrameHost
@@ -123,8 +123,9 @@ class Stage:
             0,
             1,
             "i",
-            {"name": "c", "connector.class": "X", "progress.timeout.ms": "60000"},
+            {"name": "c", "connector.class": "X"},
             {},
+            run=RunSpec(progress_timeout_ms=60_000),
             output=OutputSpec({}, "o", transactional_id="g-c-0"),
         )
         self.task = SplitTask(self.host, spec, self.runtime)

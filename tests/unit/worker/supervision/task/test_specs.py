@@ -17,7 +17,7 @@ from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TaskId
-from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.channel.task_spec import RunSpec, TaskSpec
 from fencepost.task.start.runner import resolved
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
@@ -114,6 +114,12 @@ def test_spec_without_references_is_sent_unchanged(settings: WorkerSettings) -> 
     assert spec.look_up.references is None
     assert spec.unresolved() is spec
     assert resolved(spec) is spec
+
+
+def test_spec_says_how_the_connector_has_its_tasks_run(settings: WorkerSettings) -> None:
+    own = {"slot.dedicated": "true", "progress.timeout.ms": "7", "progress.timeout.action": "FAIL"}
+    assert spec_of(settings, {**SOURCE, **own}, {"topic": "t"}).run == RunSpec(True, 7, True)
+    assert spec_of(settings, SINK, {"topics": "t"}).run == RunSpec(False, 20_000, False)
 
 
 def test_values_inherited_from_the_worker_are_not_looked_up_again(settings: WorkerSettings) -> None:

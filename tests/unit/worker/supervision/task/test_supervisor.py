@@ -18,7 +18,7 @@ from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, TaskSpec
+from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, RunSpec, TaskSpec
 from fencepost.testing import eventually
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartSchedule
@@ -51,7 +51,7 @@ class RecordingHost:
         self.specs: list[TaskSpec] = []
 
     def start(self, spec: TaskSpec) -> None:
-        if not self.has_room or (spec.runs_alone and not self.has_cores):
+        if not self.has_room or (spec.run.is_alone and not self.has_cores):
             raise NoRoomError("all cores are taken")
         if self.error is not None:
             raise self.error
@@ -106,6 +106,7 @@ class Prepared:
         self.ttl_ms: int | None = None
         self.away = ""
         self.config: dict[str, str] = {}
+        self.run = RunSpec()
 
     def why_away(self, config: RawConfig) -> str:
         return self.away
@@ -122,6 +123,7 @@ class Prepared:
             {},
             target_state=handle.target,
             output=OutputSpec({}, "o", transactional_id="g-c-0"),
+            run=self.run,
             look_up=LookUpSpec((), References({}, {}, {}, ttl_ms=self.ttl_ms)),
         )
 
@@ -428,9 +430,8 @@ def test_task_with_a_stuck_start_is_unassigned_with_its_stack(stage: Stage) -> N
     assert stage.board.said == [(FIRST, State.UNASSIGNED, "in start")]
 
 
-@pytest.mark.parametrize("action", ["fail", "FAIL"])
-def test_stuck_task_fails_when_configured_and_its_neighbours_leave_the_slot(stage: Stage, action: str) -> None:
-    stage.write(records.connector_config("c", {"name": "c", "progress.timeout.action": action}))
+def test_stuck_task_fails_when_configured_and_its_neighbours_leave_the_slot(stage: Stage) -> None:
+    stage.preparation.run = RunSpec(fails_when_it_hangs=True)
     stage.tasks(2)
     stage.tick()
     deaf, neighbour = stage.handle(FIRST), stage.handle(SECOND)
@@ -453,7 +454,8 @@ def test_stuck_task_fails_when_configured_and_its_neighbours_leave_the_slot(stag
 def test_stuck_task_is_restarted_when_automatic_restarts_are_enabled(stage: Stage) -> None:
     """Its next start fences it; were it locked out late, that would end the next one."""
     restarts = {"errors.restart.enabled": "true", "errors.restart.backoff.initial.ms": "1000"}
-    stage.write(records.connector_config("c", {"name": "c", "progress.timeout.action": "fail", **restarts}))
+    stage.write(records.connector_config("c", {"name": "c", **restarts}))
+    stage.preparation.run = RunSpec(fails_when_it_hangs=True)
     stage.tasks(1)
     stage.tick()
     deaf = stage.handle()
@@ -513,7 +515,7 @@ def test_task_runs_alone_and_then_fails_when_its_process_dies_repeatedly(running
         running.supervisor.crashed([running.handle().incarnation], "its slot ended: exited unexpectedly")
         running.tick()
         running.tick(after_s=1.1)
-        assert [running.handle().state, running.host.specs[-1].runs_alone] == [HandleState.HOSTED, is_alone]
+        assert [running.handle().state, running.host.specs[-1].run.is_alone] == [HandleState.HOSTED, is_alone]
     running.supervisor.crashed([running.handle().incarnation], "its slot ended: exited unexpectedly")
     running.tick()
     task, state, trace = running.board.said[-1]
@@ -524,7 +526,7 @@ def test_task_runs_alone_and_then_fails_when_its_process_dies_repeatedly(running
     assert running.handle().state is HandleState.FAILED
     running.supervisor.restart(FIRST)
     running.tick()
-    assert [running.handle().state, running.host.specs[-1].runs_alone] == [HandleState.HOSTED, False]
+    assert [running.handle().state, running.host.specs[-1].run.is_alone] == [HandleState.HOSTED, False]
 
 
 def _lose(stage: Stage, *incarnations: str, is_crash: bool = True, reason: str = "the host ended: exit code 3") -> None:
@@ -555,7 +557,7 @@ def test_suspects_of_repeated_host_crashes_run_alone_until_the_culprit_fails(
     for _ in range(2):
         _lose(stage, *(handle.incarnation for handle in stage.hosted()))
         stage.tick(after_s=1.1)
-    assert [spec.runs_alone for spec in stage.host.specs[-2:]] == [True, True]
+    assert [spec.run.is_alone for spec in stage.host.specs[-2:]] == [True, True]
     culprit, innocent = stage.hosted()
     _lose(stage, culprit.incarnation)
     assert (culprit.state, innocent.state) == (HandleState.FAILED, HandleState.HOSTED)
@@ -566,7 +568,7 @@ def test_task_is_no_suspect_when_its_host_was_killed_because_of_a_neighbour(runn
     for _ in range(4):
         _lose(running, running.handle().incarnation, is_crash=False)
         assert running.handle().state is HandleState.HOSTED
-    assert not running.host.specs[-1].runs_alone
+    assert not running.host.specs[-1].run.is_alone
 
 
 def test_suspects_run_one_after_the_other_when_there_are_no_cores_for_own_slots(stage: Stage) -> None:

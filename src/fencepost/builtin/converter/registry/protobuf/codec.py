@@ -8,7 +8,7 @@ from typing import Any
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.builtin.converter import scalar
 from fencepost.builtin.converter.compound import member_of_union, part
-from fencepost.builtin.converter.logical import LOGICAL_TYPES, MOST_DIGITS, scale_of, shown
+from fencepost.builtin.converter.logical import LOGICAL_TYPES, scale_of, shown
 from fencepost.builtin.converter.registry.protobuf import settings
 from fencepost.builtin.converter.registry.protobuf.from_connect import entry_schema, field_name, is_union, oneof_name
 from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
@@ -21,6 +21,7 @@ from fencepost.builtin.converter.registry.protobuf.to_connect import (
 )
 from fencepost.record import Field
 from fencepost.record.java_time import moment
+from fencepost.record.literal import MOST_DIGITS
 
 Fill = Callable[[Any, Any], None]
 """Writes a value into a message."""
