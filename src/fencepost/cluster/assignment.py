@@ -132,8 +132,9 @@ def _held(
     by_incarnation = {m.incarnation: m for m in members}
     by_url = {m.url: m for m in members}
     held: dict[Member, list[T]] = {m: [] for m in by_incarnation.values()}
-    earlier = () if previous is None else (*previous.workers, *(each.worker for each in previous.waiting))
-    for worker in earlier:
+    if previous is None:
+        return held
+    for worker in (*previous.workers, *(each.worker for each in previous.waiting)):
         member = by_incarnation.get(worker.incarnation) or by_url.get(worker.url)
         if member is not None:
             held[member] += filter(is_wanted, of(worker))

@@ -10,6 +10,7 @@ from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.state import repeat
 
 log = logging.getLogger(__name__)
 
@@ -48,15 +49,13 @@ class Declaration:
         self._stopping = stopping
         self.is_done = False
         """Whether this worker leads and has stored the configs."""
-        self._thread = threading.Thread(target=self._run, name="declaration", daemon=True)
 
     def start(self) -> None:
         """Start to watch whether this worker leads."""
-        self._thread.start()
+        repeat("declaration", _EVERY_S, self._look, self._stopping)
 
-    def _run(self) -> None:
-        while not self._stopping.wait(_EVERY_S):
-            self.is_done = self._is_leading() and (self.is_done or self.declare())
+    def _look(self) -> None:
+        self.is_done = self._is_leading() and (self.is_done or self.declare())
 
     def declare(self) -> bool:
         """Return whether everything is stored; passing errors are logged, and the caller retries."""

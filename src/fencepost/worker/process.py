@@ -59,7 +59,7 @@ from fencepost.worker.operation.plugin import Plugins
 from fencepost.worker.operation.request import Requests
 from fencepost.worker.plan import known
 from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.state import Progress, WorkerState
+from fencepost.worker.state import Progress, WorkerState, repeat
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.status import StatusCleaner
 from fencepost.worker.supervision.supervision import Supervision
@@ -195,23 +195,21 @@ class Housekeeping:
     def __init__(self, chores: Sequence[Callable[[], None]]) -> None:
         self._chores = tuple(chores)
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread.start()
+        repeat("housekeeping", _EVERY_S, self._look, self._is_over)
 
     def stop(self) -> None:
         """Make no more calls."""
         self._is_over.set()
 
-    def _run(self) -> None:
-        while not self._is_over.wait(_EVERY_S):
-            for chore in self._chores:
-                try:
-                    chore()
-                except Exception as error:
-                    log.warning("housekeeping: %s", error)
+    def _look(self) -> None:
+        for chore in self._chores:
+            try:
+                chore()
+            except Exception as error:
+                log.warning("housekeeping: %s", error)
 
 
 @dataclass(frozen=True)

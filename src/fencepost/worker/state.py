@@ -17,6 +17,29 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def repeat(
+    name: str,
+    every_s: float,
+    act: Callable[[], object],
+    stopping: threading.Event,
+    *,
+    begins_now: bool = False,
+    level: int = logging.WARNING,
+) -> None:
+    """Call `act` every few seconds, in a thread of this name, until `stopping` is set. Its errors are logged."""
+
+    def run() -> None:
+        pause_s = 0.0 if begins_now else every_s
+        while not stopping.wait(pause_s):
+            pause_s = every_s
+            try:
+                act()
+            except Exception as error:
+                log.log(level, "%s: %s", name, error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+
+
 class Progress:
     """The newest stage. Any thread."""
 

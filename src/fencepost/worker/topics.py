@@ -1,7 +1,6 @@
 """The internal topics as this worker reads and writes them."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from fencepost.storage.shared_read import SharedRead
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTopic
 from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.state import WorkerState
+from fencepost.worker.state import WorkerState, repeat
 
 log = logging.getLogger(__name__)
 
@@ -67,17 +66,13 @@ class WorkerTopics:
 
     def watch(self) -> None:
         """End the worker if the config topic gets a second partition, because other programs might write to that."""
-        threading.Thread(target=self._watch, name="watch-topics", daemon=True).start()
+        repeat("watch-topics", _WATCH_EVERY_S, self._look, self._state.stopping, level=logging.DEBUG)
 
-    def _watch(self) -> None:
-        while not self._state.stopping.wait(_WATCH_EVERY_S):
-            try:
-                check_config_topic(self._admin, self._settings.config)
-            except ConfigError as error:
-                self._state.fail(error)
-                return
-            except Exception as error:  # the check is repeated
-                log.debug("config topic: %s", error)
+    def _look(self) -> None:
+        try:
+            check_config_topic(self._admin, self._settings.config)
+        except ConfigError as error:
+            self._state.fail(error)
 
     def read(self, after_config: Callable[[], None]) -> None:
         """Read the config and status topics in parallel; calls `after_config` without waiting for the statuses."""

@@ -22,6 +22,7 @@ from fencepost.record import TopicPartition, place_names
 log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 2.0
+READING = "reading as a member of group {}"
 
 
 class ClientFetcher(Fetcher):
@@ -35,7 +36,7 @@ class ClientFetcher(Fetcher):
         self._client = assignment.client
         self._topic_ids: dict[TopicPartition, str] = {}  # as of the assignment of each
         conf = self._client.conf
-        self._messages = ClientMessages(conf, f"reading as a member of group {conf.get('group.id')}", has_group=True)
+        self._messages = ClientMessages(conf, READING.format(conf.get("group.id")), has_group=True)
         self.away: set[TopicPartition] = set()
         self._look_s = 0.0
 

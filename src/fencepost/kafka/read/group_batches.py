@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.assignment import AssignedPartitions, Assignee, Fetcher
 from fencepost.kafka.read.batch_reader import BatchReader
-from fencepost.kafka.read.client_fetcher import ClientFetcher
+from fencepost.kafka.read.client_fetcher import READING, ClientFetcher
 from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.read.known_positions import assigned_log, committed_position
@@ -48,7 +48,7 @@ class BatchGroupInput(GroupInput):
         whole: Collection[str] = (),
     ) -> None:
         """Raises KafkaRequestError for settings that the client or the reader does not support."""
-        reader = BatchReader(conf, Unread(), doing=f"reading as a member of group {conf.get('group.id')}")
+        reader = BatchReader(conf, Unread(), doing=READING.format(conf.get("group.id")))
         super().__init__(conf, topics, assignee, fetcher=lambda of: BatchFetcher(of, reader), whole=whole)
 
 
@@ -143,7 +143,7 @@ class BatchFetcher(Fetcher):
                 if self._is_replaced or client.error is not None:
                     break
         except KafkaException as error:
-            raise client.failed(error, f"reading as a member of group {client.group}") from error
+            raise client.failed(error, READING.format(client.group)) from error
         return self._by_client.sorted(found)
 
     @property
@@ -185,7 +185,7 @@ class BatchFetcher(Fetcher):
         self._resets.add([place for place in read.lost if place in self._next and place not in paused], read)
         self._resets.answered(self._reader.known_ends)
         client = self._assignment.client
-        doing = f"reading as a member of group {client.group}"
+        doing = READING.format(client.group)
         read.ensure_allowed(doing, str(client.conf.get("bootstrap.servers", "")))
 
     def _record_positions(self, fetched: Fetched) -> None:

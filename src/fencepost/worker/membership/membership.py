@@ -33,7 +33,7 @@ from fencepost.worker.membership.peers import LateClient, Peers
 from fencepost.worker.membership.watch import PeerWatch
 from fencepost.worker.plan import Client
 from fencepost.worker.settings import WorkerSettings, worker_id
-from fencepost.worker.state import RETRY_S, WorkerState
+from fencepost.worker.state import RETRY_S, WorkerState, repeat
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.task.supervisor import TaskSupervisor
 from fencepost.worker.topics import WorkerTopics
@@ -161,15 +161,11 @@ class Lifeline:
         self.is_lost = False
         self._judging = threading.Lock()  # housekeeping calls `judge`, too
         self._stopping = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._repeat, args=(act,), name=f"lifeline-{n}", daemon=True)
-            for n, act in enumerate((self.look, self.judge))
-        ]
 
     def start(self) -> None:
         self._seen_at = self._now()
-        for thread in self._threads:
-            thread.start()
+        for n, act in enumerate((self.look, self.judge)):
+            repeat(f"lifeline-{n}", min(1.0, self._session_timeout_s / 6), act, self._stopping)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -210,11 +206,6 @@ class Lifeline:
 
     def _is_unseen(self) -> bool:
         return self._now() - self._seen_at > self._session_timeout_s
-
-    def _repeat(self, act: Callable[[], None]) -> None:
-        every_s = min(1.0, self._session_timeout_s / 6)
-        while not self._stopping.wait(every_s):
-            act()
 
 
 class HeldIds:

@@ -35,20 +35,9 @@ from fencepost.worker.state import RETRY_S
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy, reload_in_s
 from fencepost.worker.supervision.port import AWAY_S
 from fencepost.worker.supervision.status import StatusBoard
+from fencepost.worker.supervision.task_metrics import StartupCounts
 
 log = logging.getLogger(__name__)
-
-
-class StartupCounts(dict[str, int]):
-    """How many starts of connectors there were, by outcome. Thread-safe."""
-
-    def __init__(self) -> None:
-        super().__init__(attempts=0, successes=0, failures=0, restarts=0)
-        self._lock = threading.Lock()
-
-    def add(self, outcome: str) -> None:
-        with self._lock:
-            self[outcome] += 1
 
 
 class ConnectorServices:

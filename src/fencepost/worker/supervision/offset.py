@@ -19,6 +19,7 @@ from fencepost.task.channel.message import TaskCopies
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.plan import Client
 from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.state import repeat
 from fencepost.worker.supervision.task.handle import TaskHandle
 
 log = logging.getLogger(__name__)
@@ -66,21 +67,18 @@ class OffsetsAhead:
 
     def start(self) -> None:
         """Read everything, and then every ten seconds what is new."""
-        threading.Thread(target=self._run, name="offsets", daemon=True).start()
+        # A start that needs the offsets retries, and reports the error.
+        repeat("offsets", _EVERY_S, self._catch_up, self._stopping, begins_now=True, level=logging.DEBUG)
 
     def wait_until_read(self, timeout_s: float) -> bool:
         """Wait for the first read. Returns whether it has ended, whether or not it succeeded."""
         return self._is_read.wait(timeout_s)
 
-    def _run(self) -> None:
-        while True:
-            try:
-                self._topics.catch_up(READ_S)
-            except Exception as error:  # a start that needs the offsets retries, and reports the error
-                log.debug("offsets: %s", error)
+    def _catch_up(self) -> None:
+        try:
+            self._topics.catch_up(READ_S)
+        finally:
             self._is_read.set()
-            if self._stopping.wait(_EVERY_S):
-                return
 
 
 class OffsetCopying:

@@ -28,7 +28,7 @@ from fencepost.worker.supervision.port import Notices, TaskHost
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.preparation import Preparation
 from fencepost.worker.supervision.task.supervisor import TaskSupervisor
-from fencepost.worker.supervision.task_metrics import TaskHistories, TaskTotals
+from fencepost.worker.supervision.task_metrics import TaskTotals
 from fencepost.worker.topics import WorkerTopics
 
 _REMOVED_AT_ONCE = 4  # of one connector
@@ -83,7 +83,7 @@ class Supervision:
         self.hosts = TaskHosts()
         config = settings.config
         window_s, samples = config.metrics_sample_window_ms / 1000, config.metrics_num_samples
-        self.totals = TaskTotals(TaskHistories(lambda: WindowedRates(window_s, samples)))
+        self.totals = TaskTotals(lambda: WindowedRates(window_s, samples))
         self.board = StatusBoard(
             topics.status,
             settings.worker_id,

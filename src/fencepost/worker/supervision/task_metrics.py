@@ -18,8 +18,9 @@ RUNNING_RATIO, PAUSE_RATIO = "running_ratio", "pause_ratio"
 class TaskHistory:
     """Of one incarnation; times are monotonic seconds. Not thread-safe."""
 
-    def __init__(self, incarnation: str, rates: WindowedRates, now_s: float) -> None:
-        self.incarnation = incarnation
+    def __init__(self, report: TaskReport, rates: WindowedRates, now_s: float) -> None:
+        """`report` is the first one."""
+        self.report = report
         self._rates = rates
         self._begun_s = self._since_s = now_s
         self._state: str = RunState.STARTING
@@ -28,7 +29,7 @@ class TaskHistory:
     def add(self, report: TaskReport, now_s: float) -> None:
         """Take the newest report."""
         self._spent_s[self._state] = self._spent_s.get(self._state, 0.0) + now_s - self._since_s
-        self._state, self._since_s = report.state, now_s
+        self.report, self._state, self._since_s = report, report.state, now_s
         self._rates.add({name: report.counters.get(name, 0.0) for name in RATED}, now_s)
 
     def figures(self, now_s: float) -> Mapping[str, float]:
@@ -48,87 +49,73 @@ class TaskHistory:
         return (self._spent_s.get(state, 0.0) + open_s) / whole_s if whole_s > 0 else 0.0
 
 
-class TaskHistories:
-    """Those of the newest starts. Not thread-safe."""
-
-    def __init__(self, rates: Callable[[], WindowedRates] = WindowedRates) -> None:
-        """`rates` makes the windows of one start."""
-        self._rates = rates
-        self._of: dict[TaskId, TaskHistory] = {}
-        self._reports: dict[TaskId, TaskReport] = {}
-
-    def add(self, report: TaskReport) -> None:
-        """Take the newest report of a task."""
-        task, now_s = TaskId(report.connector, report.task), time.monotonic()
-        history = self._of.get(task)
-        if history is None or history.incarnation != report.incarnation:
-            history = self._of[task] = TaskHistory(report.incarnation, self._rates(), now_s)
-        history.add(report, now_s)
-        self._reports[task] = report
-
-    def keep_only(self, tasks: set[TaskId]) -> None:
-        """Forget all others."""
-        self._of = {task: history for task, history in self._of.items() if task in tasks}
-        self._reports = {task: report for task, report in self._reports.items() if task in tasks}
-
-    def reports(self) -> dict[TaskId, TaskReport]:
-        """Return the newest reports, with rates a second and shares of time among their counters."""
-        now_s = time.monotonic()
-        return {
-            task: replace(report, counters={**report.counters, **self._of[task].figures(now_s)})
-            for task, report in self._reports.items()
-        }
-
-
 _OVER = frozenset(state.value for state in RunState if state.is_over)
+
+
+class StartupCounts(dict[str, int]):
+    """How many starts there were, by outcome. Thread-safe."""
+
+    def __init__(self) -> None:
+        super().__init__(attempts=0, successes=0, failures=0, restarts=0)
+        self._lock = threading.Lock()
+
+    def add(self, outcome: str) -> None:
+        with self._lock:
+            self[outcome] += 1
 
 
 class TaskTotals:
     """The newest counters of every task, and the outcomes of starts. Any thread."""
 
-    def __init__(self, histories: TaskHistories | None = None) -> None:
+    def __init__(self, rates: Callable[[], WindowedRates] = WindowedRates) -> None:
+        """`rates` makes the windows of one start."""
+        self._rates = rates
         self._lock = threading.Lock()
-        self._histories = histories or TaskHistories()
+        self._newest: dict[TaskId, TaskHistory] = {}
         self._pending: set[TaskId] = set()
-        self.attempts = 0
-        self.successes = 0
-        self.failures = 0
-        self.restarts = 0
+        self.startups = StartupCounts()
         self.began_last_s = 0.0  # monotonic time of the newest start of any task
 
     def started(self, task: TaskId) -> None:
         with self._lock:
-            self.attempts += 1
+            self.startups.add("attempts")
             self.began_last_s = time.monotonic()
             self._pending.add(task)
 
     def restarted(self) -> None:
         """Count an automatic restart after a failure."""
-        with self._lock:
-            self.restarts += 1
+        self.startups.add("restarts")
 
     def running(self, task: TaskId) -> None:
         with self._lock:
             if task in self._pending:
                 self._pending.discard(task)
-                self.successes += 1
+                self.startups.add("successes")
 
     def failed(self, task: TaskId) -> None:
         with self._lock:
             if task in self._pending:
                 self._pending.discard(task)
-                self.failures += 1
+                self.startups.add("failures")
 
     def reported(self, report: TaskReport) -> None:
+        task, now_s = TaskId(report.connector, report.task), time.monotonic()
         with self._lock:
-            self._histories.add(report)
+            history = self._newest.get(task)
+            if history is None or history.report.incarnation != report.incarnation:
+                history = self._newest[task] = TaskHistory(report, self._rates(), now_s)
+            history.add(report, now_s)
 
     def keep_only(self, tasks: set[TaskId]) -> None:
         """Forget deleted tasks."""
         with self._lock:
-            self._histories.keep_only(tasks)
+            self._newest = {task: history for task, history in self._newest.items() if task in tasks}
 
     def reports(self) -> Mapping[TaskId, TaskReport]:
         """Return the newest reports; their counters include rates a second and shares of time (`TaskHistory`)."""
+        now_s = time.monotonic()
         with self._lock:
-            return self._histories.reports()
+            return {
+                task: replace(each.report, counters={**each.report.counters, **each.figures(now_s)})
+                for task, each in self._newest.items()
+            }

@@ -164,14 +164,10 @@ class WorkerMetrics(Collector):
         yield family
 
     def _worker(self) -> Iterator[Metric]:
-        tasks = {
-            "attempts": self._totals.attempts,
-            "successes": self._totals.successes,
-            "failures": self._totals.failures,
-        }
+        startups = {"connector": self._figures.connector_startups(), "task": self._totals.startups}
         yield _single(f"{_WORKER}_connector_count", "Connectors on this worker.", self._figures.connectors())
         yield _single(f"{_WORKER}_task_count", "Tasks on this worker.", self._figures.tasks())
-        for kind, counted in (("connector", self._figures.connector_startups()), ("task", tasks)):
+        for kind, counted in startups.items():
             yield from _startups(kind, counted)
         yield _single(
             "kafka_connect_connect_worker_rebalance_metrics_is_leader",
@@ -188,7 +184,7 @@ class WorkerMetrics(Collector):
             "Files of roles, users or certificates that were changed and cannot be used: GET /health names them.",
             len(stale_files()),
         )
-        yield _restarts({"connector": self._figures.connector_startups()["restarts"], "task": self._totals.restarts})
+        yield _restarts({kind: counted["restarts"] for kind, counted in startups.items()})
         ended = _metric(
             "fencepost_processes_ended_by_signal_total",
             "Processes of slots and splits that a signal ended; SIGKILL also counts those that ended without a trace.",

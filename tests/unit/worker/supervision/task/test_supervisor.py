@@ -811,7 +811,7 @@ def test_failed_task_is_restarted_with_growing_delay_up_to_the_limit(reviving: S
     assert reviving.board.plans[-1] == RestartSchedule(2, None)
     reviving.tick(after_s=100_000)
     assert reviving.handle().state is HandleState.FAILED
-    assert reviving.totals.restarts == 2
+    assert reviving.totals.startups["restarts"] == 2
 
 
 def test_restart_count_is_reset_when_the_task_has_run_for_the_window(reviving: Stage) -> None:

@@ -7,13 +7,13 @@ from fencepost.telemetry.rate import WindowedRates
 from fencepost.worker.supervision.task_metrics import TaskHistory
 
 
-@pytest.fixture
-def history() -> TaskHistory:
-    return TaskHistory("i", WindowedRates(30, 2), 0.0)
-
-
 def report(state: RunState, polled: int = 0) -> TaskReport:
     return TaskReport("c", 0, "i", state, counters={"records_polled": polled})
+
+
+@pytest.fixture
+def history() -> TaskHistory:
+    return TaskHistory(report(RunState.STARTING), WindowedRates(30, 2), 0.0)
 
 
 def test_ratios_of_states_cover_the_time_from_start_to_end(history: TaskHistory) -> None:
