@@ -132,13 +132,15 @@ def _held(
     by_incarnation = {m.incarnation: m for m in members}
     by_url = {m.url: m for m in members}
     held: dict[Member, list[T]] = {m: [] for m in by_incarnation.values()}
-    if previous is None:
-        return held
-    for worker in (*previous.workers, *(each.worker for each in previous.waiting)):
+    for worker in [] if previous is None else _earlier(previous):
         member = by_incarnation.get(worker.incarnation) or by_url.get(worker.url)
         if member is not None:
             held[member] += filter(is_wanted, of(worker))
     return held
+
+
+def _earlier(previous: Assignment) -> list[WorkerAssignment]:
+    return [*previous.workers, *(each.worker for each in previous.waiting)]
 
 
 def _missing(counts: Mapping[str, int], held: Iterable[list[TaskId]], away: Collection[TaskId]) -> list[TaskId]:

@@ -50,7 +50,6 @@ class Roster:
 
 
 def _members(snapshot: ClusterSnapshot, roster: frozenset[str]) -> tuple[Member, ...]:
-    """Return the members of a roster that have announced themselves, each as its newest process."""
     urls = sorted(roster & set(snapshot.incarnations))
     known = ((url, snapshot.incarnations[url], snapshot.abilities[url]) for url in urls)
     return tuple(Member(url, incarnation, can.is_ready, can.reads_placements) for url, incarnation, can in known)

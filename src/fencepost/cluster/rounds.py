@@ -125,7 +125,6 @@ class FencingRounds:
 
 
 def _as_outcome(connector: str, cause: Exception) -> Exception:
-    """Return the error for the caller, which says whether to try again."""
     is_passing = isinstance(cause, RetriableError | TimeoutError | NotReadyError | WriteFailedError)
     if is_passing or (isinstance(cause, WriterOpenError) and cause.is_passing):
         outcome: Exception = NotReadyError(f"Fencing of connector {connector} is to be tried again: {cause}")

@@ -66,7 +66,6 @@ def why_not(snapshot: ClusterSnapshot, start: Start, incarnation: str) -> str | 
 
 
 def _obstacle(snapshot: ClusterSnapshot, task: TaskId) -> str | None:
-    """Return why a task should run on no worker at all; None if it may run."""
     if task.connector not in snapshot.connectors:
         return f"connector {task.connector} was deleted"
     if not snapshot.has_task(task):
