@@ -184,6 +184,23 @@ def test_query_is_watched_and_paused_and_fails_if_its_checkpoint_misfits(
         eventually(lambda: counts(reader) == dict.fromkeys(KEYS, 8), within_s=WITHIN_S)
 
 
+def test_second_connector_on_a_checkpoint_fails_and_the_first_goes_on(
+    worker: Worker, name: str, topic: str, target: str, feed: Callable[..., None], kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    """Otherwise each would stop the other's query, and a batch would reach the output of only one of them."""
+    config = sql_stream(topic, target, tmp_path / "checkpoint", "SELECT key FROM `{topic}`")
+    created(worker, name, config)
+    with CommittedReader(kafka.bootstrap_servers, [target]) as reader:
+        feed(0, 1)
+        eventually(lambda: len(reader.seen()) == len(KEYS), within_s=WITHIN_S)
+        created(worker, f"{name}-2", config)
+        (failed,) = worker.wait_for_tasks(f"{name}-2", "FAILED", within_s=WITHIN_S)
+        assert f"is the checkpoint of connector {name} of" in failed["trace"]
+        feed(0, 1)
+        eventually(lambda: len(reader.seen()) == 2 * len(KEYS), within_s=WITHIN_S)
+    assert worker.task_states(name) == ["RUNNING"]
+
+
 def _ensure_watched(worker: Worker, name: str, topic: str) -> None:
     """Check figures, metrics and offsets of a query that has read 12 records, and has three keys."""
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.api import FatalError
 from fencepost.config import ConfigError
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.spark.write.folder import Folder
 
 _DIGEST_CHARACTERS = 32
+_OWNER = "fencepost-owner"
 _HEADER_LINES = 2  # the version and the metadata; then comes a line for each source, "-" for one without new offsets
 
 
@@ -44,6 +46,23 @@ class Checkpoint:
         if not found:
             raise ConfigError("option commit.group: the query reads no Kafka topic whose offsets could be committed")
         return [GroupOffset(*place, offset) for place, offset in sorted(found.items())]
+
+    def claim(self, owner: str) -> None:
+        """Record who writes by this checkpoint, in a file of it. Raises FatalError if it is somebody else's.
+
+        Two queries with one checkpoint would stop each other without end, and each batch would reach only one output.
+        """
+        found = self.folder.text(_OWNER) if self.folder.has(_OWNER) else None
+        if found is None:
+            self.folder.create()
+            with self.folder.writable(_OWNER) as file:
+                file.write(owner.encode())
+            found = self.folder.text(_OWNER)
+        if found != owner:
+            raise FatalError(
+                f"checkpoint.location: {self.folder.location} is the checkpoint of {found}, and a checkpoint is of one "
+                f"connector only: set another one, or remove its file {_OWNER} if that connector is gone"
+            )
 
     def _text(self, name: str) -> str:
         try:

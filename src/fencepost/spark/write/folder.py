@@ -32,6 +32,11 @@ class Folder:
         system, path = self._opened
         return bool(system.get_file_info(path).type == fs.FileType.Directory)
 
+    def has(self, name: str) -> bool:
+        """Return whether a file is there."""
+        system, path = self._opened
+        return bool(system.get_file_info(f"{path}/{name}").type == fs.FileType.File)
+
     def remove(self) -> None:
         """Remove it with all that is in it. Idempotent."""
         if self.exists():

@@ -13,6 +13,8 @@ from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.spark.query.frame import QueryFrames, reading_options, writing_options
 from fencepost.spark.query.run import QueryProgress, RunningQuery
 from fencepost.spark.session.session import new_session
+from fencepost.spark.write.checkpoint import Checkpoint
+from fencepost.spark.write.folder import Folder
 from fencepost.task.channel.message import QUERY_LAGS, RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.topic_creation import topics_of
@@ -68,6 +70,8 @@ class QueryTask(FrameTask):
         admission = self.admit()  # 1
         if not admission.is_admitted:
             raise NotAdmittedError(admission.reason)
+        owner = f"connector {self.spec.connector} of the workers with group.id {self._host.worker.group_id}"
+        Checkpoint(Folder(self._connector.checkpoint)).claim(owner)
         topics_of(self.spec).ensure([self._connector.topic])
         if not self._take_core():
             return None

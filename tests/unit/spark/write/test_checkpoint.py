@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.api import FatalError
 from fencepost.config import ConfigError
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.spark.write.checkpoint import Checkpoint
@@ -44,3 +45,12 @@ def test_query_without_kafka_has_no_offsets_to_commit(tmp_path: Path) -> None:
 def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"option checkpointLocation: {tmp_path}/offsets/4 cannot be read"):
         checkpoint(tmp_path, "0").digest(4)
+
+
+def test_checkpoint_of_another_connector_is_refused_and_names_it(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path / "made"))
+    Checkpoint(folder).claim("connector counts")
+    Checkpoint(folder).claim("connector counts")
+    with pytest.raises(FatalError, match=r"is the checkpoint of connector counts, and .* remove its file"):
+        Checkpoint(folder).claim("connector sums")
+    assert Checkpoint(folder).folder.text("fencepost-owner") == "connector counts"
