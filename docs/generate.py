@@ -274,22 +274,23 @@ _COLUMNS = (
     ("`key`", "string or binary", "The key. Rows with the same key go to the same partition, as with Java's producer."),
     ("`topic`", "string", "The topic of the row, if option `topic` is not set. A row without one fails the write."),
     ("`partition`", "int", "The partition of the topic. Null: by the key."),
+    ("`timestamp`", "timestamp", "The time of the record. Null, or no such column: the time when it is encoded."),
     ("`headers`", "array<struct<key:string,value:binary>>", "The headers."),
 )
 
 
 def _spark_writer() -> Iterator[str]:
-    from fencepost.spark.direct_write.options import DirectWriteConfig
+    from fencepost.spark.write.options import WriterConfig
 
     yield "# Options and columns of the Spark writer"
-    yield from _paragraph(_about(DirectWriteConfig))
+    yield from _paragraph(_about(WriterConfig))
     yield from _paragraph(
         "`kafka.*` options are producer settings with their Java names; `kafka.bootstrap.servers` is required. Options "
-        "that are not in the table are refused. Every partition of the frame is a transaction: "
+        "that are not in the table are refused. A write, or a micro-batch of a stream, is one transaction: "
         "[what that guarantees](../delivery-guarantees.md#direct-writes-dfwriteformatfencepost). "
         "[Write Kafka from Spark](../how-to/write-kafka-from-spark.md) has examples."
     )
-    yield from _options(DirectWriteConfig)
+    yield from _options(WriterConfig)
     yield from ("", "## Modes")
     yield from _paragraph(
         'Rows are appended, as by Spark\'s own Kafka sink: `mode("append")`, or no mode in a program that imports '

@@ -7,7 +7,7 @@ from planted import replace
 
 def _take_over(self: Committer) -> None:
     topic = DecisionTopic(self._config)
-    self._decision, self._partition = topic.newest(self._key), topic.partition(self._key)
+    self.decision, self._partition = topic.newest(self._key), topic.partition(self._key)
     topic.close()
     self._client.init_transactions(60.0)
 

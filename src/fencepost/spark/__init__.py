@@ -10,7 +10,8 @@ Guarantees:
 that no leftover thread outlives it. A process that served a split is reused, after its clients are closed.
 - A split is committed as done only after Spark has sent all of its rows (`partition.stream_end`).
 - A secret reaches executors only through their environment: it is in no plan, no closure and on no command line (E11).
-- Spark's commit coordinator is never relied on: every attempt is fenced by the next one's `init_transactions`.
+- Spark's commit coordinator is never relied on: every attempt at a split or a range is fenced by the next one's
+`init_transactions`, and tasks of other writes send nothing (`write`).
 
 Import from the modules: this package imports nothing by itself.
 """

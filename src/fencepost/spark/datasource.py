@@ -1,34 +1,34 @@
 """The `fencepost` data source: rows into Kafka, exactly once, and out of it.
 
-Reading is `spark.kafka_read`, and writing a stream `spark.write`. A direct write works in any Spark session:
+Reading is `spark.kafka_read`, and writing `spark.write`. Both work in any Spark session:
 
-    import fencepost.spark.datasource  # counts partitions, and compares the rows of a rerun
-
-    (df.write.format("fencepost")
+    (df.write.format("fencepost").mode("append")
        .option("kafka.bootstrap.servers", "localhost:9092").option("topic", "prices")
        .option("write.id", "prices-2026-11-21")
        .save())
 
 Spark finds the data source by its name, through the package `pyspark_fencepost`.
 
-Each partition is one transaction. With `write.id` a rerun skips what is committed, whatever happened in between, after
-it has compared the rows: if rows, partitions or order differ, it fails and writes nothing. Without `write.id` the write
-is exactly-once only across Spark's own task retries: running it again writes the rows again.
+A write, and a micro-batch of a stream, is one transaction. With `write.id` a rerun writes everything or, if everything
+is committed, nothing. Without it, a rerun writes everything again. A program that imports this module may leave the
+mode out.
 
-Columns are those of Spark's Kafka sink (`value`, and `key`, `topic`, `headers`, `partition`); a frame without `value`
-is written as JSON objects. `kafka.*` takes Java's names.
+Columns are those of Spark's Kafka sink (`value`, and `key`, `topic`, `headers`, `partition`, `timestamp`); a frame
+without `value` is written as JSON objects. `kafka.*` takes Java's names.
 
 The runtime passes `fencepost.channel`, `fencepost.run` and `fencepost.reading` instead, or `fencepost.ranges` when it
 reads. It asks the worker for everything else, including secrets (E11).
 """
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pyspark
 from pyspark import TaskContext
+from pyspark.sql import DataFrameWriter
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -39,7 +39,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from fencepost.config import ConfigError
-from fencepost.spark.direct_write.rerun import compare_reruns
 from fencepost.spark.epoch.read import EpochRangeReader
 from fencepost.spark.partition.options import (
     BATCH_OPTION,
@@ -57,7 +56,6 @@ from fencepost.spark.row.kafka_columns import MADE_COLUMNS, chosen, columns, wit
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
-    from fencepost.spark.direct_write.digest import Digested
     from fencepost.spark.kafka_read.options import KafkaReadConfig
     from fencepost.spark.kafka_read.reading import QueryValues
     from fencepost.task.delivery.outgoing import OutgoingColumns
@@ -77,14 +75,6 @@ class PartitionLeft(WriterCommitMessage):  # type: ignore[misc]
     """Reports that a partition's lines cannot be cut; nothing that was open is committed."""
 
     reason: str
-
-
-@dataclass
-class PartitionCompared(WriterCommitMessage):  # type: ignore[misc]
-    """Reports the result of a partition that was read for a comparison; nothing was written."""
-
-    partition: int
-    found: "Digested"
 
 
 class FencepostDataSource(DataSource):  # type: ignore[misc]
@@ -169,7 +159,9 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
             from fencepost.spark.write.numbered import NumberedBatchWriter
 
             return NumberedBatchWriter(options, names)
-        return DirectWriter(options, names, schema.simpleString())
+        from fencepost.spark.write.frame import KafkaFrameWriter
+
+        return KafkaFrameWriter(options, names)
 
 
 def _epoch_reader(options: Mapping[str, Any], schema: Any) -> EpochRangeReader:
@@ -190,9 +182,6 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Do nothing: a transaction that was not committed is aborted by its writer or by the next one."""
-
-
-compare_reruns()  # in the writing process: it imports this module to register the data source
 
 
 class SplitWriter(_Writer):
@@ -271,64 +260,19 @@ def _with_bytes(batches: Iterator[Any], converter: Mapping[str, str], topic: str
     return map(RegistryBytes(registry_converter(converter[CLASS], settings), topic).written, batches)
 
 
-class DirectWriter(_Writer):
-    """A direct write, `df.write.format("fencepost")`: see the module."""
+_UNSET_MODE = "ErrorIfExists"  # Spark refuses it for data sources in Python, before it asks them
 
-    def __init__(self, options: Mapping[str, str], names: list[str], columns: str) -> None:
-        from fencepost.spark.direct_write.options import DirectWriteConfig, DirectWriteOptions
-        from fencepost.spark.direct_write.plan import plan_write
 
-        super().__init__(options, names)
-        config = DirectWriteConfig.of(options)
-        RecordMaker(names, config.topic)
-        self.parsed = DirectWriteOptions.of(config)
-        self.plan = plan_write(self.parsed, columns)
+def _appending(choose: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """Return PySpark's `DataFrameWriter.format` with the mode of Spark's Kafka sink, append, if none was chosen."""
 
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        partition = TaskContext.get().partitionId()
-        columns = RecordMaker(self.names, self.parsed.topic)
-        if self.parsed.compare is not None:
-            return self._compare(iterator, partition, columns)
-        from fencepost.spark.direct_write.run import write_rows
+    @functools.wraps(choose)
+    def format(writer: Any, source: str) -> Any:
+        chosen = choose(writer, source)
+        is_unset = source.lower() == FORMAT and str(chosen._jwrite.curmode()) == _UNSET_MODE
+        return chosen.mode("append") if is_unset else chosen
 
-        written = write_rows(self.parsed, self.plan, partition, columns, iterator)
-        return PartitionWritten(partition, written.rows, written.skipped)
+    return format
 
-    def _compare(self, iterator: Iterator[Any], partition: int, columns: RecordMaker) -> PartitionCompared:
-        from fencepost.spark.direct_write.digest import digest_rows
 
-        marker = self.plan.markers.get(partition)
-        first = 0 if marker is None else marker.rows
-        found = digest_rows(iterator, columns.outgoing, first, self.parsed.rows_per_commit)
-        ensure_complete()
-        return PartitionCompared(partition, found)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """End the run and check the number of partitions, on which a rerun relies."""
-        from fencepost.spark.direct_write.options import WritePartitionsError
-        from fencepost.spark.direct_write.plan import conclude, end_run
-
-        end_run(self.parsed, self.plan, len(messages))
-        compared = {m.partition: m.found for m in messages if isinstance(m, PartitionCompared)}
-        if self.parsed.compare is not None:
-            conclude(self.parsed, self.plan, compared)
-            return
-        declared = self.parsed.partitions
-        if self.plan.expected is not None and len(messages) != declared:
-            raise WritePartitionsError(
-                f"the frame had {declared} partitions when it was compared, but now it has {len(messages)}: the "
-                "others are not written. Run this write again, with the same write.id and partitions"
-            )
-        if declared is not None and len(messages) != declared:
-            raise WritePartitionsError(
-                f"everything is written, but option write.partitions is {declared} and the frame has {len(messages)}: "
-                f"set write.partitions={len(messages)} when you run this write again, with the same write.id"
-            )
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Fence transactions left open by the tasks: that of a killed task would block readers for minutes."""
-        from fencepost.spark.direct_write.plan import end_run
-
-        written = {m.partition for m in messages if isinstance(m, PartitionWritten)}
-        unwritten = [] if self.parsed.compare is not None else sorted({*range(len(messages))} - written)
-        end_run(self.parsed, self.plan, len(messages), unwritten)
+DataFrameWriter.format = _appending(DataFrameWriter.format)

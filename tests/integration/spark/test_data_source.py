@@ -41,45 +41,54 @@ def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
 
 @pytest.fixture
 def write(kafka: EmbeddedKafka, topic: str) -> Write:
-    def write_frame(frame: Any, mode: str = "append", **options: str | None) -> None:
+    def write_frame(frame: Any, **options: str | None) -> None:
         named = {k.replace("_", "."): v for k, v in options.items()}
-        writer = frame.write.format("fencepost").mode(mode).option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+        writer = frame.write.format("fencepost").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
         writer.options(**{key: value for key, value in ({"topic": topic} | named).items() if value is not None}).save()
 
     return write_frame
 
 
-@pytest.mark.parametrize("client", ["librdkafka", "batch"])
 def test_rerun_writes_nothing_more_when_the_write_has_an_id(
-    client: str, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
+    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
 ) -> None:
+    """The mode is left out: it means "append" here, as in Spark's own Kafka sink."""
     frame = runtime.session.range(0, 25_000, 1, 2).selectExpr(
         "cast(id as string) as key", "cast(id as string) as value"
     )
     for _ in range(2):
-        write(frame, write_id=topic, write_partitions="2", producer_client=client)
+        write(frame, write_id=topic)
     values = [int(value) for _, value in read(topic)]
     assert len(values) == 25_000
     assert set(values) == set(range(25_000))
 
 
-def test_rerun_is_refused_when_the_frame_has_other_partitions(runtime: SparkRuntime, write: Write, topic: str) -> None:
-    frame = runtime.session.range(0, 10, 1, 2).selectExpr("cast(id as string) as value")
-    write(frame, write_id=topic, write_partitions="2")
-    with pytest.raises(Exception, match=r"was begun with write.partitions=2, and now it is 1"):
-        write(frame.coalesce(1), write_id=topic, write_partitions="1")
+@pytest.mark.parametrize(("mode", "why"), [("overwrite", 'use mode."append".'), ("ignore", "SAVE_MODE")])
+def test_other_modes_are_refused(runtime: SparkRuntime, mode: str, why: str) -> None:
+    writer = runtime.session.range(1).selectExpr("'x' as value").write.mode(mode).format("fencepost")
+    with pytest.raises(Exception, match=why):
+        writer.option("kafka.bootstrap.servers", "localhost:1").option("topic", "t").save()
 
 
-def test_partitions_are_counted_and_a_rerun_is_compared_when_no_number_is_given(
-    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
+def test_large_output_is_staged_in_a_folder_that_is_empty_afterwards(
+    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]], tmp_path: Path
 ) -> None:
-    """Also with Spark's own mode, which means "append" here as in its own Kafka sink."""
-    frame = runtime.session.range(0, 300, 1, 3).selectExpr("cast(id as string) as value")
-    for _ in range(2):
-        write(frame, mode="errorifexists", write_id=topic)
-        assert sorted(int(value) for _, value in read(topic)) == list(range(300))
-    with pytest.raises(Exception, match=r"was begun with write.partitions=3, and now it is 2"):
-        write(frame.coalesce(2), write_id=topic)
+    frame = runtime.session.range(0, 3_000, 1, 2).selectExpr("cast(id as string) as key", "repeat('x', 2000) as value")
+    write(frame, staging_location=str(tmp_path))
+    assert sorted(int(key) for key, _ in read(topic)) == list(range(3_000))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_output_above_one_transaction_is_refused_in_a_task(
+    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]], tmp_path: Path
+) -> None:
+    """A driver sends 100 MB/s, so 10 ms are 1 MB."""
+    frame = runtime.session.range(0, 3_000, 1, 1).selectExpr("repeat('x', 2000) as value")
+    options = {"kafka.transaction.timeout.ms": "10", "staging_location": str(tmp_path)}
+    with pytest.raises(Exception, match=r"more than 1,000,000 bytes.*write it in several writes, each with a write.id"):
+        write(frame, **options)
+    assert read(topic) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_rows_go_to_the_topics_that_their_column_names(
@@ -96,53 +105,6 @@ def test_rows_go_to_the_topics_that_their_column_names(
     assert (len(read(topic)), len(read(other))) == (2, 6)
 
 
-@pytest.mark.parametrize("declared", ["4", "1"])
-@pytest.mark.parametrize("is_adaptive", [False, True])
-def test_a_wrong_partition_count_is_refused_before_any_row_and_can_be_corrected(
-    declared: str, is_adaptive: bool, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
-) -> None:
-    """Also where Spark knows the number only once the stages before have run."""
-    frame = runtime.session.range(0, 300, 1, 2).selectExpr("cast(id as string) as value")
-    if is_adaptive:
-        frame = frame.repartition(6, "value").coalesce(2).groupBy("value").count().repartition(2).select("value")
-    with pytest.raises(
-        Exception, match=rf"partitions is {declared}, but the frame has 2: nothing is written. Set write."
-    ):
-        write(frame, write_id=topic, write_partitions=declared)
-    assert read(topic) == []
-    for _ in range(2):
-        write(frame, write_id=topic, write_partitions="2")
-        assert sorted(int(value) for _, value in read(topic)) == list(range(300))
-
-
-def test_partitions_coalesced_at_run_time_are_counted_after_coalescing(
-    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
-) -> None:
-    """AQE puts small partitions together, whatever spark.sql.shuffle.partitions says."""
-    frame = runtime.session.range(0, 300, 1, 2).groupBy("id").count().selectExpr("cast(id as string) as value")
-    count = frame.rdd.getNumPartitions()
-    with pytest.raises(Exception, match=f"but the frame has {count}: nothing is written"):
-        write(frame, write_id=topic, write_partitions="200")
-    write(frame, write_id=topic, write_partitions=str(count))
-    assert sorted(int(value) for _, value in read(topic)) == list(range(300))
-
-
-@pytest.mark.parametrize("declared", ["4", "1"])
-def test_a_write_begun_with_a_wrong_partition_count_resumes_with_the_right_one(
-    declared: str, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
-) -> None:
-    """Other ways to begin a write than `save` find out late, as older versions did."""
-    frame = runtime.session.range(0, 300, 1, 2).selectExpr("cast(id as string) as value")
-    with pytest.MonkeyPatch.context() as uncounted:
-        uncounted.setattr("fencepost.spark.direct_write.rerun.with_counted_partitions", lambda writer: writer)
-        with pytest.raises(Exception, match=r"write\.partitions"):
-            write(frame, write_id=topic, write_partitions=declared)
-    with pytest.raises(Exception, match="but the frame has 2: nothing is written"):
-        write(frame, write_id=topic, write_partitions=declared)
-    write(frame, write_id=topic, write_partitions="2")
-    assert sorted(int(value) for _, value in read(topic)) == list(range(300))
-
-
 def test_rows_are_json_objects_when_there_is_no_value_column(
     runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
 ) -> None:
@@ -151,30 +113,20 @@ def test_rows_are_json_objects_when_there_is_no_value_column(
     assert [orjson.loads(value) for _, value in read(topic)] == [{"a": 1, "b": "x", "c": 2.5, "d": None}]
 
 
-@pytest.mark.parametrize("client", ["librdkafka", "batch"])
 def test_nothing_is_committed_when_spark_fails_in_the_middle(
-    client: str, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]], tmp_path: Path
+    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]], tmp_path: Path
 ) -> None:
     """PyArrow takes the broken pipe for the end of the rows: half a file must not be committed as done."""
     file = tmp_path / "broken.csv"
     file.write_text("".join(f"{n}\n" if n != 45_000 else "oops\n" for n in range(60_000)))
     frame = runtime.session.read.schema("a int").option("mode", "FAILFAST").csv(str(file)).coalesce(1)
     with pytest.raises(Exception, match="FAILED_READ_FILE"):
-        write(frame, write_id=topic, write_partitions="1", producer_client=client)
+        write(frame, write_id=topic)
     assert read(topic) == []
     file.write_text(file.read_text().replace("oops", "45000"))
     whole = runtime.session.read.schema("a int").csv(str(file)).coalesce(1)
-    write(whole, write_id=topic, write_partitions="1", producer_client=client)
+    write(whole, write_id=topic)
     assert len(read(topic)) == 60_000
-
-
-@pytest.mark.parametrize("client", ["librdkafka", "batch"])
-def test_rows_are_committed_in_parts_when_asked(
-    client: str, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
-) -> None:
-    frame = runtime.session.range(0, 1000, 1, 1).selectExpr("cast(id as string) as value")
-    write(frame, write_id=topic, write_partitions="1", rows_per_commit="300", producer_client=client)
-    assert sorted(int(value) for _, value in read(topic)) == list(range(1000))
 
 
 @pytest.mark.parametrize(
@@ -183,16 +135,15 @@ def test_rows_are_committed_in_parts_when_asked(
         ({"topic": "t", "nonsense": "1"}, "'x' as value", "option nonsense is unknown"),
         ({"topic": "t"}, "1 as value", "column value is int: it must be string or binary"),
         ({"topic": "t"}, "'x' as value, 1 as other", "column other is not allowed in a frame with value"),
-        ({"topic": "t", "rows_per_commit": "x"}, "'x' as value", "Invalid value x for configuration rows.per.commit"),
         (
-            {"topic": "t", "producer_client": "java"},
+            {"topic": "t", "write_partitions": "1"},
             "'x' as value",
-            "option producer.client is java: it must be one of",
+            "option write.partitions is unknown; use one of topic",
         ),
         (
-            {"topic": "t", "producer_client": "batch", "kafka.send.buffer.bytes": "1"},
+            {"topic": "t", "kafka.send.buffer.bytes": "1"},
             "'x' as value",
-            "option kafka.send.buffer.bytes: the batch client has no such setting: remove it, or set producer",
+            "option kafka.send.buffer.bytes: the batch client has no such setting: remove it",
         ),
     ],
 )

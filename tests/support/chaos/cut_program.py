@@ -45,7 +45,7 @@ def write(session: Any, directory: Path, bootstrap: str, target: str) -> None:
     done = int(note.read_text()) if note.exists() else 0
     first = done * ROWS + 1
     rows = session.range(first, first + ROWS, 1, 1).selectExpr("cast(id AS string) AS value")
-    options = {"topic": target, "write.id": f"{target}-{done}", "write.partitions": 1}
+    options = {"topic": target, "write.id": f"{target}-{done}"}
     writer = rows.write.format("fencepost").mode("append").option("kafka.bootstrap.servers", bootstrap)
     try:
         writer.options(**options).save()

@@ -105,23 +105,13 @@ def write_partition(
             run.copier.close()
 
 
-def cut_at(batches: Iterable[Any], rows: int) -> Iterator[Any]:
-    """Yield all rows, in pieces, one of which ends after exactly `rows` rows."""
-    for batch in batches:
-        first = min(rows, batch.num_rows)
-        rows -= first
-        if first:
-            yield batch.slice(0, first)
-        if first < batch.num_rows:
-            yield batch.slice(first)
-
-
 def rows_after(batches: Iterable[Any], rows: int) -> Iterator[Any]:
     """Yield the rows after the first `rows`."""
-    for piece in cut_at(batches, rows):
-        if rows <= 0:
-            yield piece
-        rows -= piece.num_rows
+    for batch in batches:
+        skipped = min(rows, batch.num_rows)
+        rows -= skipped
+        if skipped < batch.num_rows:
+            yield batch.slice(skipped)
 
 
 def _pieces(batches: Iterable[Any], rows_per_commit: int) -> Iterator[Any]:

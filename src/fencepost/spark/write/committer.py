@@ -3,9 +3,9 @@
 1 take the transactional id over, which ends what a predecessor left open ▸ 2 read the decision ▸ 3 skip a batch that is
 decided ▸ 4 check the topics ▸ 5 send everything, and offsets of a group ▸ 6 send the decision ▸ 7 end the transaction.
 
-1 must precede 2: until then a predecessor may still commit. 6 comes after every answer to 5, so that a decision is open
-for milliseconds. Any error is settled by 1 and 2: a commit whose answer was lost is found there, and anything else was
-aborted there.
+1 must precede 2 (E3): until then a predecessor may still commit. 6 comes after every answer to 5, so that a decision is
+open for milliseconds. Any error is settled by 1 and 2: a commit whose answer was lost is found there, and anything else
+was aborted there.
 """
 
 import logging
@@ -13,7 +13,7 @@ import time
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 
-from fencepost.api import FatalError
+from fencepost.api import FatalError, FencedError
 from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.produce.batch_client import BatchClient
 from fencepost.kafka.produce.target import Target, Targets
@@ -22,7 +22,7 @@ from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.spark.write.decision import Decision, DecisionTopic, is_decided, transactional_id
 from fencepost.spark.write.options import WriterConfig
-from fencepost.spark.write.staging import Staged
+from fencepost.spark.write.staging import SEVERAL_WRITES, BatchTooLargeError, Staged
 
 log = logging.getLogger(__name__)
 
@@ -36,22 +36,29 @@ class TopicChangedError(FatalError):
     """A topic is not the one for which the rows were placed."""
 
 
-class BatchTooLargeError(FatalError):
-    """A batch cannot be sent within the time-out of its transaction."""
-
-
 @dataclass(frozen=True)
 class PendingBatch:
     """A batch to be committed. `key` names the write, and numbers grow with each of its batches.
 
     `digest` says what the batch is made of: a batch with the same number and another digest is refused. `offsets` are
-    committed in its transaction to the group of option `commit.group`.
+    committed in its transaction to the group of option `commit.group`. `frame` is what errors call the write of a
+    frame; it is empty for a micro-batch.
     """
 
     key: str
     number: int
     digest: str = ""
     offsets: Sequence[GroupOffset] = ()
+    frame: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.frame or f"batch {self.number}"
+
+    @property
+    def smaller(self) -> str:
+        """Return what makes it smaller."""
+        return SEVERAL_WRITES if self.frame else "let a trigger read less (maxOffsetsPerTrigger)"
 
 
 def commit_batch(config: WriterConfig, batch: PendingBatch, staged: Sequence[Staged], kept: Kept) -> bool:
@@ -61,6 +68,8 @@ def commit_batch(config: WriterConfig, batch: PendingBatch, staged: Sequence[Sta
 
     Raises:
         DecidedOtherwiseError: A different batch of this number, or a later one, is written.
+        FencedError: Another run of the write of a frame has the id. It is not taken back, as two runs would take it
+            from each other in turns.
         TopicChangedError: The batch must be encoded again, which running it again does.
         BatchTooLargeError: It does not fit its transaction.
         FatalError: Kafka refuses it.
@@ -81,10 +90,15 @@ def commit_batch(config: WriterConfig, batch: PendingBatch, staged: Sequence[Sta
         except ProducerError as error:
             committer.close()
             committer = None
-            is_late &= time.monotonic() - began_s > config.transaction_timeout_s
+            was_late = time.monotonic() - began_s > config.transaction_timeout_s
+            is_late &= was_late
+            if batch.frame and error.failure is Failure.FENCED and not was_late:
+                raise FencedError(
+                    f"another run of {batch.name} has begun: this one was fenced, and nothing of it is committed"
+                ) from None
             if is_last or error.failure not in _SETTLED_BY_RETRY:
                 raise _refusal(config, batch, staged, str(error), is_late=is_late) from None
-            log.warning("batch %d of %s is tried once more: %s", batch.number, batch.key, error)
+            log.warning("%s (%s) is tried once more: %s", batch.name, batch.key, error)
         except BaseException:
             committer.close()
             raise
@@ -97,18 +111,18 @@ def _refusal(
     size_bytes = sum(each.size_bytes for each in staged)
     if is_late:
         return BatchTooLargeError(
-            f"batch {batch.number} has {size_bytes:,} bytes, and was not sent within its transaction's "
-            f"{config.transaction_timeout_s:g} s, twice: let a trigger read less (maxOffsetsPerTrigger), or raise "
-            f"kafka.transaction.timeout.ms, and the broker's transaction.max.timeout.ms. The last error: {error}"
+            f"{batch.name} has {size_bytes:,} bytes, and was not sent within its transaction's "
+            f"{config.transaction_timeout_s:g} s, twice: {batch.smaller}, or raise kafka.transaction.timeout.ms, and "
+            f"the broker's transaction.max.timeout.ms. The last error: {error}"
         )
     return FatalError(
-        f"batch {batch.number} ({size_bytes:,} bytes) could not be committed with transactional id "
+        f"{batch.name} ({size_bytes:,} bytes) could not be committed with transactional id "
         f"{transactional_id(batch.key)}: {error}. Run it again: nothing is written twice"
     )
 
 
 class Committer:
-    """A producer with the transactional id of one write, and the newest decision. For one thread."""
+    """A producer with the transactional id of one write, and the newest `decision` about it. For one thread."""
 
     def __init__(self, config: WriterConfig, key: str) -> None:
         """Nothing is sent yet."""
@@ -117,7 +131,7 @@ class Committer:
         self._key = key
         self._client = BatchClient({**conf, "transactional.id": transactional_id(key)})
         self._targets = Targets(conf)
-        self._decision: Decision | None = None
+        self.decision: Decision | None = None
         self._partition = -1  # where the decision goes; unknown until the id was taken over
 
     def is_next(self, config: WriterConfig, batch: PendingBatch) -> bool:
@@ -126,7 +140,7 @@ class Committer:
         If not, another process has decided since, and the decision must be read again.
         """
         same = config.originals == self._config.originals
-        return same and self._decision is not None and self._decision.batch == batch.number - 1
+        return same and self.decision is not None and self.decision.batch == batch.number - 1
 
     def commit(self, batch: PendingBatch, staged: Sequence[Staged]) -> bool:
         """Write the batch, or return False if it is decided. After any error, close this committer.
@@ -135,10 +149,10 @@ class Committer:
         """
         if self._partition < 0:
             self._take_over()
-        if is_decided(self._decision, batch.number, batch.digest):  # 3
+        if is_decided(self.decision, batch.number, batch.digest):  # 3
             return False
         self._check_topics(staged)  # 4
-        decision = Decision(batch.number, batch.digest, sum(each.rows for each in staged))
+        decision = Decision(batch.number, batch.digest, sum(each.rows for each in staged), int(time.time() * 1000))
         self._client.begin()
         for each in staged:
             for place, encoded in each.batches():
@@ -150,8 +164,18 @@ class Committer:
         key, value = decision.record(self._key)
         self._client.produce(self._config.offsets_topic, value, key=key, partition=self._partition)  # 6
         self._client.commit(_ANSWER_S)  # 7
-        self._decision = decision
+        self.decision = decision
         return True
+
+    def forget(self) -> None:
+        """Delete the decision about a batch that cannot be run again. Never raises: it is harmless if it stays."""
+        key, _ = Decision(0, "").record(self._key)
+        try:
+            self._client.begin()
+            self._client.produce(self._config.offsets_topic, None, key=key, partition=self._partition)
+            self._client.commit(_ANSWER_S)
+        except ProducerError as error:
+            log.info("cannot delete the decision of %s: %s", self._key, error)
 
     def close(self) -> None:
         """Close the connections without ending anything. Idempotent."""
@@ -162,7 +186,7 @@ class Committer:
         self._client.init_transactions(_TAKE_OVER_S)  # 1
         topic = DecisionTopic(self._config)
         try:
-            self._decision = topic.newest(self._key)  # 2, E23
+            self.decision = topic.newest(self._key)  # 2, E23
             self._partition = topic.partition(self._key)
         finally:
             topic.close()

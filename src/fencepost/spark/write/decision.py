@@ -8,7 +8,8 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -56,10 +57,17 @@ class Decision:
     batch: int
     digest: str
     rows: int = 0
+    at_ms: int = field(default=0, compare=False)
+
+    def text(self) -> str:
+        """Return when it was committed, and with how many records."""
+        at = datetime.fromtimestamp(self.at_ms / 1000, UTC)
+        return f"at {at:%Y-%m-%d %H:%M:%S} UTC with {self.rows} records"
 
     def record(self, key: str) -> tuple[bytes, bytes | None]:
         """Return the record that decides it."""
-        return encode(_OWNER, {"id": key}, {"batch": self.batch, "digest": self.digest, "rows": self.rows})
+        value = {"batch": self.batch, "digest": self.digest, "rows": self.rows, "at": self.at_ms}
+        return encode(_OWNER, {"id": key}, value)
 
 
 def transactional_id(key: str) -> str:
@@ -207,7 +215,7 @@ def _decision(value: bytes | None) -> Decision | None:
     if value is None:
         return None
     found: Any = orjson.loads(value)
-    return Decision(int(found["batch"]), str(found["digest"]), int(found.get("rows", 0)))
+    return Decision(int(found["batch"]), str(found["digest"]), int(found["rows"]), int(found["at"]))
 
 
 def _internal(topic: str) -> InternalTopic:

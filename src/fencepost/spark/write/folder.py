@@ -43,6 +43,11 @@ class Folder:
             system, path = self._opened
             system.delete_dir(path)
 
+    def size_bytes(self) -> int:
+        """Return the size of all files in it."""
+        system, path = self._opened
+        return sum(each.size or 0 for each in system.get_file_info(fs.FileSelector(path)))
+
     def writable(self, name: str) -> Any:
         """Create a file, and return a stream to write it."""
         system, path = self._opened

@@ -12,6 +12,7 @@ _KAFKA, _SERVERS = "kafka.", "bootstrap.servers"
 _GROUP = "fencepost-write"  # never joined
 # The broker's own limit (transaction.max.timeout.ms) is 15 minutes by default.
 _TRANSACTION_MS = "900000"
+_SENT_BYTES_PER_S = 100_000_000  # by one driver, on a machine that is busy
 
 
 class WriterConfig(Config):
@@ -69,6 +70,11 @@ class WriterConfig(Config):
             return dict(translate(kind, self.kafka).conf)
         conf = translate(kind, {"transaction.timeout.ms": _TRANSACTION_MS, **self.kafka}).conf
         return {**JAVAS_PARTITIONER, **conf}
+
+    @property
+    def most_bytes(self) -> int:
+        """Return how much a driver can send in one transaction."""
+        return int(self.transaction_timeout_s * _SENT_BYTES_PER_S)
 
     @property
     def transaction_timeout_s(self) -> float:

@@ -23,6 +23,14 @@ _IN_MESSAGE_BYTES = 1 << 20
 _MOST_IN_MESSAGE_BYTES = 16 << 20
 
 
+_LOOK_EVERY_BYTES = 64 << 20
+SEVERAL_WRITES = "write it in several writes, each with a write.id of its own"
+
+
+class BatchTooLargeError(FatalError):
+    """A batch cannot be sent within the time-out of its transaction."""
+
+
 class IndexEntry(NamedTuple):
     """A batch of a task: what its header needs, and the size of its body."""
 
@@ -74,15 +82,16 @@ def _batch(entry: IndexEntry, body: memoryview) -> EncodedBatch:
     return EncodedBatch((body,), entry.records, entry.codec, entry.first_timestamp, entry.newest_timestamp)
 
 
-def stage(encoder: Encoder, frames: Iterable[Any], folder: Folder) -> Staged:
+def stage(encoder: Encoder, frames: Iterable[Any], folder: Folder, most_bytes: int | None = None) -> Staged:
     """Encode the rows of a task and keep them for the driver. Nothing of it is in Kafka.
 
-    Raises FatalError if they are too large for a message and `folder` is not on this machine.
+    Raises BatchTooLargeError once all tasks have staged more than `most_bytes`, and FatalError if the rows are too
+    large for a message and `folder` is not on this machine.
     """
     name = uuid.uuid4().hex
     index: list[IndexEntry] = []
     parts: list[Any] = []
-    size_bytes, file = 0, None
+    size_bytes, file, look_at = 0, None, 0
     try:
         for place, made in encoder.encoded(frames):
             body_bytes = len(made) - HEADER.size
@@ -96,11 +105,23 @@ def stage(encoder: Encoder, frames: Iterable[Any], folder: Folder) -> Staged:
             if file is not None:
                 file.write(b"".join(parts))
                 parts = []
+                if most_bytes is not None and size_bytes >= look_at:
+                    ensure_fits(max(size_bytes, folder.size_bytes()), most_bytes)
+                    look_at = size_bytes + _LOOK_EVERY_BYTES
     finally:
         if file is not None:
             file.close()
     kept = None if file is None else folder
     return Staged(encoder.rows, encoder.targets, index, b"".join(parts), kept, name if kept else "")
+
+
+def ensure_fits(size_bytes: int, most_bytes: int) -> None:
+    """Raise BatchTooLargeError if the output of a frame is too large for one transaction."""
+    if size_bytes > most_bytes:
+        raise BatchTooLargeError(
+            f"the output has more than {most_bytes:,} bytes, which is what a driver sends within "
+            f"kafka.transaction.timeout.ms: {SEVERAL_WRITES}, or raise that and the brokers' transaction.max.timeout.ms"
+        )
 
 
 def _file(folder: Folder, name: str, size_bytes: int) -> Any:

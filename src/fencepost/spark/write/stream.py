@@ -6,54 +6,28 @@ usually stays for the next micro-batches, of all queries; each query may also ch
 """
 
 import hashlib
-import logging
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from fencepost.config import ConfigError
-from fencepost.kafka.produce.target import Target, Targets
-from fencepost.kafka.setting.table import ClientKind
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write.checkpoint import Checkpoint
 from fencepost.spark.write.committer import Committer, PendingBatch, commit_batch
-from fencepost.spark.write.encode import Encoder
 from fencepost.spark.write.folder import Folder
 from fencepost.spark.write.options import WriterConfig
-from fencepost.spark.write.staging import Staged, stage
-
-log = logging.getLogger(__name__)
+from fencepost.spark.write.staging import Staged
+from fencepost.spark.write.task import TaskPlan, plan_tasks, remove_staged, stage_rows
 
 _CHECKPOINT = "checkpointlocation"  # Spark hands options over in lower case
 _OF_SPARK = (_CHECKPOINT, "queryname")  # what Spark puts among the options of a sink
 _BATCH = "streaming.sql.batchId"
-_MOST_TARGETS = 16
 
 _committers: dict[str, Committer] = {}
 """The producers of this process, which stay between micro-batches."""
-
-
-def _targets(config: WriterConfig) -> Targets:
-    """Return what looks topics up; its connections stay between micro-batches."""
-    return _targets_of(tuple(sorted(config.conf(ClientKind.PRODUCER).items())))
-
-
-@lru_cache(_MOST_TARGETS)
-def _targets_of(conf: tuple[tuple[str, Any], ...]) -> Targets:
-    return Targets(dict(conf))
-
-
-@dataclass(frozen=True)
-class BatchPlan:
-    """What all tasks of a micro-batch have in common: where they stage, and the topic of option `topic`."""
-
-    folder: Folder
-    target: Target | None
 
 
 class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -71,25 +45,20 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             )
         self._checkpoint = Checkpoint(Folder(options[_CHECKPOINT]))
         self._names = names
-        self._plan: BatchPlan | None = None
+        self._plan: TaskPlan | None = None
         RecordMaker(names, self._config.topic)
 
     def __getstate__(self) -> dict[str, Any]:
         """Plan the micro-batch: only the planner pickles a writer, for the tasks."""
-        self._plan = self._plan or self._planned()
+        self._plan = self._plan or plan_tasks(self._config, self._staging().below(uuid.uuid4().hex))
         return self.__dict__
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Stage the rows of a task, on an executor. However often it runs, nothing of it is in Kafka."""
         assert self._plan is not None
-        task, plan = TaskContext.get(), self._plan
-
-        def target(topic: str) -> Target:
-            return plan.target if plan.target is not None else _targets(self._config).get(topic)
-
+        task = TaskContext.get()
         first = task.partitionId() + int(task.getLocalProperty(_BATCH) or 0)
-        maker, conf = RecordMaker(self._names, self._config.topic), self._config.conf(ClientKind.PRODUCER)
-        return stage(Encoder(maker, target, conf, first), iterator, plan.folder)
+        return stage_rows(self._config, self._names, self._plan, first, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Send what was staged, with the decision, unless it is decided already."""
@@ -97,25 +66,11 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         offsets = [] if self._config.commit_group is None else checkpoint.group_offsets(batchId)
         batch = PendingBatch(checkpoint.query_id(), batchId, checkpoint.digest(batchId), offsets)
         commit_batch(self._config, batch, [each for each in messages if isinstance(each, Staged)], _committers)
-        self._unstage()
+        remove_staged(self._staging())
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Remove what was staged. Kafka is left alone: a commit that failed may have succeeded there."""
-        self._unstage()
-
-    def _unstage(self) -> None:
-        """Remove what the query has staged, also what a driver that was killed has left."""
-        try:
-            self._staging().remove()
-        except OSError as error:  # a second attempt of a task that is late may still write there
-            log.warning("cannot remove %s; the next micro-batch will: %s", self._staging().location, error)
-
-    def _planned(self) -> BatchPlan:
-        """Look up the topic once for all tasks: otherwise a key could go to two partitions if the topic grows."""
-        target = None if self._config.topic is None else _targets(self._config).get(self._config.topic)
-        folder = self._staging().below(uuid.uuid4().hex)
-        folder.create()
-        return BatchPlan(folder, target)
+        remove_staged(self._staging())
 
     def _staging(self) -> Folder:
         """Return the folder of this query alone, in which each micro-batch has its own."""

@@ -25,6 +25,6 @@ def test_batch_is_refused_when_another_one_is_decided(batch: int, digest: str, r
 
 
 def test_record_of_a_decision_has_a_stable_key() -> None:
-    key, value = Decision(7, "d", 12).record("query")
+    key, value = Decision(7, "d", 12, 1_000).record("query")
     assert key == b'["fencepost-batch",{"id":"query"}]'
-    assert value == b'{"batch":7,"digest":"d","rows":12}'
+    assert value == b'{"batch":7,"digest":"d","rows":12,"at":1000}'

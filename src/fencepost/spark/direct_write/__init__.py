@@ -1,1 +1,0 @@
-"""Direct writes: `df.write.format("fencepost")`."""
