@@ -31,7 +31,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-EITHER_WAY = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EITHER_WAY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @EITHER_WAY

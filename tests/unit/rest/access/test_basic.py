@@ -12,10 +12,16 @@ def pair(name: str, password: str) -> str:
     return base64.b64encode(f"{name}:{password}".encode()).decode()
 
 
+@pytest.fixture(scope="module")
+def hash_of_bob() -> str:
+    """Making one takes long, as it is to."""
+    return hashed("hashed one")
+
+
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path: Path, hash_of_bob: str) -> Path:
     found = tmp_path / "users.properties"
-    found.write_text(f"alice = s3cret:with:colons\nbob={hashed('hashed one')}\nc\\ d=\\u00e4\n")
+    found.write_text(f"alice = s3cret:with:colons\nbob={hash_of_bob}\nc\\ d=\\u00e4\n")
     return found
 
 
