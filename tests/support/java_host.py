@@ -250,7 +250,7 @@ class ScriptedHost:
     def describe(self, java_class: JavaClass) -> Description:
         self.machine.asked.append(f"describe {java_class.name}")
         self.ensure_alive()
-        return Description(("source",), self.machine.version_of(java_class), self.machine.callbacks)
+        return Description(self.machine.version_of(java_class), self.machine.callbacks)
 
     def definitions(self, java_class: JavaClass) -> list[dict[str, Any]]:
         self.machine.asked.append(f"definitions {java_class.name}")

@@ -12,7 +12,7 @@ from fencepost.builtin.java.client.session import HostedConnector
 from fencepost.builtin.java.error import JavaError
 from fencepost.builtin.java.port import Description, JavaClass, Location
 from fencepost.record import TopicPartition
-from support.java_plugins import STRING, file_class, tool_class
+from support.java_plugins import STRING, file_class
 
 _SECONDS = 60  # until what a thread of Java's does arrives here
 
@@ -52,16 +52,11 @@ def connector(host: JavaHost, plugins: Location, context: Context) -> Iterator[H
     made.close()
 
 
-def test_description_of_a_class_has_its_kinds_and_version(host: JavaHost, plugins: Location) -> None:
-    assert host.ask.describe(file_class("FileStreamSinkConnector")) == Description(("sink",), "4.3.1")
-    assert host.ask.describe(tool_class("VerifiableSourceConnector")).kinds == ("source",)
-    assert host.ask.describe(JavaClass(STRING)) == Description(("converter", "header_converter"), "4.3.1")
-    assert host.ask.describe(JavaClass("tests.ScriptedConnector", plugins)) == Description(("source",), "1.2.3")
-    assert host.ask.describe(JavaClass("tests.Picky", plugins)) == Description(("transformation",), "undefined")
-    topic_matches = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
-    assert host.ask.describe(JavaClass(topic_matches)).kinds == ("predicate",)
-    file_provider = "org.apache.kafka.common.config.provider.FileConfigProvider"
-    assert host.ask.describe(JavaClass(file_provider)).kinds == ("configprovider",)
+def test_description_of_a_class_has_its_version(host: JavaHost, plugins: Location) -> None:
+    assert host.ask.describe(file_class("FileStreamSinkConnector")) == Description("4.3.1")
+    assert host.ask.describe(JavaClass(STRING)) == Description("4.3.1")
+    assert host.ask.describe(JavaClass("tests.ScriptedConnector", plugins)) == Description("1.2.3")
+    assert host.ask.describe(JavaClass("tests.Picky", plugins)) == Description("undefined")
 
 
 def test_config_definitions_of_a_class_have_the_form_of_rest(host: JavaHost, plugins: Location) -> None:

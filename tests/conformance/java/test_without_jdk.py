@@ -72,5 +72,5 @@ def test_only_java_classes_are_refused_without_java(tmp_path: Path, monkeypatch:
 def test_host_runs_on_a_jre_when_its_jar_exists(jre: Java, tmp_path: Path) -> None:
     assert host_jar.JAR.exists()
     with start_host(HostOptions()) as host:
-        assert host.ask.describe(JavaClass("org.apache.kafka.connect.transforms.HoistField$Value")).kinds
+        assert host.ask.describe(JavaClass("org.apache.kafka.connect.transforms.HoistField$Value")).version
         assert "--limit-modules" in psutil.Process(host.pid).cmdline()

@@ -16,16 +16,15 @@ class JavaChain:
 
     def __init__(self, host: SharedHost, steps: Sequence[HostedStep], use: ChainUse) -> None:
         """Raises what a class throws when it is configured, and HostLostError if the host ends meanwhile."""
-        self._classes = [_java_class(step) for step in steps]
+        self._classes: list[JavaClass] = [step.part.java for step in steps]  # type: ignore[attr-defined]
         self._is_calling = False
         self._lease: Lease = host.take(use.incarnation)
         try:
-            start = ChainStart(
-                use.task,
-                use.is_source,
-                use.config,
-                [_described(*pair) for pair in zip(steps, self._classes, strict=True)],
-            )
+            described = [
+                ChainStep(step.role, java_class, step.prefix, step.is_negated, step.is_conditional)
+                for step, java_class in zip(steps, self._classes, strict=True)
+            ]
+            start = ChainStart(use.task, use.is_source, use.config, described)
             self._chain = self._call(self._lease.host.chain, start)
         except BaseException:
             self._lease.end()
@@ -67,17 +66,7 @@ class JavaChain:
             self._is_calling = False
 
 
-def _java_class(step: HostedStep) -> JavaClass:
-    found: JavaClass = step.part.java  # type: ignore[attr-defined]
-    return found
-
-
-def _described(step: HostedStep, java_class: JavaClass) -> ChainStep:
-    return ChainStep(step.role, java_class, step.prefix, step.is_negated, step.is_conditional)
-
-
 def _judged(error: Exception, class_name: str) -> Exception:
-    """Return what Java has thrown as an error of one record."""
     if not isinstance(error, JavaError | JavaRetriableError):
         return error
     kind = ForeignRetriableError if isinstance(error, JavaRetriableError) else ForeignRecordError

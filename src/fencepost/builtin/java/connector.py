@@ -85,7 +85,6 @@ class JavaConfigProvider(ConfigProvider):
 
 
 def _text(error: Any) -> str:
-    """Return what Java has thrown, without the stack."""
     return str(error).partition("\n")[0]
 
 
@@ -301,7 +300,6 @@ class JavaConnector(_Java, Connector):
         threading.Thread(target=self._watch, args=(lease,), name=f"host-of-{self._name}", daemon=True).start()
 
     def _watch(self, lease: Lease) -> None:
-        """Wait for the end of the host or of the connector, and start again after the former."""
         pause = threading.Event()
         while lease.host.end is None:
             if self._lease is not lease:
@@ -321,7 +319,7 @@ class JavaConnector(_Java, Connector):
                 if len(self._lost) >= _MOST_LOST:
                     raise HostEndedError(f"its host (a JVM) ended {_MOST_LOST} times in a minute: {how}")
                 self._begin()
-            except Exception as error:
+            except Exception as error:  # also what the plug-in throws: the connector fails, not this thread alone
                 self.context.raise_error(error)
                 return
         self.context.request_task_reconfiguration()
@@ -346,8 +344,6 @@ class JavaConnector(_Java, Connector):
         return self.plugins.hosts.inspection.answer_alone(what, self._created_for(alter_once))
 
     def _created_for(self, ask: Callable[["HostedConnector"], T]) -> Callable[["JavaHost"], T]:
-        """Return a question to a host that creates a connector and asks it."""
-
         def create_and_ask(host: "JavaHost") -> T:
             hosted = host.connector(self.java, self._name, _NoContext())
             try:

@@ -57,21 +57,19 @@ class Thrown:
     trace: str
 
 
-class JavaError(FatalError):
-    """A plug-in has thrown. The text begins with Java's first cause; the stack follows."""
-
+class _ThrownError(ConnectError):
     def __init__(self, text: str, thrown: Thrown) -> None:
         super().__init__(text)
         self.thrown = thrown
 
 
-class JavaRetriableError(RetriableError):
+class JavaError(_ThrownError, FatalError):
+    """A plug-in has thrown. The text begins with Java's first cause; the stack follows."""
+
+
+class JavaRetriableError(_ThrownError, RetriableError):
     """A plug-in has thrown a `RetriableException` where Kafka Connect makes the same call again.
 
     From `put`, transforms and converters that is only Connect's own; from `poll`, task configs and config providers
     also that of Kafka's clients. From any other call it is a JavaError.
     """
-
-    def __init__(self, text: str, thrown: Thrown) -> None:
-        super().__init__(text)
-        self.thrown = thrown

@@ -71,7 +71,6 @@ def _hash(sources: Sequence[Path]) -> str:
 
 
 def _stamp() -> str:
-    """Return the hash of the sources from which the jar was compiled; empty if there is no jar."""
     try:
         with zipfile.ZipFile(JAR) as jar:
             return jar.read(_STAMP).decode()

@@ -33,7 +33,7 @@ _SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 
 
 
 class JavaKind(StrEnum):
-    """A kind of Java plug-in, with the name that `Description.kind` has for it."""
+    """A kind of Java plug-in."""
 
     SOURCE = "source"
     SINK = "sink"
@@ -162,7 +162,6 @@ def _services(location: Location, failures: list[str]) -> Iterator[tuple[JavaKin
 
 
 def _names(text: str) -> Iterator[str]:
-    """Yield the class names in a services file; what follows a # is a comment."""
     for line in text.splitlines():
         name = line.partition("#")[0].strip()
         if _NAME.fullmatch(name):

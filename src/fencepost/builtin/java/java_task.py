@@ -35,9 +35,6 @@ class JavaTask:
             return ""
         return stack_in(self._lease.host.threads(), self._id)
 
-    def _take_host(self) -> None:
-        self._lease = self.config.plugins.hosts.tasks.take(self.context.place.incarnation)
-
     @property
     def _has_host(self) -> bool:
         return hasattr(self, "_lease")
@@ -47,7 +44,6 @@ class JavaTask:
         return f"{self.context.place.connector}-{self.context.place.task}"
 
     def _common_start(self, *, is_source: bool) -> dict[str, Any]:
-        """Return the arguments of a `TaskStart`."""
         place = self.context.place
         divided = self.config.plugins.names.divide(place.connector_config, is_source=is_source)
         connector_config = dict(place.connector_config if divided is None else divided.hosted)

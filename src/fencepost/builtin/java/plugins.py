@@ -49,16 +49,6 @@ class Names(Protocol):
         """Divide a config between host and slot; None if all that it names is Java's."""
 
 
-class _NoNames:
-    """Leaves all names to the host."""
-
-    def classes(self, config: Mapping[str, str]) -> Classes:
-        return {}
-
-    def divide(self, config: Mapping[str, str], *, is_source: bool) -> Divided | None:
-        return None
-
-
 class JavaHosts:
     """The hosts of this process, each started by its first user.
 
@@ -66,11 +56,10 @@ class JavaHosts:
     """
 
     def __init__(self, options: Sequence[str], start: Callable[[HostOptions], "JavaHost"] | None = None) -> None:
-        self._start_one = start or _start_host
-        start = self._start
-        self.inspection = SharedHost(start, HostOptions(options, "host for validation"), _LINGER_S)
-        self.connectors = SharedHost(start, HostOptions(options, "host of connectors"), _LINGER_S)
-        self.tasks = SharedHost(start, HostOptions(options, "host of tasks"), _LINGER_S)
+        self._start_one = start
+        self.inspection = SharedHost(self._start, HostOptions(options, "host for validation"), _LINGER_S)
+        self.connectors = SharedHost(self._start, HostOptions(options, "host of connectors"), _LINGER_S)
+        self.tasks = SharedHost(self._start, HostOptions(options, "host of tasks"), _LINGER_S)
         self._callbacks: dict[JavaClass, Callbacks] = {}
         loggers.follow(self._levels_changed)
 
@@ -88,6 +77,10 @@ class JavaHosts:
         return self._callbacks[task]
 
     def _start(self, options: HostOptions) -> "JavaHost":
+        if self._start_one is None:
+            from fencepost.builtin.java.start import start_host  # its imports are for processes that run a host
+
+            self._start_one = start_host
         host = self._start_one(options)
         self._set_levels(host)
         return host
@@ -104,7 +97,11 @@ class JavaHosts:
         """
         said: dict[str, str] = {}
         try:
-            while (levels := _levels_for_java()) != said:
+            while True:
+                chosen = {"" if name == ROOT else name: level for name, level in loggers.chosen().items()}
+                levels = {name: _JAVAS.get(level, level) for name, level in chosen.items()}
+                if levels == said:
+                    return
                 host.set_levels(levels)
                 said = levels
         except ConnectionLostError as error:
@@ -115,6 +112,9 @@ class JavaHosts:
 
 class JavaPlugins:
     """Thread-safe. `make` returns the Python class that stands for a class of a kind."""
+
+    names: Names
+    """Set by the registry, which knows the classes of Python, too."""
 
     def __init__(
         self,
@@ -127,7 +127,6 @@ class JavaPlugins:
         self.index = index
         self.hosts = hosts
         self.questions = Questions(ClassFacts(hosts.inspection, facts_directory), hosts.inspection)
-        self.names: Names = _NoNames()
         self._make = make
         self._made: dict[tuple[JavaKind, JavaClass], type[Any]] = {}
         self._lock = threading.Lock()
@@ -139,13 +138,3 @@ class JavaPlugins:
             if (kind, java_class) not in self._made:
                 self._made[kind, java_class] = self._make(self, kind, java_class)
             return self._made[kind, java_class]
-
-
-def _levels_for_java() -> dict[str, str]:
-    return {"" if name == ROOT else name: _JAVAS.get(level, level) for name, level in loggers.chosen().items()}
-
-
-def _start_host(options: HostOptions) -> "JavaHost":
-    from fencepost.builtin.java.start import start_host  # its imports are for processes that run a host
-
-    return start_host(options)

@@ -63,8 +63,6 @@ class Callbacks(NamedTuple):
 class Description:
     """What only the class itself says."""
 
-    kinds: tuple[str, ...]
-    """Of the values of `JavaKind`: some classes are both of the converters."""
     version: str
     """What `version()` returns; `undefined` if the class does not have one, as in Kafka Connect."""
     callbacks: Callbacks | None = None

@@ -40,7 +40,7 @@ SUBJECT = Kind(dict, "head")
 OFFSETS = Kind(lambda pairs: [(dict(at), None if offset is None else dict(offset)) for at, offset in pairs], "offsets")
 """Pairs of source partition and source offset."""
 PLACES = Kind(lambda places: [(place.topic, place.partition) for place in places], "list")
-POSITIONS = Kind(lambda offsets: [(*place, offset) for place, offset in offsets.items()], "list")
+POSITIONS = Kind(lambda offsets: [(*place, offset) for place, offset in offsets.items()], "positions")
 """Offsets by topic partition."""
 STEPS = Kind(lambda steps: [{**step._asdict(), "java_class": described(step.java_class)} for step in steps], "list")
 BUFFER = Kind(_as_it_is, "buffer")
@@ -112,7 +112,7 @@ SERVICES: Mapping[str, Service] = {
         ("Questions", "Callbacks"),
         Operation(answer=["session"]),
         {
-            "describe": Operation({"class": CLASS}, ["kinds", "version", "callbacks"]),
+            "describe": Operation({"class": CLASS}, ["version", "callbacks"]),
             "definitions": Operation({"class": CLASS}),
             "validate": Operation({"class": CLASS, "properties": TEXTS}),
             "look_up": Operation(

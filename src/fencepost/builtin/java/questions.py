@@ -144,7 +144,9 @@ class ClassFacts:
         known: T | None = self._known_or_refused(java_class, name)  # must not wait for a class that hangs
         if known is not None:
             return known
-        with self._turn_of(java_class):
+        with self._lock:
+            turn = self._asking.setdefault(java_class, threading.Lock())
+        with turn:
             known = self._known_or_refused(java_class, name)
             if known is not None:
                 return known
@@ -164,10 +166,6 @@ class ClassFacts:
             self._ended.add(end)
         else:
             self._spared[java_class] = (time.monotonic() + AGAIN_S, error)
-
-    def _turn_of(self, java_class: JavaClass) -> threading.Lock:
-        with self._lock:
-            return self._asking.setdefault(java_class, threading.Lock())
 
     def _known_or_refused(self, java_class: JavaClass, name: str) -> Any:
         """Return a fact, or None if the JVM is to be asked. Raises HostEndedError if the class has just ended one."""

@@ -71,7 +71,7 @@ class JavaSinkTask(JavaTask, HostedSink):
 
     def start(self) -> None:
         """Start Java's task. Raises HostLostError if the host ends meanwhile."""
-        self._take_host()
+        self._lease = self.config.plugins.hosts.tasks.take(self.context.place.incarnation)
         self._is_idle = threading.Event()
         self._identity: GroupMember | None = None
         self._refused: SinkBatch | None = None
@@ -92,7 +92,11 @@ class JavaSinkTask(JavaTask, HostedSink):
         _FORM.written([record])
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
-        self._open(partitions)
+        """Tell Java of new partitions, or only of a new generation of the group."""
+        identity = self._identity = self.context.identity
+        effects: Effects = self._call(self._task.open, partitions, identity)
+        self._heed(effects)
+        self._add_late(effects.errant)
 
     def put(self, batch: SinkBatch) -> None:
         """Put records. Raises Java's RetriableException, after which the same rows are put without a new conversion.
@@ -102,7 +106,7 @@ class JavaSinkTask(JavaTask, HostedSink):
         """
         self.progress = Progress(refused=batch)
         if self._identity != self.context.identity:
-            self._open(())
+            self.open(())
         if self._owed.batch is not batch:
             self._put(batch)
         self._pay()
@@ -120,7 +124,7 @@ class JavaSinkTask(JavaTask, HostedSink):
         )
         *before, last = effects.puts
         start = sum(put.rows for put in before)
-        rows = _part(batch, start, start + last.rows)
+        rows = batch if last.rows == len(batch) else batch.part(start, start + last.rows)
         self._heed(effects)
         self._reported += len(effects.errant)
         reports: deque[_Report] = deque()
@@ -213,13 +217,6 @@ class JavaSinkTask(JavaTask, HostedSink):
     def _has_reporter(self) -> bool:
         return self.context.errant_record_reporter is not None
 
-    def _open(self, partitions: Sequence[TopicPartition]) -> None:
-        """Tell Java of new partitions, or only of a new generation of the group."""
-        identity = self._identity = self.context.identity
-        effects: Effects = self._call(self._task.open, partitions, identity)
-        self._heed(effects)
-        self._add_late(effects.errant)
-
     def _heed(self, effects: Effects) -> None:
         """Pass on what a call has asked for, without its reports."""
         context = self.context
@@ -236,7 +233,6 @@ class JavaSinkTask(JavaTask, HostedSink):
         context.count_retries(effects.processing.retries)
 
     def _left_out(self, effects: Effects, batch: SinkBatch) -> Iterator[_Report]:
-        """Yield what reports each record of a batch that Java could not convert or transform, and has dropped."""
         for failure in effects.processing.failures:
             yield partial(self.context.left_out, batch.record(failure.row), failure.stage, error_of(failure))
 
@@ -270,16 +266,6 @@ class JavaSinkTask(JavaTask, HostedSink):
         self._add_late(errant)
         if self._is_ending:
             raise RetriableError(f"task {self._id} has ended: dead letters are written no more")
-        self._make_all()
-        while self._unwritten:
-            with contextlib.suppress(TimeoutError):
-                self._unwritten[0].result(_LOOK_S)
-                self._unwritten.popleft()
-            if self._unwritten and self._is_too_late():
-                raise RetriableError(f"task {self._id} is to stop before its dead letters are written")
-        return self._reported
-
-    def _make_all(self) -> None:
         while self._late_reports or self._owed.left_out or self._owed.reports:
             try:
                 for each in (self._late_reports, self._owed.left_out, self._owed.reports):
@@ -288,6 +274,13 @@ class JavaSinkTask(JavaTask, HostedSink):
                 if self._is_too_late():
                     raise
                 time.sleep(_LOOK_S)
+        while self._unwritten:
+            with contextlib.suppress(TimeoutError):
+                self._unwritten[0].result(_LOOK_S)
+                self._unwritten.popleft()
+            if self._unwritten and self._is_too_late():
+                raise RetriableError(f"task {self._id} is to stop before its dead letters are written")
+        return self._reported
 
     def _is_too_late(self) -> bool:
         """Say whether the task is to stop, and dead letters were waited for since then for as long as they may be."""
@@ -302,7 +295,7 @@ class JavaSinkTask(JavaTask, HostedSink):
         assert reporter is not None
         task_class = self.context.configs[TASK_CLASS]
         error = ForeignRecordError.of(errant.class_name, errant.message, task_class, errant.trace)
-        while self._unwritten and _is_written(self._unwritten[0]):
+        while self._unwritten and self._unwritten[0].done() and self._unwritten[0].exception() is None:
             self._unwritten.popleft()
         self._unwritten.append(reporter.report(errant.record, error))
 
@@ -328,17 +321,8 @@ def _make(reports: deque[_Report]) -> None:
         reports.popleft()
 
 
-def _is_written(letter: "Future[None]") -> bool:
-    return letter.done() and letter.exception() is None
-
-
 def _fail(error: FatalError) -> None:
     raise error
-
-
-def _part(batch: SinkBatch, start: int, stop: int) -> SinkBatch:
-    """Return some rows of a batch; the same object if that are all."""
-    return batch if stop - start == len(batch) else batch.part(start, stop)
 
 
 class Slices:
@@ -366,11 +350,8 @@ class Slices:
         elif took_s > _QUICK_S or size_of(sent) > _MOST_BYTES:
             self.batches = max(1, self.batches // 2)
         elif len(sent) > (self.batches - 1) * self._most_rows:
-            self.batches = min(self._fitting(sent), self.batches + 1)
-
-    def _fitting(self, sent: SinkBatch) -> int:
-        """Return how many batches of such records are small enough."""
-        return max(1, min(self._most_batches, _MOST_BYTES * len(sent) // (size_of(sent) + 1) // self._most_rows))
+            fitting = _MOST_BYTES * len(sent) // (size_of(sent) + 1) // self._most_rows
+            self.batches = min(max(1, min(self._most_batches, fitting)), self.batches + 1)
 
 
 def size_of(batch: SinkBatch) -> int:

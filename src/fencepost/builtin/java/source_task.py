@@ -20,13 +20,13 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fencepost.api import RecordMetadata
 from fencepost.api.source import SourceOffset, SourcePartition
 from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError
 from fencepost.builtin.java.java_task import STOP_S, JavaTask, error_of
-from fencepost.builtin.java.port import Callbacks, CommittedOffsets, Failure, Mark, Polled, SourceTaskStart
+from fencepost.builtin.java.port import Callbacks, CommittedOffsets, Mark, Polled, SourceTaskStart
 from fencepost.hook.hosted_task import HostedBatch, HostedTask, HostedTaskContext, HostLostError, LeftOut, RecordBatch
 from fencepost.record import Batch, PartitionKey, joined_member, partition_key
 
@@ -88,7 +88,7 @@ class JavaSourceTask(JavaTask, HostedTask):
 
     def start(self) -> None:
         """Start Java's task. Raises HostLostError if the host ends meanwhile."""
-        self._take_host()
+        self._lease = self.config.plugins.hosts.tasks.take(self.context.place.incarnation)
         self._calls = CallThread(f"java-{self._id}")
         self._asked: Future[list[Polled]] | None = None
         self._given = _Given()
@@ -116,14 +116,14 @@ class JavaSourceTask(JavaTask, HostedTask):
         try:
             parts = asked.result()
         except HostEndedError as error:
-            self._lost(error)
+            raise self._lease.lost(error) from error
         except JavaRetriableError:
             raise
         except Exception:
             self._is_whole = False  # Java may have read more than it has returned
             raise
         if parts:
-            if self._asks_ahead:
+            if self.polls_ahead and self.context.transaction is None:
                 self._ask()
             return self._taken(parts)
         if self._is_owed:
@@ -161,7 +161,8 @@ class JavaSourceTask(JavaTask, HostedTask):
         try:
             if self._hosted is not None and self._lease.host.end is None:
                 self._end_poll(self._hosted)
-                self._tell_last()
+                # Java would get again what it is not told of. A commit may have waited for a `poll` that found nothing.
+                self._tell(with_commit=self._is_owed and self._asked is None and self._is_whole)
                 self._calls.submit(self._hosted.stop, STOP_S).result()
         except (HostEndedError, HostLostError) as error:
             log.warning("task %s has stopped with its host: %s", self._id, error)
@@ -174,12 +175,7 @@ class JavaSourceTask(JavaTask, HostedTask):
         assert self._hosted is not None
         return self._hosted
 
-    @property
-    def _asks_ahead(self) -> bool:
-        return bool(self.polls_ahead) and self.context.transaction is None
-
     def _ask(self) -> None:
-        """Begin a `poll` of Java's."""
         self._asked_at = time.monotonic()
         self._asked = self._calls.submit(whole_poll, self._task.poll)
         self._asked.add_done_callback(lambda _: self.context.wake())
@@ -192,7 +188,10 @@ class JavaSourceTask(JavaTask, HostedTask):
         first = 0
         for part in parts:
             self.context.count_retries(part.processing.retries)
-            left_out += [_left_out(failure, first) for failure in part.processing.failures]
+            left_out += [
+                LeftOut(first + failure.row, failure.stage, error_of(failure), failure.offset)
+                for failure in part.processing.failures
+            ]
             first += len(part.batch)
         if left_out:
             batch = HostedBatch.of(batch, left_out)
@@ -224,44 +223,27 @@ class JavaSourceTask(JavaTask, HostedTask):
         if with_commit:
             self._task.commit(list(given.ends.values()))
 
-    def _tell_last(self) -> None:
-        """Tell Java of records that are committed, if it has not been told: it would get them again.
-
-        `commit` is only called if it waits for a `poll` that has returned nothing.
-        """
-        self._tell(with_commit=self._is_owed and self._asked is None and self._is_whole)
-
     def _end_poll(self, hosted: "HostedSourceTask") -> None:
         """Wait until Java's `poll` has returned; its records are polled again by the next start."""
         if self._asked is None:
             return
+        while not wait([self._asked], _POLITE_S).done:  # an interrupt before Java begins its `poll` is lost
+            log.info("task %s: its poll is interrupted, as the task is to stop", self._id)
+            hosted.interrupt()
         try:
-            if not self._returned(self._asked, hosted):
+            if not self._asked.result():
                 self._asked = None  # Java has read nothing
         except HostEndedError:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever the plug-in has thrown, it is to be stopped
             log.info("task %s: its last poll ended with an error, and nothing of it is sent: %s", self._id, error)
-
-    def _returned(self, asked: "Future[list[Polled]]", hosted: "HostedSourceTask") -> list[Polled]:
-        while True:
-            try:
-                return asked.result(_POLITE_S)
-            except TimeoutError:  # an interrupt is lost on a `poll` that Java has not begun yet: it is repeated
-                if asked.done():
-                    raise
-                log.info("task %s: its poll is interrupted, as the task is to stop", self._id)
-                hosted.interrupt()
 
     def _call(self, function: Any, *arguments: Any) -> Any:
         """Call Java and wait. Raises HostLostError if the host ends meanwhile."""
         try:
             return self._calls.submit(function, *arguments).result()
         except HostEndedError as error:
-            self._lost(error)
-
-    def _lost(self, error: HostEndedError) -> NoReturn:
-        raise self._lease.lost(error) from error
+            raise self._lease.lost(error) from error
 
 
 class _UpdatesOffsets(JavaSourceTask):
@@ -275,16 +257,14 @@ class _UpdatesOffsets(JavaSourceTask):
         It could answer with its position, which is behind those records: they would be lost. Then the offsets of what
         is sent are committed as they are. Without any offset, Java is asked only between its polls.
         """
-        if not self._has_polled(waits=bool(offsets)) or not self._is_whole or self._holds_records():
+        if not self._has_polled(waits=bool(offsets)) or not self._is_whole:
             return None
+        if self._asked is not None and (self._asked.exception() is not None or self._asked.result()):
+            return None  # a `poll` has returned what is not sent: records, offsets, or an error
         pairs = [(dict(key), None if offset is None else dict(offset)) for key, offset in offsets.items()]
         found: CommittedOffsets = self._call(self._task.update_offsets, pairs)
         self._changes = {partition_key(partition): (partition, offset) for partition, offset in found}
         return {key: offset for key, (_, offset) in self._changes.items()}
-
-    def _holds_records(self) -> bool:
-        """Say whether a `poll` has returned what is not sent: records, offsets, or an error."""
-        return self._asked is not None and (self._asked.exception() is not None or bool(self._asked.result()))
 
     def _has_polled(self, *, waits: bool) -> bool:
         """Say whether no `poll` of Java's is under way. It is interrupted if the task is to stop.
@@ -310,11 +290,6 @@ def task_class_for(callbacks: Callbacks) -> type[JavaSourceTask]:
         "polls_ahead": not any(callbacks),
     }
     return type(base.__name__, (base,), attributes)
-
-
-def _left_out(failure: Failure, first: int) -> LeftOut:
-    """Return a dropped record; `first` is the row at which its part of the batch begins."""
-    return LeftOut(first + failure.row, failure.stage, error_of(failure), failure.offset)
 
 
 def whole_poll(poll: Callable[[], Polled | None]) -> list[Polled]:
@@ -373,7 +348,7 @@ class CallThread:
             future, function, arguments = call
             try:
                 result = function(*arguments)
-            except BaseException as error:
+            except BaseException as error:  # whoever waits for the result gets it
                 future.set_exception(error)
             else:
                 future.set_result(result)

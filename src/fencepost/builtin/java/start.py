@@ -149,7 +149,6 @@ def _limited(host: JavaHost) -> Iterator[None]:
 
 
 def _train(host: JavaHost) -> None:
-    """Let a host do what hosts do, and end in good order, which writes the archive."""
     host.set_levels({"": "ERROR"})
     host.ask.validate(_HOIST, {"field": "value"})
     task = host.source_task(

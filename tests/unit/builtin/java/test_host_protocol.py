@@ -76,7 +76,7 @@ def test_shared_readers_of_requests_read_names_of_the_list() -> None:
 
 def test_java_writes_no_name_that_is_not_in_the_list() -> None:
     files = {name for service in SERVICES.values() for name in service.java}
-    text = java(*sorted(files), "Answer", "Events", "FigureSender", "Logs", "Thrown")
+    text = java(*sorted(files), "Answer", "Events", "Sessions", "Logs", "Thrown")
     maps = [line for line in text.splitlines() if "Map.of(" in line]
     found = {*WRITTEN.findall(text), *(name for line in maps for name in re.findall(r'"(\w+)", ', line))}
     assert found <= answers() | EVENTS.keys()
@@ -90,7 +90,7 @@ def test_java_writes_all_names_of_answers_and_questions(service: str) -> None:
 
 
 def test_java_sends_all_events_of_the_list() -> None:
-    text = java("Logs", "FigureSender", "ConnectorService", "Events")
+    text = java("Logs", "Sessions", "ConnectorService", "Events")
     assert set(re.findall(r'"event", "(\w+)"', text)) == EVENTS.keys()
     assert not missing({name for each in EVENTS.values() for name in each}, text)
     assert not missing(protocol.THROWN, java("Thrown"))

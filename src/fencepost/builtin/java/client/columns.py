@@ -82,7 +82,6 @@ def _runs(described: Sequence[Any]) -> Sequence[Any]:
 
 
 def _binary(name: str, rows: int, buffers: _Buffers) -> BinaryColumn | None:
-    """Return a column of bytes; None if all values are null."""
     if f"{name}.ends" not in buffers:
         return None
     import pyarrow as pa
@@ -156,7 +155,6 @@ def _places(batch: SinkBatch) -> Iterator[tuple[TopicPartition, str, int]]:
 
 
 def _parts(name: str, column: Sequence[bytes | None]) -> Buffers:
-    """Return the buffers of a column of bytes; none if all values are null."""
     if isinstance(column, Repeated) and column.value is None:
         return []
     import pyarrow as pa

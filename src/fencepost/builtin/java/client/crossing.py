@@ -30,19 +30,20 @@ class Crossing:
 
     def __init__(self, *, is_source: bool = True) -> None:
         """`is_source`: whether the records that are written are those of a source, or of a sink."""
-        self._write_origins = _write_sources if is_source else _write_places
+        self._is_source = is_source
         self._definitions: dict[int, tuple[Schema, bytes]] = {}  # by the id of a schema, which is kept alive
         self._read: dict[bytes, Schema] = {}
 
     def written(self, records: Sequence[ConnectRecord]) -> list[tuple[str, bytes]]:
         """Return the buffers with records of one kind. Raises RecordError if a value has no form."""
+        writer, table = ValueWriter(), _Table(self)
         try:
-            return self._written_all(records)
+            self._write(writer, table, records)
         except UNWRITABLE as error:
             raise RecordError(f"it cannot be handed to Java: {error}") from error
+        return [("schemas", table.written()), ("records", writer.taken())]
 
-    def _written_all(self, records: Sequence[ConnectRecord]) -> list[tuple[str, bytes]]:
-        writer, table = ValueWriter(), _Table(self)
+    def _write(self, writer: ValueWriter, table: "_Table", records: Sequence[Any]) -> None:
         writer.column(STRING, [record.topic for record in records])
         writer.column(INT32, [record.kafka_partition for record in records])
         writer.column(INT64, [record.timestamp for record in records])
@@ -52,8 +53,14 @@ class Crossing:
         headers = list(chain.from_iterable(record.headers for record in records))
         writer.column(STRING, [header.key for header in headers])
         table.typed(writer, [header.schema for header in headers], [header.value for header in headers])
-        self._write_origins(writer, records)
-        return [("schemas", table.written()), ("records", writer.taken())]
+        if self._is_source:
+            writer.column(None, [record.source_partition for record in records])
+            writer.column(None, [record.source_offset for record in records])
+            return
+        places = [record.at or (record.topic, record.kafka_partition or 0) for record in records]
+        writer.column(STRING, [topic for topic, _ in places])
+        writer.column(INT64, [record.kafka_offset for record in records])
+        writer.column(INT32, [partition for _, partition in places])
 
     def read(self, schemas: memoryview, records: memoryview, given: Sequence[ConnectRecord]) -> Sequence[ConnectRecord]:
         """Return what has become of given records."""
@@ -117,19 +124,16 @@ class _Table:
         ids = list(map(id, schemas))
         for schema in {id(schema): schema for schema in schemas}.values():
             if schema is not None and id(schema) not in self._known:
-                self._known[id(schema)] = self._number(schema)
+                definition = self._crossing.definition(schema)
+                if definition not in self._numbers:
+                    self._numbers[definition] = len(self._schemas)
+                    self._schemas.append(schema)
+                self._known[id(schema)] = self._numbers[definition]
         numbers = [self._known[each] for each in ids]
         writer.integers(numbers)
         for number in sorted(set(numbers)):
             chosen = [value for value, each in zip(values, numbers, strict=True) if each == number]
             writer.column(_COLUMNS[number] if number < 0 else self._schemas[number], chosen)
-
-    def _number(self, schema: Schema) -> int:
-        definition = self._crossing.definition(schema)
-        if definition not in self._numbers:
-            self._numbers[definition] = len(self._schemas)
-            self._schemas.append(schema)
-        return self._numbers[definition]
 
     def written(self) -> bytes:
         writer = ValueWriter()
@@ -146,15 +150,3 @@ def _typed(reader: ValueReader, table: Sequence[Schema], count: int) -> list[tup
         schema = _COLUMNS[number] if number < 0 else table[number]
         columns[number] = iter([(schema, value) for value in reader.column(schema, numbers.count(number))])
     return [next(columns[number]) for number in numbers]
-
-
-def _write_sources(writer: ValueWriter, records: Sequence[Any]) -> None:
-    writer.column(None, [record.source_partition for record in records])
-    writer.column(None, [record.source_offset for record in records])
-
-
-def _write_places(writer: ValueWriter, records: Sequence[Any]) -> None:
-    places = [record.at or (record.topic, record.kafka_partition or 0) for record in records]
-    writer.column(STRING, [topic for topic, _ in places])
-    writer.column(INT64, [record.kafka_offset for record in records])
-    writer.column(INT32, [partition for _, partition in places])

@@ -1,5 +1,6 @@
 """What a host tells and asks of itself: calls of a connector's context, log lines, and metrics of plug-ins."""
 
+import contextlib
 import logging
 import socket
 import threading
@@ -59,24 +60,20 @@ class Events:
 
     def close(self) -> None:
         """End the connection, and with it the host."""
-        try:
+        with contextlib.suppress(OSError):  # it has ended
             self._connection.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # it has ended
         if self._thread is not threading.current_thread():
             self._thread.join()
         self._callers.shutdown(wait=False)
         self._connection.close()
 
     def _run(self) -> None:
-        try:
+        with contextlib.suppress(OSError):  # the host has ended
             while (message := wire.receive(self._connection)) is not None:
                 try:
                     self._take(message.head)
                 except Exception:  # the host's threads would wait for this one
                     log.exception("an event of a host could not be handled")
-        except OSError:
-            pass  # the host has ended
 
     def _take(self, event: dict[str, Any]) -> None:
         if event["event"] == "log":
@@ -93,18 +90,12 @@ class Events:
         try:
             outcome = {"result": _carried_out(event, context)}
             orjson.dumps(outcome)
-        except Exception as error:
+        except Exception as error:  # the connector's; its host waits for an answer
             log.exception("an event of a Java connector could not be handled: %s", event["event"])
             outcome = {"error": f"{type(error).__name__}: {error}"}  # no result would mean: nothing is committed
         if "id" in event:
-            self._answer(event["id"], outcome)
-
-    def _answer(self, id: int, outcome: dict[str, Any]) -> None:
-        try:
-            with self._sending:
-                wire.send(self._connection, {"id": id, **outcome})
-        except OSError:
-            pass  # the host has ended
+            with contextlib.suppress(OSError), self._sending:  # the host has ended
+                wire.send(self._connection, {"id": event["id"], **outcome})
 
 
 def _carried_out(event: dict[str, Any], context: ConnectorContext | None) -> Any:
@@ -121,7 +112,6 @@ def _carried_out(event: dict[str, Any], context: ConnectorContext | None) -> Any
 
 
 def _log(event: dict[str, Any]) -> None:
-    """Write a line of a plug-in to our log, under the name that its logger has in Java."""
     owner = f"{event['owner']}: " if event["owner"] else ""
     logging.getLogger(event["logger"]).log(
         _LEVELS[event["level"]], "%s%s", owner, event["message"], extra=event.get("subject")

@@ -45,7 +45,7 @@ class HostedClasses:
         """Load the class, create an instance, and ask it. Raises JavaPluginError with what is wrong with it."""
         found = self._answer("describe", java_class)
         callbacks = None if found["callbacks"] is None else Callbacks(**found["callbacks"])
-        return Description(tuple(found["kinds"]), found["version"], callbacks)
+        return Description(found["version"], callbacks)
 
     def definitions(self, java_class: JavaClass) -> list[dict[str, Any]]:
         """Return the plug-in's settings as `GET /connector-plugins/NAME/config` has them."""

@@ -138,7 +138,12 @@ class Line:
                 meanwhile()
             answer = wire.receive(self._socket)
             while answer is not None and "question" in answer.head:
-                wire.send(self._socket, self._replied(answer))
+                assert self._reply is not None
+                try:
+                    reply = {"result": self._reply(answer.head["question"], answer)}
+                except ConnectError as error:  # it is for the plug-in, which has asked, to deal with it
+                    reply = {"error": str(error)}
+                wire.send(self._socket, reply)
                 answer = wire.receive(self._socket)
             return answer
         except TimeoutError:
@@ -167,13 +172,6 @@ class Line:
             f"{operation} was not answered: its connection to the {self._process.label} (a JVM) ended, though that "
             "runs. Its log has the reason"
         )
-
-    def _replied(self, question: wire.Message) -> dict[str, Any]:
-        assert self._reply is not None
-        try:
-            return {"result": self._reply(question.head["question"], question)}
-        except ConnectError as error:  # it is for the plug-in, which has asked, to deal with it
-            return {"error": str(error)}
 
     def close(self) -> None:
         self._socket.close()

@@ -59,7 +59,16 @@ class HostProcess:
             try:
                 listener.bind(str(self._directory.path / "worker"))
                 listener.listen(1)
-                self._process = _started([*self._with_crash_files(command), str(self._directory.path)])
+                self._process = subprocess.Popen(
+                    [*self._with_crash_files(command), str(self._directory.path)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    env=_environment(),
+                    encoding="utf-8",
+                    errors="replace",
+                    start_new_session=True,  # only this process gets a Ctrl-C of the terminal
+                )
             except OSError as error:
                 self.clear()
                 raise JavaUnavailableError(f"the {label} (a JVM) cannot be started: {error}") from error
@@ -205,19 +214,6 @@ def crashed_thread(report: str) -> str:
     _, begins, found = report.partition("\nCurrent thread")
     lines = takewhile(lambda line: not line.startswith(_AFTER_STACKS), f"{begins}{found}".splitlines())
     return "\n".join([line for line in lines if line.strip()][:_CRASH_LINES])
-
-
-def _started(command: Sequence[str]) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=_environment(),
-        encoding="utf-8",
-        errors="replace",
-        start_new_session=True,  # only this process gets a Ctrl-C of the terminal
-    )
 
 
 def _environment() -> dict[str, str]:

@@ -23,14 +23,13 @@ class ValueReader:
 
     def column(self, schema: Schema | None, count: int) -> list[Any]:
         """Return values, None for those that are null."""
-        if self._take(1)[0] == 0:
-            return self._values(schema, count)
-        present = self._take(count)
-        values = iter(self._values(schema, sum(present)))
-        return [next(values) if each else None for each in present]
-
-    def _values(self, schema: Schema | None, count: int) -> list[Any]:
-        return self._union(count) if schema is None else self._typed(schema, count)
+        present = self._take(count) if self._take(1)[0] else None
+        there = count if present is None else sum(present)
+        values = self._union(there) if schema is None else self._typed(schema, there)
+        if present is None:
+            return values
+        each_value = iter(values)
+        return [next(each_value) if each else None for each in present]
 
     def _typed(self, schema: Schema, count: int) -> list[Any]:
         if form.is_decimal(schema):

@@ -87,20 +87,17 @@ class ValueWriter:
         if schema is None:
             self._union(values)
         else:
-            self._with_schema(schema, values)
+            try:
+                self._typed(schema, values)
+            except RecordError:
+                raise
+            except UNWRITABLE as error:
+                raise RecordError(f"Invalid value for schema {schema.name or schema.type.value}: {error}") from error
         self._depth -= 1
 
     def _descend(self) -> None:
         self._depth += 1
         _require_depth(self._depth)
-
-    def _with_schema(self, schema: Schema, values: Sequence[Any]) -> None:
-        try:
-            self._typed(schema, values)
-        except RecordError:
-            raise
-        except UNWRITABLE as error:
-            raise RecordError(f"Invalid value for schema {schema.name or schema.type.value}: {error}") from error
 
     def _typed(self, schema: Schema, values: Sequence[Any]) -> None:
         kind = schema.type
@@ -294,7 +291,6 @@ def _kind(value: Any) -> int:
 
 
 def _number_of(value: Any) -> Any:
-    """Return the number that stands for a date or a time; a number stands for itself."""
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return (value - EPOCH_DAY).days
     return milliseconds(value) if isinstance(value, dt.datetime | dt.time) else value

@@ -32,13 +32,12 @@ def send(connection: socket.socket, head: Mapping[str, Any], buffers: Iterable[t
     parts: list[bytes | memoryview] = []
     for _, view in listed:
         parts += [view, b"\0" * (-len(view) % 8)]
-    text = _written(head)
-    _send_all(connection, [_LENGTHS.pack(len(text), sum(map(len, parts))) + text, *parts])
-
-
-def _send_all(connection: socket.socket, parts: list[bytes | memoryview]) -> None:
-    """Send parts, in one call if the other side takes them all: each call may wake it."""
-    sent = connection.sendmsg(parts)
+    try:
+        text = orjson.dumps(head)
+    except TypeError:  # half of a character, such as in an offset that Java has written
+        text = json.dumps(head).encode()
+    parts.insert(0, _LENGTHS.pack(len(text), sum(map(len, parts))) + text)
+    sent = connection.sendmsg(parts)  # one call, if the other side takes them all: each may wake it
     for part in parts:
         if sent < len(part):
             connection.sendall(memoryview(part)[sent:])
@@ -55,28 +54,15 @@ def receive(connection: socket.socket) -> Message | None:
     data = b"" if size == 0 else _exactly(connection, size)
     if text is None or data is None:
         return None
-    head = _parsed(text)
+    try:
+        head: dict[str, Any] = orjson.loads(text)
+    except orjson.JSONDecodeError:  # half of a character, which Java writes as it is
+        head = json.loads(text)
     buffers, start, view = {}, 0, memoryview(data)
     for name, length in head.get("buffers", ()):
         buffers[name] = view[start : start + length]
         start += length + -length % 8
     return Message(head, buffers)
-
-
-def _written(head: Mapping[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(head)
-    except TypeError:  # half of a character, such as in an offset that Java has written
-        return json.dumps(head).encode()
-
-
-def _parsed(text: bytearray) -> dict[str, Any]:
-    found: dict[str, Any]
-    try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:  # half of a character, which Java writes as it is
-        found = json.loads(text)
-    return found
 
 
 def _exactly(connection: socket.socket, count: int) -> bytearray | None:

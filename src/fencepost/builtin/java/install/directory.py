@@ -36,11 +36,6 @@ class InstallManifest:
     files: Mapping[str, str]
 
     @classmethod
-    def of(cls, directory: Path, origin: str, identity: str) -> Self:
-        """Return that of a directory's files."""
-        return cls(origin, identity, _checksums(directory))
-
-    @classmethod
     def read(cls, directory: Path) -> Self | None:
         """Return the manifest in a directory; None if there is none that can be read."""
         try:
@@ -87,12 +82,17 @@ class PluginDirectory:
     @contextmanager
     def staged(self) -> Iterator[Path]:
         """Yield a new directory for `put`. It is deleted at the end, with what is still in it."""
-        with self._writing():
+        try:
             self.path.mkdir(parents=True, exist_ok=True)
             with locked(self.path / _LOCK):
                 self._clean()
                 with tempfile.TemporaryDirectory(prefix=_STAGED, dir=self.path, ignore_cleanup_errors=True) as scratch:
                     yield Path(scratch)
+        except OSError as error:
+            raise InstallError(
+                f"{error.filename or self.path} cannot be written: {error.strerror}; give this user the right to, or "
+                "another directory, --plugin-path"
+            ) from error
 
     def put(self, fresh: Path, name: str, origin: str, identity: str) -> InstalledPlugin | None:
         """Make a directory within the one that was staged the plug-in `name`. Returns what it replaces.
@@ -103,7 +103,7 @@ class PluginDirectory:
             raise InstallError(f"{name!r} cannot be the name of a directory with a plug-in: give another one, --name")
         target, old = self.path / name, self.path / f"{_REPLACED}{name}"
         before = self._replaceable(target, identity)
-        InstallManifest.of(fresh, origin, identity).write(fresh)  # 2
+        InstallManifest(origin, identity, _checksums(fresh)).write(fresh)  # 2
         if before is not None:
             target.rename(old)  # 3
         fresh.rename(target)  # 4
@@ -112,7 +112,11 @@ class PluginDirectory:
 
     def remove(self, name: str) -> InstalledPlugin:
         """Delete a plug-in, by the name of its directory or by its origin, with or without a version."""
-        found = [each for each in self.installed() if name in _names(each)]
+        found = [
+            each
+            for each in self.installed()
+            if name in (each.directory.name, each.manifest.origin, each.manifest.identity)
+        ]
         if len(found) != 1:
             raise InstallError(self._not_one(name, found))
         with self.staged() as scratch:
@@ -147,17 +151,3 @@ class PluginDirectory:
                 shutil.rmtree(old, ignore_errors=True)
             else:
                 old.rename(target)
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise InstallError(
-                f"{error.filename or self.path} cannot be written: {error.strerror}; give this user the right to, or "
-                "another directory, --plugin-path"
-            ) from error
-
-
-def _names(plugin: InstalledPlugin) -> tuple[str, str, str]:
-    return plugin.directory.name, plugin.manifest.origin, plugin.manifest.identity

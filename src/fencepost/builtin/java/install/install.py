@@ -95,8 +95,15 @@ def fetch(archive: Archive, scratch: Path) -> tuple[str, Path]:
         raise InstallError(f"{archive} is not the file that was expected: its SHA-256 is {found}, not {archive.sha256}")
     unpacked = scratch / "unpacked"
     unpacked.mkdir()
-    try:
-        _unpack(file, unpacked)
+    try:  # nothing is written outside the directory
+        if file.name.lower().endswith(".jar"):
+            shutil.copyfile(file, unpacked / file.name)
+        elif file.name.lower().endswith(".zip"):
+            with zipfile.ZipFile(file) as zipped:
+                zipped.extractall(unpacked)  # leaves out `..` and what makes a path absolute
+        else:
+            with tarfile.open(file, "r:gz") as tar:
+                tar.extractall(unpacked, filter="data")
     except (OSError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise InstallError(f"{archive} cannot be unpacked: {error}") from error
     entries = list(unpacked.iterdir())
@@ -111,20 +118,7 @@ def _ensure_safe(archive: Archive, urls: Sequence[str]) -> None:
         raise InstallError(f"{archive} is redirected to plain http, where anybody can replace it: give its --sha256")
 
 
-def _unpack(file: Path, directory: Path) -> None:
-    """Unpack files and directories. Nothing is written outside the directory."""
-    if file.name.lower().endswith(".jar"):
-        shutil.copyfile(file, directory / file.name)
-    elif file.name.lower().endswith(".zip"):
-        with zipfile.ZipFile(file) as zipped:
-            zipped.extractall(directory)  # leaves out `..` and what makes a path absolute
-    else:
-        with tarfile.open(file, "r:gz") as tar:
-            tar.extractall(directory, filter="data")
-
-
 def _own_name(directory: Path) -> str | None:
-    """Return the name by Confluent Hub's manifest, if there is one."""
     try:
         found = json.loads((directory / "manifest.json").read_text())
         owner = found["owner"]["username"]

@@ -96,7 +96,6 @@ def _is_no_newer(jar: Path, expected: Iterable[str]) -> bool:
 
 
 def _settings(repository: str) -> str:
-    """Return the settings with which Ivy asks one repository for everything."""
     root = quoteattr(f"{repository.rstrip('/')}/")
     return (
         '<ivysettings><settings defaultResolver="given"/><resolvers>'
@@ -123,7 +122,6 @@ def _module(coordinates: Coordinates) -> str:
 
 
 def _reason(coordinates: Coordinates, lines: Sequence[str]) -> str | None:
-    """Return why Ivy has failed, by what it printed; None if that is not clear."""
     if any(_NO_NETWORK.match(line) for line in lines):
         return (
             f"{coordinates} could not be fetched: the Maven repository cannot be reached. Where there is no network, "

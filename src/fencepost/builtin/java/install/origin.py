@@ -131,14 +131,12 @@ def origin_of(text: str, sha256: str | None = None) -> Origin:
 
 
 def _in_full(text: str) -> str:
-    """Return a name with its group or owner, if it is an artifact that is known."""
     name = _NAME.fullmatch(text)
     known = None if name is None else plugin_named(name[1])
     return text if known is None or name is None else known.place + text.removeprefix(name[1])
 
 
 def _fixed(text: str, version: str | None) -> str:
-    """Return a version; empty if it is to be the newest. Raises InstallError for a range."""
     if version is not None and _CHANGING.fullmatch(version):
         raise InstallError(
             f"{text}: {version} is another version tomorrow; write the one that you want, or none for the newest"
@@ -162,7 +160,8 @@ def with_version(origin: Origin, repository: str | None = None) -> Origin:
     if isinstance(origin, Coordinates) and not origin.version:
         return replace(origin, version=_in_maven(origin, (repository or CENTRAL).rstrip("/")))
     if isinstance(origin, HubPlugin) and not origin.version:
-        return replace(origin, version=_on_hub(origin))
+        url = f"{_HUB}/{origin.owner}/{origin.name}"
+        return replace(origin, version=str(_read(url, lambda answer: answer.json()["version"], origin)))
     return origin
 
 
@@ -173,10 +172,6 @@ def _in_maven(wanted: Coordinates, repository: str) -> str:
     if not released:
         raise InstallError(f"{wanted}: {url} names no version but previews: write the one that you want")
     return in_order(released)[-1]
-
-
-def _on_hub(wanted: HubPlugin) -> str:
-    return str(_read(f"{_HUB}/{wanted.owner}/{wanted.name}", lambda answer: answer.json()["version"], wanted))
 
 
 def _read(url: str, content: Callable[[Any], Any], wanted: Coordinates | HubPlugin) -> Any:

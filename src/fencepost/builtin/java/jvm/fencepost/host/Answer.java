@@ -4,6 +4,7 @@ import java.nio.ByteBuffer;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import org.apache.kafka.connect.errors.RetriableException;
 
 /** What a request is answered with: "result" or "error", and buffers by name. */
@@ -21,7 +22,7 @@ record Answer(Map<String, Object> head, Map<String, ByteBuffer> buffers) {
     }
 
     /** Run what may be run again after any exception that is called retriable, whether Connect's or that of the clients. */
-    static Answer repeatable(Loaders.Call<Answer> call) throws Exception {
+    static Answer repeatable(Callable<Answer> call) throws Exception {
         try {
             return call.call();
         } catch (RetriableException | org.apache.kafka.common.errors.RetriableException error) {

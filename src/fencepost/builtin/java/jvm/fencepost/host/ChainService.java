@@ -2,7 +2,6 @@ package fencepost.host;
 
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -113,14 +112,12 @@ final class ChainService implements Service {
 
     private Answer written() {
         LinkedHashMap<String, ByteBuffer> buffers = form.write(kept);
-        Map<String, Object> head = new HashMap<>();
-        head.put("rows", rows);
         byte[] chosen = new byte[rows.size()];
         for (int i = 0; i < chosen.length; i++) {
             chosen[i] = (byte) (isChosen[rows.get(i)] ? 1 : 0);
         }
         buffers.put("chosen", ByteBuffer.wrap(chosen));
-        return Answer.of(head, buffers);
+        return Answer.of(Map.of("rows", rows), buffers);
     }
 
     /** Return the index of the first result that has no form. */

@@ -1,10 +1,8 @@
 package fencepost.host;
 
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.connect.connector.Connector;
 import org.apache.kafka.connect.sink.SinkConnector;
@@ -14,7 +12,7 @@ import org.apache.kafka.connect.source.SourceConnectorContext;
 import org.apache.kafka.connect.storage.OffsetStorageReader;
 
 /** A connector. */
-final class ConnectorService implements Service, Session.Described {
+final class ConnectorService implements Service {
     private final long session;
     private final JavaClass described;
     private final Events events;
@@ -33,10 +31,8 @@ final class ConnectorService implements Service, Session.Described {
 
     @Override
     public Map<String, Object> facts() {
-        Map<String, Object> facts = new HashMap<>();
-        facts.put("version", Questions.version(connector));
-        facts.put("task_class", described.sibling(connector.taskClass().getName()).described());
-        return facts;
+        Object task = described.sibling(connector.taskClass().getName()).described();
+        return Map.of("version", Questions.version(connector), "task_class", task);
     }
 
     @Override
@@ -50,7 +46,7 @@ final class ConnectorService implements Service, Session.Described {
             case "alter_source_offsets" -> Answer.of(
                     source().alterOffsets(request.properties("properties"), request.offsets("offsets")));
             case "alter_sink_offsets" -> Answer.of(
-                    ((SinkConnector) connector).alterOffsets(request.properties("properties"), groupOffsets(request)));
+                    ((SinkConnector) connector).alterOffsets(request.properties("properties"), request.positions("offsets")));
             case "stop" -> stop();
             default -> throw new IllegalArgumentException("no such operation: " + request.operation());
         };
@@ -89,18 +85,9 @@ final class ConnectorService implements Service, Session.Described {
             try {
                 stop();
             } catch (Throwable error) {
-                Log.error(connector.getClass(), "stop() failed", error);
+                Logs.error(connector.getClass(), "stop() failed", error);
             }
         }
-    }
-
-    private static Map<TopicPartition, Long> groupOffsets(Request request) {
-        Map<TopicPartition, Long> found = new HashMap<>();
-        for (Object each : request.list("offsets")) {
-            List<?> parts = (List<?>) each;
-            found.put(Request.partition(parts), (Long) parts.get(2));
-        }
-        return found;
     }
 
     /** The context of a sink, and what a source's has in common with it. */
@@ -145,9 +132,7 @@ final class ConnectorService implements Service, Session.Described {
         private Offsets newest() {
             try {
                 Object answer = events.ask(Map.of("event", "offsets", "session", session));
-                Map<String, Object> head = new HashMap<>();
-                head.put("offsets", answer);
-                return new Offsets(new Request(head, null).offsets("offsets"));
+                return new Offsets(new Request(Map.of("offsets", answer), null).offsets("offsets"));
             } catch (Exception error) {
                 throw new org.apache.kafka.connect.errors.ConnectException("the offsets could not be read", error);
             }

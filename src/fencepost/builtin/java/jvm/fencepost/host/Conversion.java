@@ -20,9 +20,9 @@ final class Conversion<R extends ConnectRecord<R>> implements AutoCloseable {
         this.plugins = plugins;
         tolerance = new Tolerance(plugins.config);
         try {
-            key = plugins.converter("key.converter");
-            value = plugins.converter("value.converter");
-            header = plugins.headerConverter();
+            key = plugins.converter(plugins.named("key.converter"), plugins.under("key.converter."), true);
+            value = plugins.converter(plugins.named("value.converter"), plugins.under("value.converter."), false);
+            header = plugins.headerConverter(plugins.named("header.converter"), plugins.under("header.converter."));
             chain = new Chain<>(plugins);
         } catch (Throwable error) {
             plugins.close();

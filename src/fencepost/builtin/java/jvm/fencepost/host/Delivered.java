@@ -35,7 +35,7 @@ final class Delivered {
             try {
                 task.commitRecord(each.record, each.row < 0 ? null : metadata(each, metadata));
             } catch (Throwable error) {  // as in Kafka Connect: what is committed stays so
-                Log.error(task.getClass(), "commitRecord() failed", error);
+                Logs.error(task.getClass(), "commitRecord() failed", error);
             }
         }
     }

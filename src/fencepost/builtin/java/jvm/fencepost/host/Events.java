@@ -9,6 +9,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.kafka.connect.errors.ConnectException;
 
 /**
@@ -69,10 +70,10 @@ final class Events extends Thread {
     }
 
     /** Wait a moment for what is not written yet: this JVM exits. */
-    void flush() throws InterruptedException {
+    void flush() {
         long end = System.nanoTime() + MOST_FLUSH_NS;
         while (unwritten.get() > 0 && System.nanoTime() < end) {
-            Thread.sleep(1);
+            LockSupport.parkNanos(1_000_000);
         }
     }
 

@@ -50,7 +50,7 @@ class Garbage extends Thread {
             } catch (LinkageError | RuntimeException error) {
                 heap = null;
                 isLarge = false;
-                Log.error(Garbage.class, "the heap keeps its size", error);
+                Logs.error(Garbage.class, "the heap keeps its size", error);
             }
         }
     }

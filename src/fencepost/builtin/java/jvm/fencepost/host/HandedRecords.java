@@ -21,15 +21,11 @@ final class HandedRecords {
     private long size;
     private int parts;
 
+    /** Add a record, and as what it was polled: null if that is what it is, as it was dropped. */
     void add(SourceRecord record, SourceRecord asPolled) {
         records.add(record);
         polled.add(asPolled);
         size += size(record);
-    }
-
-    /** Add a record that was dropped, as it was polled. */
-    void addDropped(SourceRecord asPolled) {
-        add(asPolled, null);
     }
 
     /** Return about how many bytes the records take. */

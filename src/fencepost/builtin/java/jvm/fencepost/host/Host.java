@@ -27,7 +27,10 @@ public final class Host {
         Events events = new Events(connected(directory), () -> clear(directory));
         events.start();
         Logs.sendTo(events);
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> end(events)));
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            reportExit();
+            events.flush();
+        }));
         try {
             Sessions sessions = new Sessions(new Loaders(), events);
             new Garbage().start();
@@ -46,15 +49,6 @@ public final class Host {
         } catch (IOException error) {  // Python has ended meanwhile
             clear(directory);
             throw error;
-        }
-    }
-
-    private static void end(Events events) {
-        reportExit();
-        try {
-            events.flush();
-        } catch (InterruptedException error) {
-            System.err.println("the last events may be lost: " + error);
         }
     }
 

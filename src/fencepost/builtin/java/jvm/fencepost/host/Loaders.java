@@ -11,6 +11,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.Callable;
 import java.util.zip.ZipFile;
 import org.apache.kafka.connect.runtime.isolation.PluginClassLoader;
 
@@ -119,7 +120,7 @@ final class Loaders {
     }
 
     /** Call something of a plug-in with its loader as the thread's context loader. */
-    <T> T swapped(JavaClass described, Call<T> call) throws Exception {
+    <T> T swapped(JavaClass described, Callable<T> call) throws Exception {
         Thread thread = Thread.currentThread();
         ClassLoader before = thread.getContextClassLoader();
         thread.setContextClassLoader(of(described));
@@ -128,11 +129,5 @@ final class Loaders {
         } finally {
             thread.setContextClassLoader(before);
         }
-    }
-
-    /** A call that may throw what it likes. */
-    @FunctionalInterface
-    interface Call<T> {
-        T call() throws Exception;
     }
 }

@@ -7,6 +7,7 @@ import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import org.slf4j.ILoggerFactory;
 import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.slf4j.helpers.FormattingTuple;
 import org.slf4j.helpers.MessageFormatter;
 
@@ -31,6 +32,15 @@ public final class Logs implements ILoggerFactory {
     @Override
     public Logger getLogger(String name) {
         return loggers.computeIfAbsent(name, HostLogger::new);
+    }
+
+    /** Log what the host itself has to say, about a plug-in or about a part of its own: under the name of that class. */
+    static void warn(Class<?> about, String what) {
+        LoggerFactory.getLogger(about).warn(what);
+    }
+
+    static void error(Class<?> about, String what, Throwable error) {
+        LoggerFactory.getLogger(about).error(what, error);
     }
 
     static void sendTo(Events receiver) {

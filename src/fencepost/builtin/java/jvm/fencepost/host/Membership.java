@@ -60,8 +60,8 @@ final class Membership {
                     case "subscription" -> partitions().stream().map(TopicPartition::topic).collect(Collectors.toSet());
                     case "committed" -> committed((Set<TopicPartition>) arguments[0]);
                     case "position" -> position((TopicPartition) arguments[0]);
-                    case "beginningOffsets" -> edges((Collection<TopicPartition>) arguments[0], 2);
-                    case "endOffsets" -> edges((Collection<TopicPartition>) arguments[0], 3);
+                    case "beginningOffsets" -> asked("edges", (Collection<TopicPartition>) arguments[0], 2);
+                    case "endOffsets" -> asked("edges", (Collection<TopicPartition>) arguments[0], 3);
                     case "seek" -> seek((TopicPartition) arguments[0], arguments[1]);
                     case "toString" -> "the consumer of this task, which is not in this process";
                     case "hashCode" -> System.identityHashCode(proxy);
@@ -74,10 +74,7 @@ final class Membership {
     private static Map<TopicPartition, OffsetAndMetadata> committed(Set<TopicPartition> places) {
         Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
         places.forEach(each -> found.put(each, null));  // as a consumer answers for those without an offset
-        for (Object each : asked("committed", places)) {
-            List<?> parts = (List<?>) each;
-            found.put(Request.partition(parts), new OffsetAndMetadata(((Number) parts.get(2)).longValue()));
-        }
+        asked("committed", places, 2).forEach((each, offset) -> found.put(each, new OffsetAndMetadata(offset)));
         return found;
     }
 
@@ -85,24 +82,12 @@ final class Membership {
     private long position(TopicPartition place) {
         requireAssigned(place);
         Long next = given.get(place);
-        if (next == null) {
-            List<?> found = (List<?>) asked("positions", List.of(place)).get(0);
-            next = ((Number) found.get(2)).longValue();
-        }
-        return next;
+        return next == null ? asked("positions", List.of(place), 2).get(place) : next;
     }
 
-    private static Map<TopicPartition, Long> edges(Collection<TopicPartition> places, int which) {
-        Map<TopicPartition, Long> found = new HashMap<>();
-        for (Object each : asked("edges", places)) {
-            List<?> parts = (List<?>) each;
-            found.put(Request.partition(parts), ((Number) parts.get(which)).longValue());
-        }
-        return found;
-    }
-
-    private static List<?> asked(String what, Collection<TopicPartition> places) {
-        return (List<?>) Session.ask(what, Map.of("partitions", SinkContext.named(places)));
+    private static Map<TopicPartition, Long> asked(String what, Collection<TopicPartition> places, int which) {
+        List<?> listed = (List<?>) Session.ask(what, Map.of("partitions", SinkContext.named(places)));
+        return Request.positions(listed, which);
     }
 
     private void requireAssigned(TopicPartition place) {

@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import org.apache.kafka.common.Configurable;
 import org.apache.kafka.common.metrics.Monitorable;
 import org.apache.kafka.connect.storage.Converter;
@@ -86,10 +87,6 @@ final class Plugins implements AutoCloseable {
         return instance;
     }
 
-    Converter converter(String key) throws Exception {
-        return converter(named(key), under(key + "."), key.startsWith("key"));
-    }
-
     Converter converter(JavaClass described, Map<String, Object> properties, boolean isKey) throws Exception {
         Converter made = made(described, Converter.class);
         return loaders.swapped(described, () -> {
@@ -99,16 +96,12 @@ final class Plugins implements AutoCloseable {
         });
     }
 
-    HeaderConverter headerConverter() throws Exception {
-        return headerConverter(named("header.converter"), under("header.converter."));
-    }
-
     HeaderConverter headerConverter(JavaClass described, Map<String, Object> properties) throws Exception {
         properties.put("converter.type", "header");
         return configured(described, HeaderConverter.class, properties);
     }
 
-    <T> T swapped(JavaClass described, Loaders.Call<T> call) throws Exception {
+    <T> T swapped(JavaClass described, Callable<T> call) throws Exception {
         return loaders.swapped(described, call);
     }
 
@@ -122,7 +115,7 @@ final class Plugins implements AutoCloseable {
                     return null;
                 });
             } catch (Throwable error) {
-                Log.error(each.plugin.getClass(), "close() failed", error);
+                Logs.error(each.plugin.getClass(), "close() failed", error);
             }
         }
         made.clear();

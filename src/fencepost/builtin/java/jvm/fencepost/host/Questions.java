@@ -1,8 +1,6 @@
 package fencepost.host;
 
-import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -16,28 +14,10 @@ import org.apache.kafka.connect.components.ConnectPlugin;
 import org.apache.kafka.connect.components.Versioned;
 import org.apache.kafka.connect.connector.Connector;
 import org.apache.kafka.connect.runtime.AbstractHerder;
-import org.apache.kafka.connect.sink.SinkConnector;
-import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceTask;
-import org.apache.kafka.connect.storage.Converter;
-import org.apache.kafka.connect.storage.HeaderConverter;
-import org.apache.kafka.connect.transforms.Transformation;
-import org.apache.kafka.connect.transforms.predicates.Predicate;
 
 /** Questions about classes, each of which is answered by a new instance. */
 final class Questions implements Service {
-    private static final Map<String, Class<?>> KINDS = new LinkedHashMap<>();
-
-    static {
-        KINDS.put("source", SourceConnector.class);
-        KINDS.put("sink", SinkConnector.class);
-        KINDS.put("converter", Converter.class);
-        KINDS.put("header_converter", HeaderConverter.class);
-        KINDS.put("transformation", Transformation.class);
-        KINDS.put("predicate", Predicate.class);
-        KINDS.put("configprovider", ConfigProvider.class);
-    }
-
     private final Loaders loaders;
 
     Questions(Loaders loaders) {
@@ -58,7 +38,7 @@ final class Questions implements Service {
     }
 
     private static Map<String, Object> description(Object plugin) {
-        Map<String, Object> found = new HashMap<>(Map.of("kinds", kinds(plugin), "version", version(plugin)));
+        Map<String, Object> found = new HashMap<>(Map.of("version", version(plugin)));
         found.put("callbacks", plugin instanceof SourceTask task ? Callbacks.of(task).described() : null);
         return found;
     }
@@ -79,30 +59,19 @@ final class Questions implements Service {
         }
     }
 
-    private static List<String> kinds(Object plugin) {
-        return KINDS.entrySet().stream().filter(each -> each.getValue().isInstance(plugin)).map(Map.Entry::getKey).toList();
-    }
-
     static String version(Object plugin) {
         String version = plugin instanceof Versioned versioned ? versioned.version() : null;
         return version == null ? "undefined" : version;
     }
 
     private static List<Object> definitions(Object plugin) {
-        List<Object> found = new ArrayList<>();
-        for (ConfigDef.ConfigKey key : configDef(plugin).configKeys().values()) {
-            found.add(AbstractHerder.convertConfigKey(key));
-        }
-        return found;
+        return configDef(plugin).configKeys().values().stream().<Object>map(AbstractHerder::convertConfigKey).toList();
     }
 
     private static Object validated(String name, Object plugin, Map<String, String> properties) {
         ConfigDef definitions = configDef(plugin);
-        if (!(plugin instanceof Connector connector)) {
-            return AbstractHerder.generateResult(
-                    name, definitions.configKeys(), definitions.validate(properties), definitions.groups());
-        }
-        Config config = connector.validate(properties);
+        Config config = plugin instanceof Connector connector ? connector.validate(properties)
+                : new Config(definitions.validate(properties));
         if (config == null) {
             throw new IllegalStateException(name + ".validate() must return a Config that is not null.");
         }

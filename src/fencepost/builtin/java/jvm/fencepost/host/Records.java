@@ -112,6 +112,7 @@ final class Records {
     }
 
     /** Read what a request has; "isSource" says of which kind its records are. */
+    @SuppressWarnings("unchecked")
     List<ConnectRecord<?>> read(Request request, boolean isSource) {
         List<Schema> schemas = schemas(request.buffer("schemas"));
         ValueReader in = new ValueReader(request.buffer("records"));
@@ -127,28 +128,23 @@ final class Records {
         List<Object> readFrom = isSource ? Collections.nCopies(rows, null) : in.column(Schema.INT32_SCHEMA, rows);
         List<ConnectRecord<?>> found = new ArrayList<>(rows);
         for (int i = 0; i < rows; i++) {
-            found.add(isSource
-                    ? source(places.get(i), offsets.get(i), (String) topics.get(i), (Integer) partitions.get(i), keys, values,
-                            i, (Long) timestamps.get(i), headers.get(i))
-                    : sink((String) topics.get(i), (Integer) partitions.get(i), keys, values, i, (Long) timestamps.get(i),
-                            headers.get(i), (String) places.get(i), (Integer) readFrom.get(i), (Long) offsets.get(i)));
+            String topic = (String) topics.get(i);
+            Integer partition = (Integer) partitions.get(i);
+            Long timestamp = (Long) timestamps.get(i);
+            if (isSource) {
+                found.add(new SourceRecord((Map<String, ?>) places.get(i), (Map<String, ?>) offsets.get(i), topic, partition,
+                        keys.schemas.get(i), keys.values.get(i), values.schemas.get(i), values.values.get(i), timestamp,
+                        headers.get(i)));
+            } else {
+                TimestampType type = timestamp == null ? TimestampType.NO_TIMESTAMP_TYPE : TimestampType.CREATE_TIME;
+                int from = (Integer) readFrom.get(i);
+                long offset = (Long) offsets.get(i);
+                found.add(new SinkRecord(topic, partition == null ? from : partition, keys.schemas.get(i), keys.values.get(i),
+                        values.schemas.get(i), values.values.get(i), offset, timestamp, type, headers.get(i),
+                        (String) places.get(i), from, offset));
+            }
         }
         return found;
-    }
-
-    @SuppressWarnings("unchecked")
-    private static SourceRecord source(Object partition, Object offset, String topic, Integer kafkaPartition, Typed keys,
-            Typed values, int row, Long timestamp, ConnectHeaders headers) {
-        return new SourceRecord((Map<String, ?>) partition, (Map<String, ?>) offset, topic, kafkaPartition,
-                keys.schemas.get(row), keys.values.get(row), values.schemas.get(row), values.values.get(row), timestamp,
-                headers);
-    }
-
-    private static SinkRecord sink(String topic, Integer partition, Typed keys, Typed values, int row, Long timestamp,
-            ConnectHeaders headers, String place, int readFrom, long offset) {
-        TimestampType type = timestamp == null ? TimestampType.NO_TIMESTAMP_TYPE : TimestampType.CREATE_TIME;
-        return new SinkRecord(topic, partition == null ? readFrom : partition, keys.schemas.get(row), keys.values.get(row),
-                values.schemas.get(row), values.values.get(row), offset, timestamp, type, headers, place, readFrom, offset);
     }
 
     private static List<ConnectHeaders> headers(ValueReader in, List<Schema> schemas, int rows) {

@@ -53,7 +53,7 @@ final class Reports {
 
     private void warnOfTheRest() {
         for (List<Object> each : facts) {
-            Log.warn(Reports.class, "the task has reported " + each.get(0) + "-" + each.get(1) + "@" + each.get(2)
+            Logs.warn(Reports.class, "the task has reported " + each.get(0) + "-" + each.get(1) + "@" + each.get(2)
                     + " in stop() or later, so there is no dead letter of it: " + each.get(3) + ": " + each.get(4));
         }
         records.clear();

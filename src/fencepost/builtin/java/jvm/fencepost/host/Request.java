@@ -59,6 +59,20 @@ record Request(Map<String, Object> head, ByteBuffer bytes) {
         return found;
     }
 
+    /** Return the offsets of a group by partition. */
+    Map<TopicPartition, Long> positions(String key) {
+        return positions(list(key), 2);
+    }
+
+    /** Return the number at a place in each of the lists, which begin with a partition; it may be null. */
+    static Map<TopicPartition, Long> positions(List<?> listed, int place) {
+        Map<TopicPartition, Long> found = new HashMap<>();
+        for (Object each : listed) {
+            found.put(partition((List<?>) each), (Long) ((List<?>) each).get(place));
+        }
+        return found;
+    }
+
     /** Return the partition that a list names first: its topic and its number. */
     static TopicPartition partition(List<?> parts) {
         return new TopicPartition((String) parts.get(0), ((Number) parts.get(1)).intValue());

@@ -6,6 +6,7 @@ import java.util.ConcurrentModificationException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.function.Supplier;
 import org.apache.kafka.common.KafkaException;
 
@@ -114,13 +115,11 @@ final class Session extends Thread {
 
     private Answer opened(Service service) throws Exception {
         Map<String, Object> facts = new HashMap<>(Map.of("session", id));
-        if (service instanceof Described described) {
-            facts.putAll(described.facts());
-        }
+        facts.putAll(service.facts());
         return Answer.of(facts);
     }
 
-    private Answer answered(Loaders.Call<Answer> call) {
+    private Answer answered(Callable<Answer> call) {
         try {
             setCalling(true);
             return call.call();
@@ -204,10 +203,5 @@ final class Session extends Thread {
         if (isCalling) {
             interrupt();
         }
-    }
-
-    /** A service that has something to say when it is opened. */
-    interface Described {
-        Map<String, Object> facts() throws Exception;
     }
 }

@@ -1,11 +1,14 @@
 package fencepost.host;
 
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
 /** The connections that Python has opened. */
 final class Sessions {
+    private static final long FIGURES_MS = 2_000;
+
     private final Loaders loaders;
     private final Events events;
     private final Map<Long, Session> open = new ConcurrentHashMap<>();
@@ -14,7 +17,26 @@ final class Sessions {
     Sessions(Loaders loaders, Events events) {
         this.loaders = loaders;
         this.events = events;
-        new FigureSender(open::values, events).start();
+        Thread figures = new Thread(this::sendFigures, "figures");
+        figures.setDaemon(true);
+        figures.start();
+    }
+
+    /** Send the metrics of plug-ins to Python, for each connector and task that has some. */
+    private void sendFigures() {
+        while (true) {
+            try {
+                Thread.sleep(FIGURES_MS);
+            } catch (InterruptedException error) {
+                return;
+            }
+            for (Session session : open.values()) {
+                List<Object> rows = session.figures();
+                if (!rows.isEmpty()) {
+                    events.tell(Map.of("event", "figures", "session", session.id(), "rows", rows));
+                }
+            }
+        }
     }
 
     void begin(Wire wire) {
@@ -48,17 +70,14 @@ final class Sessions {
                 if (session != null) {
                     session.interruptCall();
                 }
-                return Answer.NOTHING;
             }
-            case "levels" -> {
-                Logs.setLevels(request.properties("levels"));
-                return Answer.NOTHING;
-            }
+            case "levels" -> Logs.setLevels(request.properties("levels"));
             case "threads" -> {
                 return Answer.of(stacks());
             }
             default -> throw new IllegalArgumentException("no such operation: " + request.operation());
         }
+        return Answer.NOTHING;
     }
 
     private static String stacks() {

@@ -101,7 +101,7 @@ final class SinkContext extends WorkerSinkTaskContext {
 
     private static boolean hasOffset(Map.Entry<TopicPartition, Long> rewind) {
         if (rewind.getValue() == null) {
-            Log.warn(SinkContext.class, rewind.getKey() + " cannot go to an offset that is null, and stays where it is");
+            Logs.warn(SinkContext.class, rewind.getKey() + " cannot go to an offset that is null, and stays where it is");
         }
         return rewind.getValue() != null;
     }

@@ -125,10 +125,7 @@ final class SinkService extends TaskService<SinkTask, SinkRecord> {
 
     private Answer preCommit(Request request) {
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-        for (Object each : request.list("offsets")) {
-            List<?> parts = (List<?>) each;
-            offsets.put(Request.partition(parts), new OffsetAndMetadata(((Number) parts.get(2)).longValue()));
-        }
+        request.positions("offsets").forEach((each, offset) -> offsets.put(each, new OffsetAndMetadata(offset)));
         Map<TopicPartition, OffsetAndMetadata> allowed = task.preCommit(offsets);
         List<List<Object>> found = new ArrayList<>();
         if (allowed != null) {

@@ -95,7 +95,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
             if (conversion.tolerance.hasFailed()) {
                 columns.addDropped(record, handed == null && conversion.tolerance.keepsRecords);
                 if (handed != null) {
-                    handed.addDropped(record);
+                    handed.add(record, null);
                 }
                 part.dropped.add(record.sourceOffset());
             }
@@ -151,17 +151,13 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
     }
 
     private String mark(SourceRecord record) {
-        if (transaction == null) {
-            return null;
-        }
-        return transaction.shouldAbortOn(record) ? "abort" : transaction.shouldCommitOn(record) ? "commit" : null;
+        return transaction == null ? null : transaction.shouldAbortOn(record) ? "abort"
+                : transaction.shouldCommitOn(record) ? "commit" : null;
     }
 
     private String batchMark() {
-        if (transaction == null) {
-            return null;
-        }
-        return transaction.shouldAbortBatch() ? "abort" : transaction.shouldCommitBatch() ? "commit" : null;
+        return transaction == null ? null : transaction.shouldAbortBatch() ? "abort"
+                : transaction.shouldCommitBatch() ? "commit" : null;
     }
 
     /** Fail one record that Python cannot be sent, as its converter would. */
@@ -221,7 +217,7 @@ final class SourceService extends TaskService<SourceTask, SourceRecord> {
         try {
             task.commit();
         } catch (Throwable error) {  // as in Kafka Connect: what is committed stays so
-            Log.error(task.getClass(), "commit() failed", error);
+            Logs.error(task.getClass(), "commit() failed", error);
         }
         return Answer.NOTHING;
     }

@@ -6,7 +6,7 @@ import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.connector.Task;
 
 /** A task with its transforms and converters, from its start to its stop. */
-abstract class TaskService<T extends Task, R extends ConnectRecord<R>> implements Service, Session.Described {
+abstract class TaskService<T extends Task, R extends ConnectRecord<R>> implements Service {
     final T task;
     final Map<String, String> config;
     final Conversion<R> conversion;
@@ -60,7 +60,7 @@ abstract class TaskService<T extends Task, R extends ConnectRecord<R>> implement
         try {
             task.stop();
         } catch (Throwable error) {
-            Log.error(task.getClass(), "stop() failed", error);
+            Logs.error(task.getClass(), "stop() failed", error);
         }
         afterStop();
         conversion.close();

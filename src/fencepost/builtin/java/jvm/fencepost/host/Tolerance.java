@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.RetriableException;
 
@@ -57,7 +58,7 @@ final class Tolerance {
     }
 
     /** Run an operation of a plug-in on a record: null if it has failed and that is tolerated. */
-    <T> T run(String stage, Object plugin, int row, Loaders.Call<T> operation) throws InterruptedException {
+    <T> T run(String stage, Object plugin, int row, Callable<T> operation) throws InterruptedException {
         try {
             return retried(operation);
         } catch (InterruptedException error) {
@@ -75,7 +76,7 @@ final class Tolerance {
         }
     }
 
-    private <T> T retried(Loaders.Call<T> operation) throws Exception {
+    private <T> T retried(Callable<T> operation) throws Exception {
         long began = System.nanoTime();
         long delayMs = Math.min(FIRST_DELAY_MS, mostDelayMs);
         while (true) {

@@ -43,7 +43,7 @@ final class ValueWriter {
     }
 
     void column(Schema schema, List<?> values) {
-        descend();
+        requireDepth(++depth);
         List<Object> found = new ArrayList<>(values.size());
         byte[] present = new byte[values.size()];
         for (int i = 0; i < present.length; i++) {
@@ -65,10 +65,6 @@ final class ValueWriter {
             typed(schema, found);
         }
         depth--;
-    }
-
-    private void descend() {
-        requireDepth(++depth);
     }
 
     private static void requireDepth(int depth) {
@@ -296,7 +292,7 @@ final class ValueWriter {
     }
 
     void definition(Schema schema) {
-        descend();
+        requireDepth(++depth);
         put(schema.type().ordinal());
         int flags = (schema.isOptional() ? ValueForm.OPTIONAL : 0)
                 | (schema.defaultValue() != null ? ValueForm.HAS_DEFAULT : 0)

@@ -65,7 +65,7 @@ final class Wire implements Closeable {
                 kept = ByteBuffer.allocateDirect((size + PIECE - 1) & -PIECE);
             } catch (OutOfMemoryError error) {  // outside of the heap; to ask again costs half a second
                 mostKept = kept.capacity();
-                Log.error(Wire.class, "larger requests than " + mostKept + " bytes are read into the heap", error);
+                Logs.error(Wire.class, "larger requests than " + mostKept + " bytes are read into the heap", error);
                 return ByteBuffer.allocate(size);
             }
         }
