@@ -97,26 +97,23 @@ def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
     """Return the error to raise when `doing` failed with `cause`, an exception or error of the client library."""
     error = kafka_error(cause)
     at = f" (bootstrap.servers={bootstrap})" if bootstrap else ""
-    if isinstance(cause, TimeoutError) or (error is not None and (error.code() in _UNAVAILABLE or _comes_up(error))):
+    code = None if error is None else error.code()
+    is_short = code == KafkaError.INVALID_REPLICATION_FACTOR
+    # A cluster that is starting has brokers, and none of them may have replicas yet. One whose brokers have not
+    # registered in time looks the same.
+    is_starting = is_short and "brokers are fenced" in error.str()
+    if isinstance(cause, TimeoutError) or code in _UNAVAILABLE or is_starting:
         reason = error.str() if error is not None else "no answer in time"
         return KafkaUnavailableError(f"Kafka did not answer while {doing}{at}: {reason}")
     if error is None:
         return KafkaRequestError(f"Failed {doing}: {cause}", KafkaError.UNKNOWN)
-    if error.code() in _REFUSED:
+    if code in _REFUSED:
         return KafkaAuthorizationError(
             f"Not authorized while {doing}{at}: {error.str()} ({error.name()}). Grant the principal this permission "
             "(`fencepost acls` lists what is needed), or correct its credentials."
         )
-    kind = TooFewBrokersError if error.code() == KafkaError.INVALID_REPLICATION_FACTOR else KafkaRequestError
+    kind = TooFewBrokersError if is_short else KafkaRequestError
     return kind(f"Kafka refused {doing}: {error.str()} ({error.name()})", error.code())
-
-
-def _comes_up(error: Any) -> bool:
-    """Return whether a cluster is starting: it has brokers, but none of them may have replicas yet.
-
-    A cluster whose brokers have not registered in time looks the same.
-    """
-    return error.code() == KafkaError.INVALID_REPLICATION_FACTOR and "brokers are fenced" in error.str()
 
 
 def is_unavailable(error: Any) -> bool:

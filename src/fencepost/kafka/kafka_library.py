@@ -7,6 +7,8 @@ others wait for it.
 Importing this module takes 0.2 s. Modules that most processes need import it late, inside functions.
 """
 
+# ruff: noqa: F401
+
 from kafka.errors import for_code
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
@@ -49,46 +51,3 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-
-__all__ = [
-    "AbstractTokenProvider",
-    "AddOffsetsToTxnRequest",
-    "AddPartitionsToTxnRequest",
-    "ApiMessage",
-    "ApiVersionsRequest",
-    "ConsumerProtocolAssignment",
-    "ConsumerProtocolSubscription",
-    "CreateAclsRequest",
-    "CreatePartitionsRequest",
-    "CreateTopicsRequest",
-    "DeleteGroupsRequest",
-    "DeleteRecordsRequest",
-    "DeleteTopicsRequest",
-    "DescribeAclsRequest",
-    "DescribeClusterRequest",
-    "DescribeConfigsRequest",
-    "DescribeGroupsRequest",
-    "DescribeProducersRequest",
-    "DescribeTransactionsRequest",
-    "EndTxnRequest",
-    "FetchRequest",
-    "FindCoordinatorRequest",
-    "HeartbeatRequest",
-    "IncrementalAlterConfigsRequest",
-    "InitProducerIdRequest",
-    "LeaveGroupRequest",
-    "ListGroupsRequest",
-    "ListOffsetsRequest",
-    "ListTransactionsRequest",
-    "MetadataRequest",
-    "OffsetCommitRequest",
-    "OffsetDeleteRequest",
-    "OffsetFetchRequest",
-    "OffsetForLeaderEpochRequest",
-    "ProduceRequest",
-    "SaslAuthenticateRequest",
-    "SaslHandshakeRequest",
-    "TxnOffsetCommitRequest",
-    "for_code",
-    "get_sasl_mechanism",
-]

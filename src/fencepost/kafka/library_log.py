@@ -12,9 +12,5 @@ def library_log(name: str) -> logging.Logger:
     """Return the logger to pass to a client that is created in module `name`."""
     logger = logging.getLogger(f"{name}.librdkafka")
     if not logger.filters:
-        logger.addFilter(_is_worth_telling)
+        logger.addFilter(lambda record: not record.getMessage().startswith(_NOISE))
     return logger
-
-
-def _is_worth_telling(record: logging.LogRecord) -> bool:
-    return not record.getMessage().startswith(_NOISE)

@@ -108,12 +108,13 @@ SPOILED = {
 
 
 @pytest.fixture
-def make_client(kafka: EmbeddedKafka, topic: str) -> Iterator[MakeClient]:
+def make_client(kafka: EmbeddedKafka, topic: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeClient]:
     made: list[BatchClient] = []
 
-    def make(*encode: Any, bootstrap: str | None = None, **conf: Any) -> BatchClient:
+    def make(encode: Any = encode_columns, bootstrap: str | None = None, **conf: Any) -> BatchClient:
+        monkeypatch.setattr("fencepost.kafka.produce.batch_sending.encode_columns", encode)
         servers = {"bootstrap.servers": bootstrap or kafka.bootstrap_servers}
-        made.append(BatchClient({**transactional_conf(servers, f"id-{topic}").conf, **conf}, *encode))
+        made.append(BatchClient({**transactional_conf(servers, f"id-{topic}").conf, **conf}))
         made[-1].init_transactions(30)
         made[-1].begin()
         return made[-1]

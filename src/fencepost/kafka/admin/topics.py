@@ -23,11 +23,18 @@ _BY_NAME = 5  # of DeleteTopics: newer versions also take ids
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic and its number of partitions. `id` distinguishes it from a deleted topic of the same name."""
+    """A topic as the principal sees it. `id` distinguishes it from a deleted topic of the same name.
+
+    `allowed` holds its permitted operations, in Kafka's words; None if they were not asked for, or are unknown.
+    """
 
     partitions: int
     id: str
     is_internal: bool = False
+    allowed: frozenset[str] | None = None
+
+    def allows(self, operation: str) -> bool:
+        return self.allowed is None or operation in self.allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +44,6 @@ class TopicSpec:
     partitions: int
     replication: int = -1
     configs: Mapping[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TopicView:
-    """A topic as the principal sees it. `allowed` holds its permitted operations, in Kafka's words; None if unknown."""
-
-    partitions: int
-    id: str
-    allowed: frozenset[str] | None = None
-
-    def allows(self, operation: str) -> bool:
-        return self.allowed is None or operation in self.allowed
 
 
 class Topics:
@@ -79,7 +74,7 @@ class Topics:
             for each in self._client.metadata(names, is_sure=True).topics:
                 if each.error_code != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     self._requests.ensure(each, f"describing topic {each.name}")
-                    found[each.name] = Topic(len(each.partitions), topic_id(each), bool(each.is_internal))
+                    found[each.name] = _topic(each)
             return found
 
         return self._requests.ask_repeatedly(doing, ask, timeout_s)
@@ -90,16 +85,14 @@ class Topics:
         found = self._requests.ask_repeatedly(doing, lambda: self._client.metadata(None))
         return sorted({each.name for each in found.topics} - INTERNAL_TOPICS)
 
-    def look_at(self, topics: Collection[str]) -> tuple[dict[str, TopicView], Refusals]:
-        """Return those of the topics that exist, and the topics that the principal may not describe."""
+    def look_at(self, topics: Collection[str]) -> tuple[dict[str, Topic], Refusals]:
+        """Return those of the topics that exist, with permissions, and the topics that may not be described."""
         if not topics:
             return {}, {}
         described, refused = self._requests.read_each(
             "describing topic", lambda: self._client.metadata(topics, has_rights=True).topics
         )
-        seen = {
-            name: TopicView(len(each.partitions), topic_id(each), _allowed(each)) for name, each in described.items()
-        }
+        seen = {name: _topic(each, has_rights=True) for name, each in described.items()}
         return seen, {name: error for name, error in refused.items() if not _says(error, *UNKNOWN_TOPIC)}
 
     def ensure(
@@ -202,15 +195,11 @@ class Topics:
         return True
 
 
-def topic_id(described: Any) -> str:
-    """Return the id of a topic."""
-    return text_of_id(described.topic_id)
+def _topic(described: Any, *, has_rights: bool = False) -> Topic:
+    numbers = described.authorized_operations if has_rights else None
+    allowed = None if numbers is None else frozenset(AclOperation(number).name for number in numbers)
+    return Topic(len(described.partitions), text_of_id(described.topic_id), bool(described.is_internal), allowed)
 
 
 def _says(error: Exception, *codes: int) -> bool:
     return isinstance(error, KafkaRequestError) and error.code in codes
-
-
-def _allowed(described: Any) -> frozenset[str] | None:
-    numbers = described.authorized_operations
-    return None if numbers is None else frozenset(AclOperation(number).name for number in numbers)

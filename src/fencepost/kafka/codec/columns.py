@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.kafka.codec.encode_header import EncodedBatch
 from fencepost.kafka.value.placed import DeliveryCallback
-from fencepost.record import BinaryColumn, HeaderBytes, Repeated, joined_column, runs_of
+from fencepost.record import BinaryColumn, HeaderBytes, Repeated, Utf8Column, joined_column, runs_of
 from fencepost.record.binary_column import size_bytes
 
 # The bytes around a record's own: its length, attributes, offset, the lengths of key and value, the number of headers.
@@ -20,6 +20,7 @@ _BATCH_HEADER = 61
 # A number whose type Arrow must infer costs as much as a column of numbers, because Arrow looks for packages first.
 _INT64 = pa.int64()
 _NOTHING = pa.scalar(0, pa.int32())
+Column: TypeAlias = pa.Array | pa.ChunkedArray | Utf8Column | Sequence[bytes | None]
 Headers = Sequence[Sequence[HeaderBytes]]
 
 
@@ -105,21 +106,6 @@ class Taken(NamedTuple):
 
 
 Content = PartitionColumns | Taken
-
-
-class Encode(Protocol):
-    """Encodes columns as a record batch. Returns its bytes, including the checksum, and its number of records."""
-
-    def __call__(
-        self,
-        columns: PartitionColumns,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        base_sequence: int,
-        transactional: bool,
-        compression: str,
-    ) -> tuple[bytes | bytearray | memoryview, int]: ...
 
 
 class Pending:
@@ -209,13 +195,15 @@ class QueuedRecords:
         return found
 
 
-def binary(column: Sequence[bytes | None]) -> Any:
-    """Return a column of bytes as an Arrow array, unless it already is one."""
+def binary(column: Column) -> Any:
+    """Return bytes or text as one Arrow array of bytes. Text becomes UTF-8; Arrow columns are not copied."""
     if isinstance(column, BinaryColumn):
         return column.array
-    if not isinstance(column, pa.Array):
-        return pa.array(column, pa.binary())
-    return column if column.type == pa.binary() else column.cast(pa.binary())
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.Array):
+        return column if column.type == pa.binary() else column.cast(pa.binary())
+    return pa.array(column.utf8() if isinstance(column, Utf8Column) else column, pa.binary())
 
 
 def _joined(pieces: Sequence[PartitionColumns]) -> PartitionColumns:
@@ -227,26 +215,22 @@ def _joined(pieces: Sequence[PartitionColumns]) -> PartitionColumns:
     keys = headers = None
     if any(piece.keys is not None for piece in pieces):
         binary = pa.binary()
-        keys = _array([pa.nulls(len(each.values), binary) if each.keys is None else each.keys for each in pieces])
+        each_key = [pa.nulls(len(each.values), binary) if each.keys is None else each.keys for each in pieces]
+        keys = pa.concat_arrays(each_key)
     if any(piece.headers is not None for piece in pieces):
         headers = joined_column([piece.headers or Repeated((), len(piece.values)) for piece in pieces])
-    return PartitionColumns(_array([piece.values for piece in pieces]), keys, _joined_times(pieces), headers, callbacks)
+    values = pa.concat_arrays([piece.values for piece in pieces])
+    return PartitionColumns(values, keys, _joined_times(pieces), headers, callbacks)
 
 
 def _joined_times(pieces: Sequence[PartitionColumns]) -> Any:
     first = pieces[0].timestamps
     if isinstance(first, int) and all(isinstance(each.timestamps, int) and each.timestamps == first for each in pieces):
         return first
-    return pa.concat_arrays([_each_time(piece) for piece in pieces])
-
-
-def _each_time(piece: PartitionColumns) -> Any:
-    times = piece.timestamps
-    return pa.repeat(pa.scalar(times, _INT64), len(piece.values)) if isinstance(times, int) else times
-
-
-def _array(arrays: Sequence[Any]) -> Any:
-    return pa.concat_arrays(arrays)
+    columns = ((piece.timestamps, len(piece.values)) for piece in pieces)
+    return pa.concat_arrays(
+        [pa.repeat(pa.scalar(at, _INT64), count) if isinstance(at, int) else at for at, count in columns]
+    )
 
 
 def _lengths(column: Any) -> Any:

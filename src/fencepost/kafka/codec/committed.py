@@ -137,7 +137,8 @@ def committed_batches(answered: Answered, wanted: Position) -> tuple[list[Fetche
         while aborted and aborted[-1][0] <= head.last:
             dropped.add(aborted.pop()[1])
         if head.attributes & _CONTROL:
-            if _is_abort(view):
+            # A marker's key is a version and a type.
+            if any((marker.key or b"")[2:4] == b"\0\0" for marker in decoded(view)):
                 dropped.discard(head.producer)
         elif head.last >= wanted.offset and not (head.attributes & _TRANSACTIONAL and head.producer in dropped):
             found.append(FetchedBatch(head, view))
@@ -175,11 +176,6 @@ def _whole(records: memoryview) -> Iterator[memoryview]:
         at = stop
     if at == 0 and len(records):  # brokers never cut off the first: its length is wrong, and a retry would loop
         raise CorruptBatchError(f"An answer of {len(records)} bytes has no whole batch")
-
-
-def _is_abort(view: memoryview) -> bool:
-    """Return whether a transaction marker, whose key is a version and a type, is an abort marker."""
-    return any((marker.key or b"")[2:4] == b"\0\0" for marker in decoded(view))
 
 
 def _way(head: Head, wanted: int) -> tuple[bool, int]:

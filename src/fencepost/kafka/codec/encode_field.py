@@ -128,7 +128,6 @@ def _whole(number: int) -> pa.Scalar:
 
 @lru_cache(_MOST_TABLES)
 def _ended(before: bytes) -> pa.Array:
-    """Return the table of the last bytes of varints, by number."""
     if before:
         return joined((constant(before), column(_ended(b""))))
     short = [bytes((number,)) for number in range(128)]

@@ -94,11 +94,10 @@ class EncodedBatch:
         return bytes(head), *self.body
 
 
-def taken_batch(data: Buffer, *, is_append_time: bool = False) -> EncodedBatch:
+def taken_batch(data: Buffer) -> EncodedBatch:
     """Convert a batch that a broker has sent, to write it elsewhere without looking at its records.
 
-    `is_append_time` says that the target topic gives records the time at which they are appended. The caller must know
-    whether the batch's transaction was aborted: the batch does not say so.
+    The caller must know whether the batch's transaction was aborted: the batch does not say so.
 
     Raises:
         CorruptBatchError: The checksum is wrong, or the batch is cut off.
@@ -119,8 +118,8 @@ def taken_batch(data: Buffer, *, is_append_time: bool = False) -> EncodedBatch:
         raise LooseBatchError(f"{place} is a transaction's marker")
     if count < 1 or count != last + 1:
         raise LooseBatchError(f"{place} has {count} records for {last + 1} offsets")
-    if attributes & _LOG_APPEND_TIME and not is_append_time:
-        raise LooseBatchError(f"{place} has log append times, but the target's topic does not set them")
+    if attributes & _LOG_APPEND_TIME:
+        raise LooseBatchError(f"{place} has log append times, which only its header has")
     return EncodedBatch((view[HEADER.size :],), count, attributes & _CODEC, first, newest)
 
 

@@ -1,19 +1,19 @@
 """Converts columns of records of any kind to the binary columns that are encoded."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.kafka.codec.columns import Column, PartitionColumns, binary
 from fencepost.kafka.codec.compress import Codec
 from fencepost.kafka.codec.encode import Rows, encode_batch
 from fencepost.kafka.codec.encode_field import column, joined, lengths, varints
 from fencepost.kafka.codec.encode_header import BatchProducer
 from fencepost.kafka.value.header_lists import header_lists
-from fencepost.record import HeaderBytes, HeaderColumn, Repeated, Runs, Utf8Column, runs_of
+from fencepost.record import HeaderBytes, HeaderColumn, Repeated, Runs, runs_of
 
-Column: TypeAlias = pa.Array | pa.ChunkedArray | Utf8Column | Sequence[bytes | None]
 Headers: TypeAlias = pa.Array | HeaderColumn | Sequence[Sequence[HeaderBytes]]
 
 _BINARY, _INT32, _INT64 = pa.binary(), pa.int32(), pa.int64()
@@ -32,43 +32,28 @@ def rows(
     `timestamps` are milliseconds since 1970; `now_ms` replaces missing ones. `headers` from Arrow are lists of structs
     of a name and a value.
     """
+    found = None if keys is None else binary(keys)
     return Rows(
-        binary_column(values),
+        binary(values),
         _times(timestamps, now_ms),
-        None if keys is None else _or_none(binary_column(keys)),
+        None if found is None or found.null_count == len(found) else found,
         None if headers is None else _headers(headers),
     )
-
-
-def binary_column(data: Column) -> pa.Array:
-    """Return bytes or text as one binary array."""
-    if isinstance(data, pa.ChunkedArray):
-        data = data.combine_chunks()
-    if isinstance(data, pa.Array):
-        return data if data.type == _BINARY else data.cast(_BINARY)
-    return pa.array(data.utf8() if isinstance(data, Utf8Column) else data, _BINARY)
-
-
-def number_column(data: pa.Array | Sequence[int | None], kind: pa.DataType) -> pa.Array:
-    """Return whole numbers as an array of one type."""
-    return data.cast(kind) if isinstance(data, pa.Array) else pa.array(data, kind)
-
-
-def _or_none(data: pa.Array) -> pa.Array | None:
-    return None if data.null_count == len(data) else data
 
 
 def _times(timestamps: Any, now_ms: int) -> pa.Array | int:
     if timestamps is None:
         return now_ms
-    times = number_column(timestamps, _INT64)
+    times = timestamps.cast(_INT64) if isinstance(timestamps, pa.Array) else pa.array(timestamps, _INT64)
     return pc.fill_null(times, pa.scalar(now_ms, _INT64)) if times.null_count else times
 
 
 def _headers(headers: Headers) -> pa.Array | None:
     """Return each row's headers as in a record. Those that many rows have in common are encoded once."""
     if not isinstance(headers, Repeated | Runs):
-        return _encoded_headers(_header_lists(headers))
+        if not isinstance(headers, pa.Array):
+            headers = header_lists(headers.raw if isinstance(headers, HeaderColumn) else headers)
+        return _encoded_headers(headers)
     runs = [*runs_of(headers)]
     encoded = _encoded_headers(header_lists([each for each, _ in runs]))
     return encoded and pa.concat_arrays(
@@ -76,18 +61,12 @@ def _headers(headers: Headers) -> pa.Array | None:
     )
 
 
-def _header_lists(headers: Headers) -> pa.Array:
-    if isinstance(headers, pa.Array):
-        return headers
-    return header_lists(headers.raw if isinstance(headers, HeaderColumn) else headers)
-
-
 def _encoded_headers(lists: pa.Array) -> pa.Array | None:
     """Return each row's headers as in a record: their number, then names and values with their lengths."""
     entries = lists.flatten()
     if not len(entries):
         return None
-    names, values = map(binary_column, entries.flatten())
+    names, values = map(binary, entries.flatten())
     each = joined((varints(lengths(names)), column(names), varints(lengths(values)), column(values)))
     counts = pc.fill_null(pc.list_value_length(lists), pa.scalar(0, _INT32))
     ends = pc.cumulative_sum(counts)
@@ -96,21 +75,8 @@ def _encoded_headers(lists: pa.Array) -> pa.Array | None:
     return joined((varints(counts), column(of_a_row)))
 
 
-class Columns(Protocol):
-    """Records of one partition, in order. `headers` is None if no record has any; all may have the same timestamp."""
-
-    @property
-    def values(self) -> Any: ...
-    @property
-    def keys(self) -> Any: ...
-    @property
-    def timestamps(self) -> Any: ...
-    @property
-    def headers(self) -> Any: ...
-
-
 def encode_columns(
-    columns: Columns,
+    columns: PartitionColumns,
     *,
     producer_id: int,
     producer_epoch: int,

@@ -161,7 +161,7 @@ class RunDigest:
         if headers is None:
             self._headers = _repeated(self._headers, _NO_HEADERS, count)
         else:
-            data = _header_data(headers)
+            data = b"".join(_data_of_one(of_record) * count for of_record, count in runs_of(headers))
             self._headers = google_crc32c.extend(self._headers, data)
             self._header_bytes += len(data) - 4 * count
 
@@ -206,12 +206,8 @@ def _repeated(crc: int, data: bytes, count: int) -> int:
     return crc
 
 
-def _header_data(headers: Headers) -> bytes:
-    """Return headers so that different ones are different bytes: counts, and names and values after their lengths."""
-    return b"".join(_data_of_one(of_record) * count for of_record, count in runs_of(headers))
-
-
 def _data_of_one(headers: Sequence[HeaderBytes]) -> bytes:
+    """Return headers so that different ones are different bytes: counts, and names and values after their lengths."""
     parts = [len(headers).to_bytes(4, "little")]
     for name, value in headers:
         parts += (*_sized(name.encode()), *_sized(value))

@@ -204,16 +204,12 @@ def foreign_length(transactional_id: str, foreign: Iterable[str]) -> int:
 
     A prefix must not cut a number: `app-1` matches `app-1` but not `app-10`.
     """
-    found = (each for each in foreign if transactional_id.startswith(each))
-    return max((len(each) for each in found if not _cuts_number(transactional_id, len(each))), default=0)
-
-
-def _cuts_number(text: str, at: int) -> bool:
-    return text[at - 1 : at].isdigit() and text[at : at + 1].isdigit()
+    ends = [len(each) for each in foreign if transactional_id.startswith(each)]
+    cuts = {at for at in ends if transactional_id[at - 1 : at].isdigit() and transactional_id[at : at + 1].isdigit()}
+    return max({*ends} - cuts, default=0)
 
 
 def _named(known: Iterable[Contributor], places: Places) -> Iterator[tuple[str, TopicPartition]]:
-    """Yield the ids, with their partition, that producers of known families would have for these partitions."""
     for each in known:
         topics = {place.topic for place in each.offsets}
         yield from ((f"{each.family}{place.partition}", place) for place in places if place.topic in topics)

@@ -74,7 +74,7 @@ class GroupAdmin:
                 asked = (group_id, time.monotonic())
                 try:
                     self._found = self._client.run(f"describing group {group_id}", lambda: self._described(group_id))
-                except Exception as error:
+                except Exception as error:  # each thread that waits for this answer raises it
                     self._found = error
                 self._asked = asked  # not after an interruption: others would take an older result
             found = self._found

@@ -146,18 +146,13 @@ def take_out_dead_members(conf: Mapping[str, Any], is_ours: Callable[[str], bool
             remove_members(conf, group, [each.member_id for each in members], timeout_s)
             names = ", ".join(sorted({each.client_id for each in members}))
             log.warning("group %s: removed members %s; a live one would join again", group, names)
-            _ensure_none_comes_back(admin, group, conf)
+            until_s = time.monotonic() + 2 * int(conf.get("heartbeat.interval.ms", _HEARTBEAT_MS)) / 1000 + _JOINS_S
+            while time.monotonic() < until_s:
+                time.sleep(_LOOK_S)
+                if back := admin.describe(group).members:
+                    lives = f"{back[0].client_id} at {back[0].host}"
+                    raise GroupInUseError(f"group {group} has a live member: {lives}", _NON_EMPTY)
     except GroupInUseError:
         raise
     except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
         log.warning("members of ended tasks may stay in group %s until session.timeout.ms: %s", group, error)
-
-
-def _ensure_none_comes_back(admin: GroupAdmin, group: str, conf: Mapping[str, Any]) -> None:
-    until_s = time.monotonic() + 2 * int(conf.get("heartbeat.interval.ms", _HEARTBEAT_MS)) / 1000 + _JOINS_S
-    while time.monotonic() < until_s:
-        time.sleep(_LOOK_S)
-        back = admin.describe(group).members
-        if back:
-            lives = f"{back[0].client_id} at {back[0].host}"
-            raise GroupInUseError(f"group {group} has a live member: {lives}", _NON_EMPTY)

@@ -6,6 +6,7 @@ one by them: KIP-447 fences members only. Here the transactional id decides whic
 
 import time
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from functools import lru_cache
 from typing import Any
 
@@ -23,11 +24,8 @@ _ASK_S = 10.0
 @lru_cache(maxsize=100)
 def memberless(group: str) -> Any:
     """Return group metadata for a transaction that commits offsets of this group without a member."""
-    consumer = Consumer({"group.id": group})  # it connects to no broker and joins nothing
-    try:
+    with closing(Consumer({"group.id": group})) as consumer:  # it connects to no broker and joins nothing
         return consumer.consumer_group_metadata()
-    finally:
-        consumer.close()
 
 
 def read_stable(
@@ -47,11 +45,9 @@ def read_stable(
     Raises KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, or ReadTimeoutError if transactions stay
     open.
     """
-    survey = GroupSurvey(conf, timeout_s=_ASK_S)
     deadline_s = time.monotonic() + timeout_s
     stable: dict[TopicPartition, Committed] = {}
-
-    try:
+    with closing(GroupSurvey(conf, timeout_s=_ASK_S)) as survey:
         while True:
             left_s = max(deadline_s - time.monotonic(), 0.0)
             found = retry(lambda: survey.committed(group, places), left_s)
@@ -64,5 +60,3 @@ def read_stable(
                     f"Group {group} has offsets of transactions that have not ended within {timeout_s:g} s"
                 )
             time.sleep(AGAIN_S)
-    finally:
-        survey.close()

@@ -59,7 +59,7 @@ def classic_topics(group: Any, doubts: dict[str, str]) -> set[str]:
             if member.member_assignment:
                 had = ConsumerProtocolAssignment.decode(member.member_assignment).assigned_partitions
                 topics.update(each.topic for each in had)
-    except Exception as error:
+    except Exception as error:  # members write these bytes, and kafka-python may fail in any way on others' forms
         doubts[group.group_id] = f"the topics of its members are unknown for now ({error})"
     return topics
 
@@ -82,7 +82,6 @@ def processed_topics(group: Any, doubts: dict[str, str]) -> set[str]:
 
 
 def _unseen(group: Any, parts: Collection[Any] | None) -> str | None:
-    """Return why a streams group may read more than its topology names; None if it does not."""
     if group.members and not parts:
         return "its coordinator does not report what its members read"
     if any(member.is_classic or member.topology_epoch != group.topology.epoch for member in group.members):

@@ -10,8 +10,6 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.codec.columns import Encode
-from fencepost.kafka.codec.encode_rows import encode_columns
 from fencepost.kafka.produce.batch_records import BatchRecords
 from fencepost.kafka.produce.incarnation import error_of_answer
 from fencepost.kafka.produce.protocol import Protocol
@@ -31,11 +29,9 @@ from fencepost.kafka.wire.errors import AnswerError
 class BatchClient(BatchRecords, TransactionalClient):
     """A producer; each `init_transactions` starts a new incarnation. For one thread at a time; `drop` is for any."""
 
-    def __init__(
-        self, conf: Mapping[str, Any], encode: Encode = encode_columns, runs: WrittenRuns | None = None
-    ) -> None:
+    def __init__(self, conf: Mapping[str, Any], runs: WrittenRuns | None = None) -> None:
         """`conf` uses librdkafka's names. Raises ProducerError for settings that this client does not support."""
-        super().__init__(conf, encode, runs)
+        super().__init__(conf, runs)
         self._begun_offsets: tuple[Sequence[GroupOffset], Committer, float] | None = None
 
     @property

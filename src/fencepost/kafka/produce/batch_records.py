@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError, murmur2
 
 from fencepost.config import ConfigError
-from fencepost.kafka.codec.columns import Encode, PartitionColumns, Taken, binary
+from fencepost.kafka.codec.columns import PartitionColumns, Taken, binary
 from fencepost.kafka.codec.committed import CopiedBatch
 from fencepost.kafka.codec.compress import NAMES
 from fencepost.kafka.codec.encode_cut import Limits, placed, spare_partitions
@@ -34,7 +34,7 @@ from fencepost.record import BinaryColumn, HeaderBytes, Repeated, TopicPartition
 class BatchRecords(RecordProducer):
     """Queues records for their partitions, and sends batches that are full."""
 
-    def __init__(self, conf: Mapping[str, Any], encode: Encode, runs: WrittenRuns | None = None) -> None:
+    def __init__(self, conf: Mapping[str, Any], runs: WrittenRuns | None = None) -> None:
         """`conf` uses librdkafka's names. Raises ProducerError for settings that this client does not support.
 
         `runs` gets what is queued.
@@ -43,8 +43,8 @@ class BatchRecords(RecordProducer):
             self._settings, self._access = settings, access = BatchSettings.of(conf), Access.of(conf)
         except (ConfigError, ValueError, OSError) as error:
             raise ProducerError(Failure.FATAL, str(error)) from None
-        self._incarnation = Incarnation(lambda: Protocol(Cluster(access, settings.metadata_age_s), settings, encode))
-        self._queue = BatchQueue(settings, self._most_bytes)
+        self._incarnation = Incarnation(lambda: Protocol(Cluster(access, settings.metadata_age_s), settings))
+        self._queue = BatchQueue(settings, lambda topic: self._taking(topic).most_bytes)
         self._runs = runs
         self.failed_delivery: ProducerError | None = None
 
@@ -85,17 +85,14 @@ class BatchRecords(RecordProducer):
                     self._add_keyless(topics.value, PartitionColumns(binary(values), timestamps=_now_ms()))
                 else:
                     self._add_keyed(topics.value, values, keys, ())
-        elif count == 1:
-            self._produce_one(topics[0], values[0], keys[0])
+        elif count == 1:  # mainly a task's single source offset, which is in every transaction
+            key, value = keys[0], binary([values[0]])
+            with self._incarnation.sending():
+                place = self._place(topics[0], key, NO_PARTITION)
+                self._add(place, PartitionColumns(value, None if key is None else binary([key]), _now_ms()))
         else:
             none, now, bare = Repeated(NO_PARTITION, count), Repeated(NOW, count), Repeated((), count)
             self.produce_placed(PlacedRecords(topics, values, keys, none, now, bare))
-
-    def _produce_one(self, topic: str, value: bytes | None, key: bytes | None) -> None:
-        """Produce one record. This is mainly for a task's single source offset, which is in every transaction."""
-        with self._incarnation.sending():
-            place = self._place(topic, key, NO_PARTITION)
-            self._add(place, PartitionColumns(binary([value]), None if key is None else binary([key]), _now_ms()))
 
     def produce_placed(self, records: PlacedRecords) -> None:
         with self._incarnation.sending():
@@ -108,7 +105,6 @@ class BatchRecords(RecordProducer):
                 self._add(place, _chosen(records, indexes, now_ms))
 
     def _by_place(self, records: PlacedRecords) -> dict[TopicPartition | str, Sequence[int]]:
-        """Return which records go to which partition, or to any of a topic."""
         if isinstance(records.topics, Repeated) and isinstance(records.partitions, Repeated) and len(records.values):
             return self._by_key(records.topics.value, records.partitions.value, records.keys)
         found: dict[TopicPartition | str, list[int]] = {}
@@ -180,9 +176,6 @@ class BatchRecords(RecordProducer):
         assert self._incarnation.protocol is not None
         return self._incarnation.protocol.cluster.taking(topic, self._deadline_s())
 
-    def _most_bytes(self, topic: str) -> int | None:
-        return self._taking(topic).most_bytes
-
     def _is_whole(self, topic: str, batch: EncodedBatch) -> bool:
         """Return whether a batch may be sent unchanged. If the topic's limit cannot be read, this guesses cautiously.
 
@@ -197,7 +190,7 @@ class BatchRecords(RecordProducer):
         if isinstance(place, str):
             self._add_keyless(place, columns)
         else:
-            self._add_all(columns, partial(_same, place))
+            self._add_all(columns, lambda: place)
 
     def _add_keyless(self, topic: str, columns: PartitionColumns) -> None:
         """Fill the batch of one partition after another, as Java's client does."""
@@ -223,13 +216,16 @@ class BatchRecords(RecordProducer):
             self._add(TopicPartition(topic, partition), PartitionColumns(part.values, part.keys, part.timestamps, same))
 
     def _add_all(self, columns: PartitionColumns, next_place: Callable[[], TopicPartition]) -> None:
-        self._ensure_sendable(next_place().topic, columns)
+        limit = self._settings.record_bytes
+        if columns.most_bytes() > limit and pc.max(columns.sizes()).as_py() > limit:
+            error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+            text = f"{error.name()}: {error.str()} (record for topic {next_place().topic}; {LET_PASS})"
+            raise ProducerError(Failure.REFUSED_RECORD, text)
         while len(columns.values):
             taken = self._add_some(next_place(), columns)
             columns = columns.part(taken, len(columns.values))
 
     def _add_some(self, place: TopicPartition, columns: PartitionColumns) -> int:
-        """Queue as many records as fit in a batch, and send what is due. Returns how many were queued."""
         taken = self._queue.add(place, columns)
         if self._runs is not None:
             self._runs.add(place, columns.part(0, taken), self._incarnation.protocol)
@@ -238,13 +234,6 @@ class BatchRecords(RecordProducer):
         elif self._queue.is_full:
             self._send(self._queue.seen(), self._deadline_s(), whole=True)
         return taken
-
-    def _ensure_sendable(self, topic: str, columns: PartitionColumns) -> None:
-        limit = self._settings.record_bytes
-        if columns.most_bytes() > limit and pc.max(columns.sizes()).as_py() > limit:
-            error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
-            text = f"{error.name()}: {error.str()} (record for topic {topic}; {LET_PASS})"
-            raise ProducerError(Failure.REFUSED_RECORD, text)
 
     def flush(self, timeout_s: float) -> None:
         if self.failed_delivery is not None:
@@ -289,10 +278,6 @@ def _differ_in_keys_and_values_only(records: PlacedRecords) -> bool:
         and (records.partitions[0], records.timestamps[0]) == (NO_PARTITION, NOW)
         and not is_missing(records.keys)
     )
-
-
-def _same(place: TopicPartition) -> TopicPartition:
-    return place
 
 
 def _now_ms() -> int:

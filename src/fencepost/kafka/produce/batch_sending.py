@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, KafkaError
 
-from fencepost.kafka.codec.columns import Content, Encode, Taken
+from fencepost.kafka.codec.columns import Content, Taken
 from fencepost.kafka.codec.encode_header import SEQUENCES, BatchProducer
+from fencepost.kafka.codec.encode_rows import encode_columns
 from fencepost.kafka.produce.coordinator import ELSEWHERE, OpenTransaction, TransactionCoordinator, until_known
 from fencepost.kafka.produce.requests import produce_form
 from fencepost.kafka.wire.cluster import Cluster
@@ -43,10 +44,8 @@ class _Sent(NamedTuple):
 class BatchSending:
     """The batches of one producer that are being sent, each once. For one thread at a time."""
 
-    def __init__(
-        self, cluster: Cluster, coordinator: TransactionCoordinator, transaction: OpenTransaction, encode: Encode
-    ) -> None:
-        self._cluster, self._coordinator, self._transaction, self._encode = cluster, coordinator, transaction, encode
+    def __init__(self, cluster: Cluster, coordinator: TransactionCoordinator, transaction: OpenTransaction) -> None:
+        self._cluster, self._coordinator, self._transaction = cluster, coordinator, transaction
         self._first: list[ProduceBatch] = []  # first batches of their partitions, not known to be written
         self._asked: tuple[Connection, Failures] | None = None  # where those were sent, and their refusals
         self._refused: Failures = {}  # refusals of batches that no call waited for
@@ -69,7 +68,7 @@ class BatchSending:
         if isinstance(columns, Taken):
             stamp = BatchProducer(producer_id, epoch, is_transactional=True)
             return b"".join(columns.batch.stamped(stamp, sequence)), columns.rows
-        return self._encode(
+        return encode_columns(
             columns,
             producer_id=producer_id,
             producer_epoch=epoch,
@@ -190,7 +189,6 @@ class BatchSending:
         take(self._cluster, connection, deadline_s, leave, lambda: [at for at, by in sent.items() if by is connection])
 
     def _taken(self, answer: Any, sent: Mapping[TopicPartition, _Sent]) -> Failures:
-        """Report the delivery of each batch that was written. Returns the errors of the others, by partition."""
         self._answered_s = time.monotonic()
         failures: Failures = {}
         for topic in answer.responses:

@@ -37,4 +37,4 @@ def transactional_client(conf: Mapping[str, Any], runs: "WrittenRuns | None" = N
         return ProducerClient(rest)
     from fencepost.kafka.produce.batch_client import BatchClient  # imports Arrow only if needed
 
-    return BatchClient(rest, runs=runs)
+    return BatchClient(rest, runs)

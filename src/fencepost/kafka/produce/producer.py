@@ -65,14 +65,11 @@ class ProducerClient(LibrdkafkaProducer, TransactionalClient):
                 return
             except KafkaException as error:
                 wrapped = producer_error(error)
-                self._ensure_welcome()
+                self.serve(0)
+                if len(self._log.refusals) >= _MOST_REFUSALS:
+                    raise ProducerError(Failure.DENIED, self._log.refusals[-1]) from None
                 if not error.args[0].retriable() or time.monotonic() >= deadline:
                     raise wrapped from None
-
-    def _ensure_welcome(self) -> None:
-        self.serve(0)
-        if len(self._log.refusals) >= _MOST_REFUSALS:
-            raise ProducerError(Failure.DENIED, self._log.refusals[-1]) from None
 
     def begin(self) -> None:
         self._fork.check("a producer")
@@ -94,7 +91,7 @@ class ProducerClient(LibrdkafkaProducer, TransactionalClient):
             try:
                 self._call("send_offsets_to_transaction", positions, group_metadata, timeout_s)
                 done.set_result(None)
-            except Exception as error:
+            except Exception as error:  # `await_offsets` raises it in the thread of the writer
                 done.set_exception(error)
 
         try:

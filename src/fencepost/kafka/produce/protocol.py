@@ -10,7 +10,6 @@ after another.
 from collections.abc import Sequence
 from typing import Any
 
-from fencepost.kafka.codec.columns import Encode
 from fencepost.kafka.produce import requests
 from fencepost.kafka.produce.batch_sending import BatchSending
 from fencepost.kafka.produce.coordinator import OpenTransaction, TransactionCoordinator, until_known
@@ -31,12 +30,12 @@ class Protocol:
     that the request was not carried out. Any error ends the incarnation, except those that `retry_on` retries.
     """
 
-    def __init__(self, cluster: Cluster, settings: BatchSettings, encode: Encode) -> None:
+    def __init__(self, cluster: Cluster, settings: BatchSettings) -> None:
         """Create the protocol without sending anything."""
         self.cluster = cluster
         self.coordinator = TransactionCoordinator(cluster, settings)
         self.transaction = OpenTransaction()
-        self.batches = BatchSending(cluster, self.coordinator, self.transaction, encode)
+        self.batches = BatchSending(cluster, self.coordinator, self.transaction)
         self._groups: dict[str, int] = {}
         self._offsets_answer: Any = None  # the answer to the offsets that were sent ahead
 

@@ -34,15 +34,10 @@ class StrikeLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         line = record.getMessage()
         self.has_failed_transaction |= line.startswith("TXNERR")
-        if self._is_strike(line):
+        is_lost = line.startswith("FAIL") and _BEFORE_CONNECTED.search(line) is None
+        if is_lost or line.startswith("REQTMOUT"):
             self.strikes += 1
             self.last_strike = line
             if _REFUSED_CONNECTION.search(line) is not None:
                 self.refusals.append(line.partition(": ")[2])
         log.debug("librdkafka: %s", line)
-
-    @staticmethod
-    def _is_strike(line: str) -> bool:
-        if line.startswith("REQTMOUT"):
-            return True
-        return line.startswith("FAIL") and _BEFORE_CONNECTED.search(line) is None

@@ -107,7 +107,6 @@ def backwards(
 
 
 def _window(found: Iterator[TopicRecord], end: int, effort: Effort) -> tuple[list[TopicRecord], bool]:
-    """Return records up to the offset before `end`, or only as many as half of the effort allows."""
     records: list[TopicRecord] = []
     size_bytes, most_bytes = 0, effort.size_bytes // 2
     for record in found:

@@ -178,7 +178,6 @@ class ClientReader:
 
 
 def _fitting(messages: Sequence[Any], most_bytes: float) -> tuple[int, int]:
-    """Return how many messages there are up to the one that reaches `most_bytes`, and their total size in bytes."""
     size_bytes = sum(map(len, messages))
     if size_bytes < most_bytes:
         return len(messages), size_bytes

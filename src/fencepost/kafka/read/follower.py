@@ -107,17 +107,14 @@ class LogFollower:
             try:
                 if time.monotonic() > looked_s + _LOOK_EVERY_S:
                     looked_s = time.monotonic()
-                    self._look_for_partitions()
+                    try:
+                        self._reader.look(_LOOK_S)
+                    except KafkaUnavailableError as error:  # then the log cannot be read either, which is reported
+                        LOG.debug("%s", error)
                 self._poll(self._reader)
                 self._reached.failure = None
             except Exception as error:  # after any error, the follower must continue
                 self._fail(error)
-
-    def _look_for_partitions(self) -> None:
-        try:
-            self._reader.look(_LOOK_S)
-        except KafkaUnavailableError as error:  # then the log cannot be read either, which is reported
-            LOG.debug("%s", error)
 
     def _look_for_end(self, reader: LogReader) -> None:
         while not self._stopping.is_set():
@@ -130,7 +127,7 @@ class LogFollower:
                     if self._reached.are_awaited():
                         awaited_s = time.monotonic()
                 reader.rest()
-            except Exception as error:
+            except Exception as error:  # likewise
                 self._fail(error)
 
     def _poll(self, reader: LogReader, timeout_s: float = _POLL_S) -> None:

@@ -123,7 +123,7 @@ class BatchFetcher(Fetcher):
             return
         try:
             self._read(0.0, most)
-        except Exception as error:
+        except Exception as error:  # the next `chunks` raises it
             self._waiting.failure = error
 
     def _served(self, until_s: float) -> Fetched:

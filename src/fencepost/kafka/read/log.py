@@ -68,7 +68,18 @@ class LogReader:
         self._assigned = False
         self._obstacle = ""  # why nothing comes, if that is known
         self._messages = ClientMessages(conf, f"reading topic {topic}")
-        settings = {**_consumer_conf(conf, read_committed, fetch_wait_ms), "throttle_cb": self._messages.throttled}
+        settings = {
+            "group.id": "fencepost-log",  # The client requires one; the group is never joined.
+            **conf,
+            "isolation.level": "read_committed" if read_committed else "read_uncommitted",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": fetch_wait_ms,
+            "allow.auto.create.topics": False,
+            "throttle_cb": self._messages.throttled,
+        }
         self._client = _LogClient(settings, self._partitions)
 
     def start(self, timeout_s: float = 30.0) -> None:
@@ -164,8 +175,10 @@ class LogReader:
         elif self._assigned and self._client.is_old:
             self._assign()
         messages = self._messages.arrived(self._client.consumer, CHUNK, timeout_s)
-        if not messages:
-            self._ask_positions()
+        if not messages and self._assigned:
+            for tp in self._client.consumer.position([TopicPartition(self.topic, p) for p in self._positions]):
+                if tp.offset >= 0:
+                    self._advance(tp.partition, tp.offset)
         return self._take(messages, handler)
 
     def timed_out(self, unread: Mapping[int, int], timeout_s: float) -> ReadTimeoutError:
@@ -235,13 +248,6 @@ class LogReader:
         consumer = self._client.renewed()
         consumer.assign([TopicPartition(self.topic, p, at) for p, at in sorted(self._positions.items())])
         self._assigned = True
-
-    def _ask_positions(self) -> None:
-        if not self._assigned:
-            return
-        for tp in self._client.consumer.position([TopicPartition(self.topic, p) for p in self._positions]):
-            if tp.offset >= 0:
-                self._advance(tp.partition, tp.offset)
 
     def _advance(self, partition: int, offset: int) -> None:
         self._positions[partition] = max(self._positions.get(partition, 0), offset)
@@ -322,17 +328,3 @@ class _LogClient:
         consumer, self.consumer = self.consumer, None
         if consumer is not None:
             consumer.close()
-
-
-def _consumer_conf(conf: Mapping[str, Any], read_committed: bool, fetch_wait_ms: int) -> dict[str, Any]:
-    return {
-        "group.id": "fencepost-log",  # The client requires one; the group is never joined.
-        **conf,
-        "isolation.level": "read_committed" if read_committed else "read_uncommitted",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "enable.partition.eof": True,
-        "auto.offset.reset": "error",
-        "fetch.wait.max.ms": fetch_wait_ms,
-        "allow.auto.create.topics": False,
-    }

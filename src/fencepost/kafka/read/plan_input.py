@@ -200,20 +200,16 @@ class PlanInput:
         gaps, in_doubt = self._losses.sure_gaps(affected, topics)
         self._stop(gaps)
         for place in affected.keys() - gaps.keys() - in_doubt:
-            if place.topic in topics:
-                self._positions.epochs.pop(
-                    place, None
-                )  # the log has the position: with the epoch this would repeat for ever
+            if place.topic in topics:  # the log has the position: with the epoch this would repeat for ever
+                self._positions.epochs.pop(place, None)
         self._losses.looked(in_doubt)
-        self._begin_again(
-            {place: at for place, at in affected.items() if place not in self.gaps and place not in self._losses.lost}
-        )
-
-    def _begin_again(self, affected: Mapping[TopicPartition, int]) -> None:
-        """Look for partitions again: their topic is gone, or nothing is wrong with them any more."""
-        if affected:
-            again = {p: LogPosition(at, self._topics.ids[p.topic], self.epoch(p)) for p, at in affected.items()}
-            self._unassign(self._positions.remove(affected))
+        again = {
+            place: LogPosition(at, self._topics.ids[place.topic], self.epoch(place))
+            for place, at in affected.items()
+            if place not in self.gaps and place not in self._losses.lost
+        }
+        if again:  # their topic is gone, or nothing is wrong with them any more
+            self._unassign(self._positions.remove(again))
             self._waiting.add(again)
 
     def _stop(self, gaps: Mapping[TopicPartition, LogGap]) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,8 +60,7 @@ def read_produced(conf: Mapping[str, Any], place: TopicPartition, start: int, en
     Raises CorruptBatchError for a batch that does not match its checksum, OldFormatError, KafkaUnavailableError if
     nothing arrives for a minute, and what BatchReader raises.
     """
-    reader = BatchReader(conf, Unread(), doing="an audit")
-    try:
+    with closing(BatchReader(conf, Unread(), doing="an audit")) as reader:
         reader.assign({place: LogPosition(start)})
         at, heard_s = start, time.monotonic()
         while at < end:
@@ -73,8 +73,6 @@ def read_produced(conf: Mapping[str, Any], place: TopicPartition, start: int, en
             elif time.monotonic() - heard_s > _SILENT_S or read.lost:
                 raise KafkaUnavailableError(f"{place.topic}-{place.partition} cannot be read from offset {at} on")
             yield from _within(_pieces(sent), start, end)
-    finally:
-        reader.close()
 
 
 def _within(pieces: Iterator[Produced], start: int, end: int) -> Iterator[Produced]:

@@ -113,7 +113,6 @@ class RangeInput:
         return ClientReader(self._conf, doing=self._doing)
 
     def _read(self, reader: PlanReader, silence: RangeSilence, patience_s: float) -> Iterator[pa.RecordBatch]:
-        """Return records until the range is over, or nothing has come for `patience_s`."""
         place, until_s = self._wanted.place, time.monotonic() + patience_s
         reader.assign({place: LogPosition(self._at)})
         is_assigned = True
@@ -162,7 +161,6 @@ class RangeInput:
     # records
 
     def _batches(self, fetched: Fetched) -> list[pa.RecordBatch]:
-        """Return the records of the range, and go to the position after them."""
         place, start = self._wanted.place, self._at
         if isinstance(fetched, UnreadFetched):
             sent = [each.sent for _, each in fetched.entries]
@@ -202,11 +200,8 @@ class RangeInput:
         """Return whether the topic was not replaced: the client would continue in a new topic of the same name."""
         if not self._wanted.topic_id:
             return True
-        admin = Admin(self._conf)
-        try:
+        with closing(Admin(self._conf)) as admin:
             found = admin.topics.get(self._wanted.place.topic)
-        finally:
-            admin.close()
         if found is None or found.id != self._wanted.topic_id:
             what = "was deleted" if found is None else "was deleted and created again"
             self._lose(f"topic {self._wanted.place.topic} {what} before it was read to the end of the range")

@@ -74,7 +74,6 @@ class RangeSilence:
         return begin, missing if is_sure else ""
 
     def _edges(self) -> tuple[int, int] | None:
-        """Return where the log begins and ends, open transactions included; None if there is no such partition."""
         place = self._wanted.place
         found = self._admin.topics.get(place.topic)
         if found is None or place.partition >= found.partitions:

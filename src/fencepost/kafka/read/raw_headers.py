@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -39,16 +40,13 @@ class RawHeaders:
     def _batch(self, place: TopicPartition, offset: int) -> list[DecodedRecord]:
         """Return the records of the batch that has an offset; there may be more of their kind in it."""
         doing = f"reading the headers of offset {offset} of {place.topic}-{place.partition} as bytes"
-        reader = BatchReader(readable(self._conf), Unread(), doing=doing)
-        try:
+        with closing(BatchReader(readable(self._conf), Unread(), doing=doing)) as reader:
             reader.assign({place: LogPosition(offset)})
             until_s = time.monotonic() + _READ_S
             while time.monotonic() < until_s:
                 records = _decoded(_read(reader))
                 if any(record.offset == offset for record in records):
                     return records
-        finally:
-            reader.close()
         raise KafkaRequestError(f"No broker answered within {_READ_S:g} s while {doing}", KafkaError._TIMED_OUT)
 
 

@@ -111,7 +111,6 @@ def _portions(entries: Entries, most_bytes: int) -> Iterator[Entries]:
 
 
 def _chunks_of(entries: Entries, few: int) -> Iterator[Fetched]:
-    """Yield the records of batches, a chunk for each run with one partition and epoch. Raises CorruptBatchError."""
     try:
         whole, counts = _decoded(entries, few)
     except CorruptBatchError as error:

@@ -134,11 +134,8 @@ def client_faults(properties: Mapping[str, object]) -> dict[str, str]:
     if chosen_client(properties) != BATCH:
         return {}
     conf = translate(ClientKind.PRODUCER, _of_any_client(properties)).conf
-    return {_given_as(name, properties): why for name, why in lacking(conf).items()}
-
-
-def _given_as(name: str, properties: Mapping[str, object]) -> str:
-    return next((key for key in properties if any(rule.target == name for rule in RULES.get(key, ()))), name)
+    given = {rule.target: key for key in reversed(list(properties)) for rule in RULES.get(key, ())}
+    return {given.get(name, name): why for name, why in lacking(conf).items()}
 
 
 def transactional_conf(properties: Mapping[str, object], transactional_id: str) -> Translated:

@@ -41,10 +41,6 @@ def _same(value: str) -> str:
     return value
 
 
-def _lower(value: str) -> str:
-    return value.lower()
-
-
 def _boolean(value: str) -> str:
     if value.lower() not in ("true", "false"):
         raise ValueError("it must be true or false")
@@ -68,10 +64,6 @@ def _milliseconds(value: str) -> str:
         return str(float(value)) if float(value) >= 0 else "0"
     except ValueError:
         raise ValueError("it must be a number of milliseconds") from None
-
-
-def _kibibytes(value: str) -> str:
-    return str(max(1, int(_whole(1, 1 << 40)(value)) // 1024))
 
 
 def _offset_reset(value: str) -> str:
@@ -114,7 +106,7 @@ _rule("client.id", _ALL)
 _rule("client.dns.lookup", _ALL)
 _rule("client.rack", _C)
 _rule("enable.metrics.push", _ALL, _boolean)
-_rule("metadata.recovery.strategy", _ALL, _lower)
+_rule("metadata.recovery.strategy", _ALL, str.lower)
 _rule("metadata.recovery.rebootstrap.trigger.ms", _ALL, _whole(0))
 _rule("metadata.max.age.ms", _ALL, _whole(-1, 3_600_000), "topic.metadata.refresh.interval.ms")
 _rule("connections.max.idle.ms", _ALL, _whole(0))
@@ -129,7 +121,7 @@ _rule("receive.buffer.bytes", _ALL, _whole(0, 100_000_000), "socket.receive.buff
 _rule("request.timeout.ms", _P, _whole(1, 900_000))
 _rule("request.timeout.ms", _C | _A, _whole(10, 300_000), "socket.timeout.ms")
 
-_rule("security.protocol", _ALL, _lower)
+_rule("security.protocol", _ALL, str.lower)
 _rule("sasl.mechanism", _ALL)
 _rule("sasl.kerberos.service.name", _ALL)
 _rule("sasl.oauthbearer.token.endpoint.url", _ALL)
@@ -140,9 +132,14 @@ _rule("sasl.oauthbearer.extensions", _ALL)
 
 _rule("linger.ms", _P, _milliseconds)
 _rule("batch.size", _P, _whole(1))
-_rule("buffer.memory", _P, _kibibytes, "queue.buffering.max.kbytes")
+_rule(
+    "buffer.memory",
+    _P,
+    lambda value: str(max(1, int(_whole(1, 1 << 40)(value)) // 1024)),
+    "queue.buffering.max.kbytes",
+)
 _rule("max.request.size", _P, _whole(1_000, 1_000_000_000), "message.max.bytes")
-_rule("compression.type", _P, _lower)
+_rule("compression.type", _P, str.lower)
 for _codec in ("gzip", "lz4", "zstd"):
     _rule(f"compression.{_codec}.level", _P, _whole(-1, 12), "compression.level")
 _rule("delivery.timeout.ms", _P, _whole(1))
@@ -158,7 +155,7 @@ _rule("session.timeout.ms", _C, _whole(1, 3_600_000))
 _rule("heartbeat.interval.ms", _C, _whole(1, 3_600_000))
 _rule("partition.assignment.strategy", _C, _assignors)
 _rule("group.instance.id", _C)
-_rule("group.protocol", _C, _lower)
+_rule("group.protocol", _C, str.lower)
 _rule("group.remote.assignor", _C)
 _rule("check.crcs", _C, _boolean)
 _rule("allow.auto.create.topics", _C, _boolean)

@@ -210,7 +210,6 @@ def _joined(columns: Sequence[Sequence[TopicPartition]]) -> Sequence[TopicPartit
 
 
 def _numbers_joined(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
-    """Concatenate columns of numbers: an array if each is one."""
     if not columns or not all(isinstance(column, array) for column in columns):
         return list(chain.from_iterable(columns))
     found = array("q")
@@ -220,7 +219,6 @@ def _numbers_joined(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
 
 
 def _bytes_joined(columns: Sequence[Sequence[bytes | None]]) -> Sequence[bytes | None]:
-    """Concatenate columns of keys or values: an Arrow column if each is one or holds only None."""
     if columns and all(isinstance(column, Repeated) and column.value is None for column in columns):
         return Repeated(None, sum(map(len, columns)))
     found = [column if isinstance(column, BinaryColumn) else _nothing(column) for column in columns]

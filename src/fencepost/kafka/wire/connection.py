@@ -282,7 +282,6 @@ class Connection:
         return self._arrived.popleft()
 
     def _receive(self, deadline_s: float) -> bool:
-        """Read some bytes. Returns whether any arrived in time."""
         try:
             self._socket.settimeout(self._left_s(deadline_s))
             room = self._frames.room()

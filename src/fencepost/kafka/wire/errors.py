@@ -53,23 +53,19 @@ def ensure(code: int, what: str, detail: str | None = None) -> None:
         raise AnswerError(code, what, detail)
 
 
-def _is_retriable(code: int) -> bool:
-    from fencepost.kafka.kafka_library import for_code
-
-    return bool(getattr(for_code(code), "retriable", False))
-
-
 def request_failure(error: Exception, doing: str, bootstrap: str) -> Exception:
     """Convert an error of the wire client, raised while `doing` something, to one of `kafka.errors`.
 
     Errors that Kafka's protocol calls retriable become KafkaUnavailableError, as does a failed authentication: the next
     one may succeed, so it neither ends a task nor means that a permission is missing.
     """
+    from fencepost.kafka.kafka_library import for_code
+
     if isinstance(error, UnsupportedError):
         return KafkaRequestError(
             f"Failed {doing} (bootstrap.servers={bootstrap}): {error}", KafkaError._UNSUPPORTED_FEATURE
         )
-    if not isinstance(error, AnswerError) or _is_retriable(error.code):
+    if not isinstance(error, AnswerError) or getattr(for_code(error.code), "retriable", False):
         return KafkaUnavailableError(f"Kafka did not answer while {doing} (bootstrap.servers={bootstrap}): {error}")
     reason = f"{error.what}: {error.detail or KafkaError(error.code).str()}"
     if error.code in NOT_AUTHENTICATED:

@@ -126,7 +126,6 @@ class Frames:
 
 
 def _gathered(buffers: Sequence[Data]) -> list[Data]:
-    """Return large buffers unchanged, and the small ones between them concatenated."""
     pieces: list[Data] = []
     for is_large, group in groupby(buffers, lambda buffer: len(buffer) >= _LARGE_BYTES):
         together = list(group)

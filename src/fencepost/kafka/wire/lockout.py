@@ -35,7 +35,7 @@ def lock_out_by_request(conf: Mapping[str, Any], transactional_id: str, timeout_
     """
     try:
         _lock_out(conf, transactional_id, time.monotonic() + min(timeout_s, _MOST_S))
-    except Exception as error:
+    except Exception as error:  # a producer tries then, and reports what is wrong
         log.debug("transactional id %s has to be locked out by a producer: %r", transactional_id, error)
         return False
     return True

@@ -73,7 +73,9 @@ class RequestClient:
                     raise
                 if isinstance(error, AnswerError) and error.code in NOT_AUTHENTICATED:
                     time.sleep(max(0.0, min(_REFUSED_S, until_s - time.monotonic())))
-                if not _is_repeatable(error) or time.monotonic() + pause_s > until_s:
+                has_moved = isinstance(error, AnswerError) and error.code in _MOVED
+                is_unsent = isinstance(error, LostError) and not error.is_sent
+                if not (has_moved or is_unsent) or time.monotonic() + pause_s > until_s:
                     raise request_failure(error, doing, str(self._conf.get("bootstrap.servers", ""))) from error
             else:
                 self._put_back(cluster, closes)
@@ -164,9 +166,3 @@ class RequestClient:
 def by_topic(places: Iterable[tuple[str, int]]) -> list[tuple[str, list[int]]]:
     """Return the partitions of each topic, sorted, as most requests name them."""
     return [(topic, [number for _, number in run]) for topic, run in groupby(sorted(places), key=itemgetter(0))]
-
-
-def _is_repeatable(error: BaseException) -> bool:
-    if isinstance(error, AnswerError):
-        return error.code in _MOVED
-    return isinstance(error, LostError) and not error.is_sent

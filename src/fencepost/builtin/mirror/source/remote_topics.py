@@ -17,7 +17,7 @@ from fencepost.kafka.admin.admin_requests import Refusals
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topic_acls import TopicAcl
 from fencepost.kafka.admin.topic_configs import TopicSetting
-from fencepost.kafka.admin.topics import TopicSpec, TopicView
+from fencepost.kafka.admin.topics import Topic, TopicSpec
 from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.record import TopicPartition
 
@@ -133,7 +133,7 @@ class RemoteTopics:
                 f"{MirrorSettings.key_of('replication_policy_class')} that gives them different names"
             )
 
-    def _not_writable(self, remote: Mapping[str, str], target: Mapping[str, TopicView]) -> Refusals:
+    def _not_writable(self, remote: Mapping[str, str], target: Mapping[str, Topic]) -> Refusals:
         """Return the topics that may not be written, if others may.
 
         If none may be written, this principal is not the writer: records go through the worker's producer, whose
@@ -184,7 +184,7 @@ class RemoteTopics:
         return replace(acl, topic=self._selection.remote_topic(acl.topic), operation=operation)
 
 
-def _withheld(views: Mapping[str, TopicView], operation: str) -> set[str]:
+def _withheld(views: Mapping[str, Topic], operation: str) -> set[str]:
     """Return the topics without the right, if others have it. If none has it, the principal does not need it."""
     closed = {topic for topic, view in views.items() if not view.allows(operation)}
     return set() if len(closed) == len(views) else closed

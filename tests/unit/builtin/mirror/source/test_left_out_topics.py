@@ -13,7 +13,7 @@ from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.config.closed_topics import ALL_OPEN, CLOSED, ClosedTopics
 from fencepost.kafka.admin.topic_acls import TopicAcl
 from fencepost.kafka.admin.topic_configs import TopicSetting
-from fencepost.kafka.admin.topics import TopicView
+from fencepost.kafka.admin.topics import Topic
 from fencepost.testing import eventually
 
 WORKERS = ClosedTopics(("connect-configs", "connect-offsets", "connect-status"))
@@ -48,7 +48,7 @@ class Cluster:
         return sorted(self.partitions)
 
     def look_at(self, topics: Any) -> Any:
-        return {each: TopicView(self.partitions[each], "id") for each in topics if each in self.partitions}, {}
+        return {each: Topic(self.partitions[each], "id") for each in topics if each in self.partitions}, {}
 
     def ensure(self, topic: str, **spec: Any) -> None:
         self.changed.add(topic)
