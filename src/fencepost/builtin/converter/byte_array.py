@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fencepost.api import Converter, HeaderConverter, RecordError, Schema
+from fencepost.api import RecordError, Schema
+from fencepost.builtin.converter.any_place import AnyPlaceConverter
 from fencepost.record import BinaryColumn, BytesColumn, HeaderBytes, HeaderColumn
 from fencepost.record.schema import BYTES
 from fencepost.record.type_table import SchemaType
@@ -11,7 +12,7 @@ from fencepost.record.type_table import SchemaType
 OPTIONAL_BYTES = BYTES.optional()
 
 
-class ByteArrayConverter(Converter, HeaderConverter):
+class ByteArrayConverter(AnyPlaceConverter):
     """Passes bytes on unchanged; refuses anything else."""
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
@@ -25,12 +26,6 @@ class ByteArrayConverter(Converter, HeaderConverter):
 
     def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         return OPTIONAL_BYTES, data
-
-    def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
-        return self.from_connect_data(topic, schema, value)
-
-    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        return self.to_connect_data(topic, data)
 
     def to_header_column(self, headers: Sequence[Sequence[HeaderBytes]]) -> HeaderColumn | None:
         return HeaderColumn(headers)

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from fencepost.api import HIGH, LOW, Converter, HeaderConverter, RecordError, Schema, Type, at_least, one_of, setting
+from fencepost.api import HIGH, LOW, RecordError, Schema, Type, at_least, one_of, setting
+from fencepost.builtin.converter.any_place import AnyPlaceConverter
 from fencepost.builtin.converter.compound import Encode
 from fencepost.builtin.converter.json_encoding import (
     EncodeColumn,
@@ -22,7 +23,7 @@ from fencepost.builtin.converter.json_reading import JsonReader, given_schema, j
 from fencepost.builtin.converter.json_schema import schema_to_json
 from fencepost.config import Width
 from fencepost.config.check import Check
-from fencepost.record import Repeated, StructColumn, Utf8Column
+from fencepost.record import StructColumn, Utf8Column
 
 NULL_SCHEMA = b'{"schema":null,"payload":'
 
@@ -43,7 +44,7 @@ def _fault_of_schema(value: str | None) -> str | None:
     return None
 
 
-class JsonConverter(Converter, HeaderConverter):
+class JsonConverter(AnyPlaceConverter):
     """Writes and reads JSON; with `schemas.enable`, as `{"schema":…,"payload":…}`.
 
     Text, numbers, logical types and defaults are written as Kafka's converter of that name does. A NaN or infinity
@@ -144,16 +145,7 @@ class JsonConverter(Converter, HeaderConverter):
         except (TypeError, RecursionError) as error:
             raise RecordError(f"Converting from JSON failed: {error}") from error
 
-    def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
-        return self.from_connect_data(topic, schema, value)
-
-    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        return self.to_connect_data(topic, data)
-
     def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
-        if isinstance(values, Repeated):
-            once = self.from_column(schema, [values.value])
-            return None if once is None else Repeated(once[0], len(values))
         if schema is None and any(value is None for value in values):
             return None
         try:

@@ -105,7 +105,12 @@ def _primitive(kind: SchemaType, value: Any) -> Any:
         _require(isinstance(value, bool), "BOOLEAN should be true or false", value)
         return value
     _require(isinstance(value, str), f"{kind.name} should be text", value)
-    return value if kind is SchemaType.STRING else _from_base64(value)
+    if kind is SchemaType.STRING:
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError as error:
+        raise RecordError("Invalid bytes field") from error
 
 
 def _float64(value: Any, kind: SchemaType) -> float:
@@ -123,13 +128,6 @@ def _float32(value: Any) -> float:
         return float32(_float64(value, SchemaType.FLOAT32))
     except OverflowError:
         raise RecordError(f"FLOAT32 should be a number in range, but found {value}") from None
-
-
-def _from_base64(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except ValueError as error:
-        raise RecordError("Invalid bytes field") from error
 
 
 def _require(is_right: bool, rule: str, value: Any) -> None:

@@ -78,54 +78,37 @@ def shown(value: Any) -> str:
         return type(value).__name__
 
 
-def _unscaled_bytes(schema: Schema, value: Any) -> bytes:
-    return big_integer(unscaled(schema, value))
-
-
 def _decimal(schema: Schema, data: Any) -> Decimal:
     if not isinstance(data, bytes) or not data:
         raise RecordError("Invalid type for Decimal, underlying representation should be bytes with digits")
     return with_scale(schema, int.from_bytes(data, "big", signed=True))
 
 
-def _days(schema: Schema, value: Any) -> int:
-    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
-        return (value - EPOCH_DAY).days
-    return _number("Date", "date", value)
+def _to_number(logical: str, kind: type, number_of: Callable[[Any], int]) -> Callable[[Schema, Any], int]:
+    def to_number(_: Schema, value: Any) -> int:
+        if isinstance(value, kind) and (kind is not dt.date or not isinstance(value, dt.datetime)):
+            return number_of(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        raise RecordError(f"Invalid type for {logical}, expected {kind.__name__} but was {type(value).__name__}")
+
+    return to_number
 
 
-def _milliseconds_of_day(schema: Schema, value: Any) -> int:
-    if isinstance(value, dt.time):
-        return milliseconds(value)
-    return _number("Time", "time", value)
-
-
-def _milliseconds(schema: Schema, value: Any) -> int:
-    if isinstance(value, dt.datetime):
-        return milliseconds(value)
-    return _number("Timestamp", "datetime", value)
-
-
-def _number(logical: str, expected: str, value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise RecordError(f"Invalid type for {logical}, expected {expected} but was {type(value).__name__}")
-
-
-def _day(days: int) -> dt.date:
+def _day(_: Schema, days: int) -> dt.date:
     try:
         return EPOCH_DAY + dt.timedelta(days=days)
     except OverflowError:
         raise RecordError(f"Date values must be in the years 1 to 9999, but found {days} days since 1970") from None
 
 
-def _time(ms: int) -> dt.time:
+def _time(_: Schema, ms: int) -> dt.time:
     if not 0 <= ms < DAY_MS:
         raise RecordError(f"Time values must be milliseconds of a day, below {DAY_MS}, but found {ms}")
     return moment(ms).time()
 
 
-def _moment(ms: int) -> dt.datetime:
+def _moment(_: Schema, ms: int) -> dt.datetime:
     try:
         return moment(ms)
     except ValueError:
@@ -134,8 +117,8 @@ def _moment(ms: int) -> dt.datetime:
 
 
 LOGICAL_TYPES: dict[str | None, LogicalType] = {
-    DECIMAL_NAME: LogicalType(_unscaled_bytes, _decimal),
-    DATE.name: LogicalType(_days, lambda _, days: _day(days)),
-    TIME.name: LogicalType(_milliseconds_of_day, lambda _, number: _time(number)),
-    TIMESTAMP.name: LogicalType(_milliseconds, lambda _, number: _moment(number)),
+    DECIMAL_NAME: LogicalType(lambda schema, value: big_integer(unscaled(schema, value)), _decimal),
+    DATE.name: LogicalType(_to_number("Date", dt.date, lambda day: (day - EPOCH_DAY).days), _day),
+    TIME.name: LogicalType(_to_number("Time", dt.time, milliseconds), _time),
+    TIMESTAMP.name: LogicalType(_to_number("Timestamp", dt.datetime, milliseconds), _moment),
 }

@@ -3,11 +3,12 @@
 import struct
 from typing import Any, ClassVar
 
-from fencepost.api import Converter, HeaderConverter, RecordError, Schema
+from fencepost.api import RecordError, Schema
+from fencepost.builtin.converter.any_place import AnyPlaceConverter
 from fencepost.record import SchemaType
 
 
-class _NumberConverter(Converter, HeaderConverter):
+class _NumberConverter(AnyPlaceConverter):
     """Converts values of the type `kind`, packed as `layout`."""
 
     kind: ClassVar[SchemaType]
@@ -36,12 +37,6 @@ class _NumberConverter(Converter, HeaderConverter):
         if len(data) != self.layout.size:
             raise RecordError(f"Size of data received by {type(self).__name__} is not {self.layout.size}")
         return schema, self.layout.unpack(data)[0]
-
-    def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
-        return self.from_connect_data(topic, schema, value)
-
-    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        return self.to_connect_data(topic, data)
 
 
 class BooleanConverter(_NumberConverter):

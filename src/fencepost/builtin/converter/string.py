@@ -5,10 +5,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fencepost.api import HIGH, Converter, HeaderConverter, RecordError, Schema, setting
+from fencepost.api import HIGH, RecordError, Schema, setting
+from fencepost.builtin.converter.any_place import AnyPlaceConverter
 from fencepost.config import Width
 from fencepost.config.check import Check
-from fencepost.record import BinaryColumn, Repeated, Utf8Column
+from fencepost.record import BinaryColumn, Utf8Column
 from fencepost.record.java_text import java_text
 from fencepost.record.java_utf8 import REPLACED, java_decoded
 from fencepost.record.schema import STRING
@@ -25,7 +26,7 @@ def _known_encoding(name: str) -> str | None:
     return None
 
 
-class StringConverter(Converter, HeaderConverter):
+class StringConverter(AnyPlaceConverter):
     """Writes text unchanged and anything else as Java prints it; reads text."""
 
     encoding: str = setting(
@@ -67,20 +68,11 @@ class StringConverter(Converter, HeaderConverter):
             return codecs.BOM_UTF16_BE + text.encode("utf-16-be") if text else b""
         return text.encode(self._codec, "replace")
 
-    def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
-        return self.from_connect_data(topic, schema, value)
-
-    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        return self.to_connect_data(topic, data)
-
     def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
         if self._codec != "utf-8":
             return None
         if isinstance(values, Utf8Column):
             return values.utf8()
-        if isinstance(values, Repeated):
-            once = self.from_column(schema, [values.value])
-            return None if once is None else Repeated(once[0], len(values))
         kinds = set(map(type, values))
         if kinds == {str}:
             try:

@@ -24,8 +24,12 @@ def values_to_bytes(
     converter: Converter, schema: Schema | None, values: Sequence[Any]
 ) -> Sequence[bytes | None] | None:
     """Return what `from_column` returns, or None if it may differ from what the class does with single values."""
-    is_same = covers(type(converter), _CONTRACT, _FROM_ONE, _FROM_MANY)
-    return converter.from_column(schema, values) if is_same else None
+    if not covers(type(converter), _CONTRACT, _FROM_ONE, _FROM_MANY):
+        return None
+    if isinstance(values, Repeated):
+        once = converter.from_column(schema, [values.value])
+        return None if once is None else Repeated(once[0], len(values))
+    return converter.from_column(schema, values)
 
 
 def bytes_to_values(converter: Converter, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:

@@ -20,6 +20,7 @@ from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
 from fencepost.builtin.converter.string import StringConverter
 from fencepost.record import Repeated, Utf8Column
 from fencepost.record.schema import BYTES, INT8, INT32, INT64, STRING
+from fencepost.task.conversion.columns import values_to_bytes
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_string_converter_passes_text_columns_untouched() -> None:
     assert StringConverter().from_column(STRING, ["a", "ö"]) == [b"a", "ö".encode()]
     assert StringConverter().from_column(INT64, range(3)) == [b"0", b"1", b"2"]
     assert StringConverter().from_column(STRING, ["a", None]) is None
-    assert list(StringConverter().from_column(INT32, Repeated(7, 3)) or ()) == [b"7"] * 3
+    assert list(values_to_bytes(StringConverter(), INT32, Repeated(7, 3)) or ()) == [b"7"] * 3
 
 
 def test_string_converter_uses_the_configured_character_set() -> None:

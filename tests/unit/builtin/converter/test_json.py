@@ -26,6 +26,7 @@ from fencepost.record.schema import (
     TIMESTAMP,
     decimal,
 )
+from fencepost.task.conversion.columns import values_to_bytes
 
 ENVELOPES = JsonConverter({"converter.type": "value"})
 PLAIN = JsonConverter({"schemas.enable": "false"})
@@ -278,8 +279,8 @@ def test_schemaless_json_columns_are_written_as_their_single_records(column: lis
 
 
 def test_repeated_json_value_is_encoded_once() -> None:
-    assert list(PLAIN.from_column(INT32, Repeated(7, 3)) or ()) == [b"7"] * 3
-    assert PLAIN.from_column(INT32, Repeated("7", 3)) is None
+    assert list(values_to_bytes(PLAIN, INT32, Repeated(7, 3)) or ()) == [b"7"] * 3
+    assert values_to_bytes(PLAIN, INT32, Repeated("7", 3)) is None
 
 
 @pytest.mark.parametrize("wrong", [1 << 31, "1", None, True])

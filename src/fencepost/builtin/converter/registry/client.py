@@ -117,8 +117,10 @@ class Request:
         return f"{self._what} (schema registry {self._urls})"
 
     def _unreachable(self, error: Exception) -> Exception:
-        is_untrusted = any(isinstance(each, ssl.SSLCertVerificationError) for each in _causes(error))
-        if is_untrusted or "CERTIFICATE_" in str(error):
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+            cause = cause.__cause__ or cause.__context__
+        if cause is not None or "CERTIFICATE_" in str(error):
             return FatalError(
                 f"{self._began} failed: the registry's certificate is not trusted ({error}). Set "
                 "schema.registry.ssl.truststore.location to a PEM file with the authority that signed it"
@@ -149,12 +151,6 @@ class Request:
         if code // 100 == 404:
             return NotFoundError(f"{self._began} failed; {says}{self._advice}")
         return self._rubbish(f"HTTP {status}, {str(error.error_message)[:_LONGEST]!r}")
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 _REFUSED_FOR_S = 10.0  # a refusal is remembered, so that each record of a batch is not asked for again

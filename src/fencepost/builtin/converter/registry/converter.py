@@ -13,7 +13,6 @@ from fencepost.api import (
     Converter,
     FatalError,
     RecordError,
-    Repeated,
     Schema,
     SettingValue,
 )
@@ -53,20 +52,20 @@ class Extra(NamedTuple):
 
     def missing(self) -> str | None:
         """Return a text that says what to install if a module is missing. Imports none of them."""
-        missing = [name for name in (*_CLIENT, *self.modules) if not _is_there(name)]
+        missing = []
+        for name in (*_CLIENT, *self.modules):
+            try:
+                is_there = find_spec(name) is not None
+            except ModuleNotFoundError:  # of its package
+                is_there = False
+            if not is_there:
+                missing.append(name)
         if not missing:
             return None
         return (
             f"it needs Python modules that are not installed ({', '.join(missing)}): install the extra with "
             f"`pip install 'fencepost[{self.name}]'` on the worker and on all executors"
         )
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # of its package
-        return False
 
 
 class _Outgoing(NamedTuple):
@@ -163,9 +162,6 @@ class RegistryConverter(Converter, RegistrySettings, SchemaUse, IdPlace, Format)
     def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
         if self._topic is None or schema is None or self._is_in_header:
             return None
-        if isinstance(values, Repeated):
-            once = self.from_column(schema, [values.value])
-            return None if once is None else Repeated(once[0], len(values))
         try:
             found = self._outgoing_of(self._topic, schema)
             values = list(values)

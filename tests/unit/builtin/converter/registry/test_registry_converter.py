@@ -16,6 +16,7 @@ from fencepost.builtin.transform.chain import Chain
 from fencepost.record import Batch, Header, HeaderBytes, HeaderColumn
 from fencepost.record.schema import INT32, INT64, STRING
 from fencepost.task.control import Control
+from fencepost.task.conversion.columns import values_to_bytes
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.source.processing import Processor
@@ -112,7 +113,7 @@ def test_registry_converter_refuses_a_schemaless_value_with_advice() -> None:
 
 
 def column_of(avro: Converter, topic: str, schema: Schema, values: Any) -> Any:
-    return avro.for_topic(topic).from_column(schema, values)
+    return values_to_bytes(avro.for_topic(topic), schema, values)
 
 
 def test_registry_converter_writes_columns_as_their_single_records() -> None:

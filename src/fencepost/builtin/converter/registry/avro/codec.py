@@ -122,13 +122,13 @@ class _Builder:
     def node(self, avro: AvroType, schema: Schema) -> Node:
         """Return the node of a type, with `schema` as Connect's schema of it."""
         if avro.kind != "union":
-            return _required(self._typed(avro, schema), schema, self._mapping)
+            return _required(self._typed(avro, schema), schema)
         other = optional_part(avro)
         if other is not None:
             return self._optional(avro, self._typed(other, schema), schema)
         if schema.type is not SchemaType.STRUCT or len(schema.fields) != sum(m.kind != "null" for m in avro.members):
             member = self._typed(avro.members[0], schema)  # a union of one that is flattened
-            return _required(Node([member.schema], member.encode, member.decode), schema, self._mapping)
+            return _required(Node([member.schema], member.encode, member.decode), schema)
         return self._union(avro, schema)
 
     def _optional(self, avro: AvroType, node: Node, schema: Schema) -> Node:
@@ -275,7 +275,7 @@ class _Builder:
         return Node(avro.kind, encode, _from_plain(schema))
 
 
-def _required(node: Node, schema: Schema, mapping: AvroMapping) -> Node:
+def _required(node: Node, schema: Schema) -> Node:
     """Return the node for a place where no null is allowed: a default, if there is one, is written instead."""
     encode, default = node.encode, schema.default
 

@@ -112,7 +112,11 @@ class _Writer:
         key: Schema | None = None,
     ) -> Any:
         """Return the definition of a named type where it first occurs, and its name afterwards."""
-        name = self._scrubbed(named.name) if named.name is not None else self._next_name()
+        if named.name is None:
+            self._generated += 1
+            name = names.DEFAULT_NAME + (str(self._generated) if self._generated > 1 else "")
+        else:
+            name = self._scrubbed(named.name)
         key = replace(schema, is_optional=False, default=None) if key is None else key
         space, _, short = name.rpartition(".")
         if not names.is_valid_full(name):
@@ -129,10 +133,6 @@ class _Writer:
             made["namespace"] = space
         self._defined[name] = key  # before what is inside, which may have the same name
         return made | make(schema, space)
-
-    def _next_name(self) -> str:
-        self._generated += 1
-        return names.DEFAULT_NAME + (str(self._generated) if self._generated > 1 else "")
 
     def _scrubbed(self, name: str) -> str:
         return names.scrubbed_full(name) if self._mapping.scrub_invalid_names else name

@@ -73,7 +73,7 @@ class _Reader:
             return self.schema(avro.members[0])
         fields: dict[str, Schema] = {}
         for index, member in enumerate(member for member in avro.members if member.kind != "null"):
-            name = self.member_name(member, index)
+            name = member_name(member, index, self._mapping)
             if name in fields:
                 raise RecordError(
                     f"Multiple union schemas map to the Connect union field name {name}: set "
@@ -84,9 +84,6 @@ class _Reader:
         is_optional = any(member.kind == "null" for member in avro.members)
         made = Schema.struct(fields, name=names.UNION if is_general else names.AVRO_UNION, is_optional=is_optional)
         return replace(made, parameters=((names.UNION, "connect_union"),)) if is_general else made
-
-    def member_name(self, avro: AvroType, index: int) -> str:
-        return member_name(avro, index, self._mapping)
 
     def _bare(self, avro: AvroType) -> Schema:
         if avro.kind == "null":
@@ -145,13 +142,11 @@ class _Reader:
         if avro.doc is not None and schema.doc is None:
             schema = replace(schema, doc=avro.doc)
         if avro.default is not MISSING and avro.default is not None:
-            schema = replace(schema, default=self._default(avro, schema))
+            # The default of a union is that of its first member, which a struct of members does not have.
+            is_struct = avro.type.kind == "union" and optional_part(avro.type) is None
+            found = None if is_struct else default.from_json(replace(schema, default=None), avro.default)
+            schema = replace(schema, default=found)
         return Field(avro.name, schema)
-
-    def _default(self, avro: AvroField, schema: Schema) -> Any:
-        if avro.type.kind == "union" and optional_part(avro.type) is None:
-            return None  # the default of a union is that of its first member, which a struct of members does not have
-        return default.from_json(replace(schema, default=None), avro.default)
 
     def _annotated(self, avro: AvroType, schema: Schema) -> Schema:
         props = avro.props

@@ -127,15 +127,12 @@ class _Reader:
             raise _inexpressible("properties that are no object", node)
         if node.get(TYPE) == "map" or (not properties and isinstance(others, dict) and others):
             return Schema(SchemaType.MAP, key_schema=STRING, value_schema=self.schema(others, document))
-        required = node.get("required", [])
-        fields = [
-            Field(name, self._property(properties[name], name in required, document)) for name in _in_order(properties)
-        ]
+        required = node.get("required", []) if self._mapping.use_optional_for_nonrequired else properties
+        fields = []
+        for name in _in_order(properties):
+            schema = self.schema(properties[name], document)
+            fields.append(Field(name, schema if name in required else schema.optional()))
         return Schema(SchemaType.STRUCT, fields=tuple(fields))
-
-    def _property(self, node: Any, is_required: bool, document: Document) -> Schema:
-        schema = self.schema(node, document)
-        return schema.optional() if self._mapping.use_optional_for_nonrequired and not is_required else schema
 
     def _array(self, node: dict[str, Any], document: Document) -> Schema:
         items = node.get("items")

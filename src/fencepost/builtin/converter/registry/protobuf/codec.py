@@ -15,7 +15,6 @@ from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMappi
 from fencepost.builtin.converter.registry.protobuf.to_connect import (
     is_entries,
     is_map,
-    is_repeated,
     real_oneofs,
     union_name,
 )
@@ -119,7 +118,7 @@ def _present_filler(descriptor: Any, schema: Schema, mapping: ProtobufMapping, o
                 fill(getattr(target, name).add(), {"key": key, "value": item})
 
         return fill_entries
-    if is_repeated(descriptor):
+    if descriptor.is_repeated:
         return _array_filler(descriptor, part(schema.value_schema), mapping, omits_unknown)
     if descriptor.type == _MESSAGE:
         fill_message = _message_filler(descriptor, schema, mapping, omits_unknown)
@@ -267,7 +266,7 @@ def _field_getter(descriptor: Any, schema: Schema, mapping: ProtobufMapping) -> 
     if is_entries(descriptor):
         get = _getter(descriptor.message_type, entry_schema(schema), mapping)
         return lambda found: {each["key"]: each["value"] for each in map(get, getattr(found, name))}
-    if is_repeated(descriptor):
+    if descriptor.is_repeated:
         convert = _from_value(descriptor, part(schema.value_schema), mapping)
         if convert is None:
             return lambda found: list(getattr(found, name))

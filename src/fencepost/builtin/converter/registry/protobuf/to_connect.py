@@ -33,7 +33,7 @@ def to_connect(message: Any, mapping: ProtobufMapping, version: int | None = Non
 
 def real_oneofs(message: Any) -> list[Any]:
     """Return the oneofs of a message that its author wrote."""
-    return [each for each in message.oneofs if not _is_synthetic(each)]
+    return [each for each in message.oneofs if len(each.fields) != 1 or each.name != f"_{each.fields[0].name}"]
 
 
 def union_name(oneof: Any, mapping: ProtobufMapping) -> str:
@@ -41,18 +41,14 @@ def union_name(oneof: Any, mapping: ProtobufMapping) -> str:
     return f"{oneof.name}_{oneof.index}" if mapping.generate_index_for_unions else str(oneof.name)
 
 
-def is_repeated(field: Any) -> bool:
-    return bool(field.is_repeated)
-
-
 def is_map(field: Any) -> bool:
     """Return whether a field is a map."""
-    return field.type == _MESSAGE_TYPE and is_repeated(field) and field.message_type.GetOptions().map_entry
+    return bool(field.type == _MESSAGE_TYPE and field.is_repeated and field.message_type.GetOptions().map_entry)
 
 
 def is_entries(field: Any) -> bool:
     """Return whether a field is a list of entries: a map whose keys Protobuf does not allow."""
-    if field.type != _MESSAGE_TYPE or not is_repeated(field) or is_map(field):
+    if field.type != _MESSAGE_TYPE or not field.is_repeated or is_map(field):
         return False
     entry = field.message_type
     return entry.name == f"{camel(field.name)}Entry" and [each.name for each in entry.fields] == ["key", "value"]
@@ -72,8 +68,9 @@ class _Reader:
                 "ByteArrayConverter to pass the bytes on as they are"
             )
         self._open.append(name)
-        unions = [Field(union_name(each, self._mapping), self._union(each)) for each in real_oneofs(message)]
-        fields = [Field(each.name, self.field(each)) for each in message.fields if not _is_in_oneof(each)]
+        oneofs = real_oneofs(message)
+        unions = [Field(union_name(each, self._mapping), self._union(each)) for each in oneofs]
+        fields = [Field(each.name, self.field(each)) for each in message.fields if each.containing_oneof not in oneofs]
         self._open.pop()
         return Schema(SchemaType.STRUCT, name=name, fields=(*unions, *fields))
 
@@ -89,16 +86,12 @@ class _Reader:
             if is_entries(field):
                 key, value = self.field(by_name["key"]), self.field(by_name["value"])
             made = Schema(SchemaType.MAP, key_schema=key, value_schema=value, is_optional=True)
-        elif is_repeated(field):
+        elif field.is_repeated:
             made = Schema(SchemaType.ARRAY, value_schema=self.bare(field), is_optional=True)
         else:
-            made = replace(self.bare(field), is_optional=self._is_optional(field))
+            is_optional = not field.is_required and (self._mapping.optional_for_proto2 or field.has_presence)
+            made = replace(self.bare(field), is_optional=is_optional)
         return replace(made, parameters=(*made.parameters, (settings.TAG, str(field.number))))
-
-    def _is_optional(self, field: Any) -> bool:
-        if field.is_required:
-            return False
-        return bool(self._mapping.optional_for_proto2 or field.has_presence)
 
     def bare(self, field: Any) -> Schema:
         """Return the schema of one value of a field."""
@@ -107,10 +100,11 @@ class _Reader:
         if field.type == _ENUM_TYPE:
             return self._enum(field.enum_type)
         if field.type != _MESSAGE_TYPE:
-            return Schema(_SMALL.get(_connect_type(field)) or _SCALARS[field.type])
+            return Schema(_SMALL.get(_parameters_of(field).get(settings.CONNECT_TYPE, "")) or _SCALARS[field.type])
         name = field.message_type.full_name
         if name == settings.DECIMAL:
-            return Schema(SchemaType.BYTES, name=DECIMAL_NAME, version=1, parameters=_scale(field))
+            scale = ("scale", _parameters_of(field).get("scale", "0"))
+            return Schema(SchemaType.BYTES, name=DECIMAL_NAME, version=1, parameters=(scale,))
         return LOGICAL.get(name) or self.struct(field.message_type)
 
     def _enum(self, enum: Any) -> Schema:
@@ -120,32 +114,12 @@ class _Reader:
         return Schema(SchemaType.STRING, parameters=((settings.ENUM, enum.full_name), *symbols))
 
 
-def _is_synthetic(oneof: Any) -> bool:
-    return len(oneof.fields) == 1 and oneof.name == f"_{oneof.fields[0].name}"
-
-
-def _is_in_oneof(field: Any) -> bool:
-    return field.containing_oneof is not None and not _is_synthetic(field.containing_oneof)
-
-
-def parameters_of(field: Any) -> dict[str, str]:
-    """Return what Confluent's option says of a field."""
+def _parameters_of(field: Any) -> dict[str, str]:
+    """Return what Confluent's option says of a field. It is known in the default pool alone."""
+    if not field.GetOptions().ByteSize():
+        return {}
     from confluent_kafka.schema_registry.confluent import meta_pb2
-
-    options = known_options(field)
-    return dict(options.Extensions[meta_pb2.field_meta].params)
-
-
-def known_options(field: Any) -> Any:
-    """Return a field's options as a message of the default pool, in which Confluent's option is known."""
     from google.protobuf import descriptor_pb2
 
-    return descriptor_pb2.FieldOptions.FromString(field.GetOptions().SerializeToString())
-
-
-def _connect_type(field: Any) -> str:
-    return parameters_of(field).get(settings.CONNECT_TYPE, "") if field.GetOptions().ByteSize() else ""
-
-
-def _scale(field: Any) -> tuple[tuple[str, str], ...]:
-    return (("scale", parameters_of(field).get("scale", "0")),)
+    options = descriptor_pb2.FieldOptions.FromString(field.GetOptions().SerializeToString())
+    return dict(options.Extensions[meta_pb2.field_meta].params)
