@@ -220,14 +220,11 @@ def check_offsets(
                 raise ConnectError(f"The source partition {partition} needs a text as '{key}'")
         if has_partition and not _is_number(partition.get(_PARTITION), _LARGEST):
             raise ConnectError(f"The source partition {partition} needs a partition number as '{_PARTITION}'")
-        if not (_is_number(offset.get(_OFFSET), (1 << 63) - 1 if is_read else 0) or (is_read and _is_first(offset))):
+        at = offset.get(_OFFSET)
+        is_first = is_read and at == -1  # as a connector shows that nothing is copied yet
+        if not (is_first or _is_number(at, (1 << 63) - 1 if is_read else 0)):
             expected = "a whole number, 0 or more," if is_read else "0, because it is not read,"
             raise ConnectError(f"The source offset {offset} of {partition} needs {expected} as '{_OFFSET}'")
-
-
-def _is_first(offset: Mapping[str, Any]) -> bool:
-    """Say whether it is the offset that a connector shows for a partition of which nothing is copied yet."""
-    return offset.get(_OFFSET) == -1 and not isinstance(offset[_OFFSET], bool)
 
 
 def _is_number(value: object, most: int) -> bool:

@@ -24,7 +24,6 @@ from fencepost.builtin.mirror.setting.clients import FlowEnd
 from fencepost.builtin.mirror.setting.mirror_settings import (
     MirrorSettings,
     TargetClusterSettings,
-    ensure_internal_topic,
     replicas,
 )
 from fencepost.record.schema import BYTES
@@ -82,10 +81,8 @@ class MirrorHeartbeatConnector(TargetClusterSettings, MirrorSettings, SourceConn
         """Create the topic if it is missing; a target that does not answer is asked again."""
         if not (self.is_enabled and self.emits):
             return []
-        key = self.key_of("topic_replication")
         with closing(self.admin(FlowEnd.TARGET, "heartbeats-target-admin")) as admin:
-            topic = self.policy().heartbeats_topic()
-            ensure_internal_topic(admin.topics, topic, replication=self.topic_replication, key=key)
+            self.ensure_internal_topic(admin, self.policy().heartbeats_topic(), "topic_replication")
         return super().task_configs(1)
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:

@@ -173,29 +173,29 @@ def _times(name: str, what: str) -> dict[str, str]:
     }
 
 
-_SOURCE = FigureKind(
-    f"{_PACKAGE}sourceconnector",
-    ("source", "target", "topic", "partition"),
-    {
-        "record_count": f"Records that were mirrored and committed, {_SINCE}.",
-        "byte_count": f"Bytes of the values of these records, {_SINCE}.",
-        **_times("record_age_ms", "How old records were, by their timestamps, when they were read from the source"),
-        **_times("replication_latency_ms", "How old records were, by their timestamps, when they were committed"),
-    },
-)
-_CHECKPOINT = FigureKind(
-    f"{_PACKAGE}checkpointconnector",
-    ("source", "target", "group", "topic", "partition"),
-    _times("checkpoint_latency_ms", "How long checkpoints took, from their translation to their commit"),
-)
-_GAP = FigureKind(
-    "fencepost_mirror",
-    ("source", "target", "topic", "partition"),
-    {
-        "gaps_total": f"Gaps in logs of the source that the task has skipped (on.source.gap=record), {_SINCE}.",
-        "gap_offsets_total": f"Offsets in these gaps, as far as known, {_SINCE}.",
-    },
-)
-
 SOURCE, CHECKPOINT, GAP = "source", "checkpoint", "gap"
-KINDS: Mapping[str, FigureKind] = {SOURCE: _SOURCE, CHECKPOINT: _CHECKPOINT, GAP: _GAP}
+KINDS: Mapping[str, FigureKind] = {
+    SOURCE: FigureKind(
+        f"{_PACKAGE}sourceconnector",
+        ("source", "target", "topic", "partition"),
+        {
+            "record_count": f"Records that were mirrored and committed, {_SINCE}.",
+            "byte_count": f"Bytes of the values of these records, {_SINCE}.",
+            **_times("record_age_ms", "How old records were, by their timestamps, when they were read from the source"),
+            **_times("replication_latency_ms", "How old records were, by their timestamps, when they were committed"),
+        },
+    ),
+    CHECKPOINT: FigureKind(
+        f"{_PACKAGE}checkpointconnector",
+        ("source", "target", "group", "topic", "partition"),
+        _times("checkpoint_latency_ms", "How long checkpoints took, from their translation to their commit"),
+    ),
+    GAP: FigureKind(
+        "fencepost_mirror",
+        ("source", "target", "topic", "partition"),
+        {
+            "gaps_total": f"Gaps in logs of the source that the task has skipped (on.source.gap=record), {_SINCE}.",
+            "gap_offsets_total": f"Offsets in these gaps, as far as known, {_SINCE}.",
+        },
+    ),
+}

@@ -35,7 +35,7 @@ class Round:
         except RetriableError as error:
             in_s = min(_AGAIN_S, in_s)
             log.warning("%s will be retried in %g s: %s", self.what, in_s, error)
-        except Exception as error:
+        except Exception as error:  # whatever it is, the other rounds go on, and this one is tried again
             log.error("%s failed and will be retried in %g s: %s", self.what, in_s, error)
         self.due_s = time.monotonic() + in_s
 
@@ -56,6 +56,10 @@ class Rounds:
     def close(self) -> None:
         """Start nothing more; work in progress ends by itself. Idempotent."""
         self._is_over.set()
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over.is_set()
 
     def _run(self) -> None:
         while not self._is_over.wait(max(0.0, min(each.due_s for each in self._rounds) - time.monotonic())):
@@ -91,22 +95,16 @@ class Watch(Generic[T]):
     def __init__(
         self, name: str, look: Callable[[], T], interval_s: float | None, on_change: Callable[[], None]
     ) -> None:
-        self._name = name
+        """Without an interval, look only for the first `seen`."""
         self._look = look
-        self._interval_s = interval_s  # None: only looks for the first `seen`
         self._on_change = on_change
         self._looking = threading.Lock()
         self._seen: list[T] = []
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"watch-{name}", daemon=True)
-
-    def start(self) -> None:
-        if self._interval_s is not None:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Stop looking; does not wait for a look in progress."""
-        self._stopping.set()
+        rounds = []
+        if interval_s is not None:
+            rounds.append(Round(f"looking at {name}", self._look_again, interval_s, time.monotonic() + interval_s))
+        self._rounds = Rounds(f"watch-{name}", rounds)
+        self.start, self.stop = self._rounds.start, self._rounds.close
 
     def seen(self) -> T:
         """Return the last result; looks now if there is none yet. Raises what `look` raises."""
@@ -115,21 +113,11 @@ class Watch(Generic[T]):
                 self._seen = [self._look()]
             return self._seen[0]
 
-    def _run(self) -> None:
-        while not self._stopping.wait(self._interval_s):
-            try:
-                has_changed = self._has_changed()
-            except Exception as error:
-                log.warning("looking at %s failed and will be retried in %g s: %s", self._name, self._interval_s, error)
-                continue
-            if has_changed and not self._stopping.is_set():
-                self._on_change()
-
-    def _has_changed(self) -> bool:
-        """Look, and say whether the result differs from the last; False if nothing was seen before."""
+    def _look_again(self) -> None:
         with self._looking:
             before, self._seen = self._seen, [self._look()]
-            return bool(before) and before != self._seen
+        if before and before != self._seen and not self._rounds.is_over:
+            self._on_change()
 
 
 class WarningLog:

@@ -36,7 +36,6 @@ from fencepost.builtin.mirror.setting.mirror_settings import (
     OffsetSyncSettings,
     SourceClusterSettings,
     TargetClusterSettings,
-    ensure_internal_topic,
     replicas,
 )
 from fencepost.hook.mirror import MirrorTask
@@ -175,14 +174,18 @@ class MirrorCheckpointTask(MirrorTask):
         self.has_read_written = False
         self.translation = Translation()
         self.checkpoints = self._followed(
-            FlowEnd.TARGET, self.topic, "checkpoints", self.written.forget, self._take_written
+            FlowEnd.TARGET,
+            self.topic,
+            "checkpoints",
+            self.written.forget,
+            lambda record: self.written.add(Checkpoint.decode(record.key, record.value)),
         )
         self.syncs = self._followed(
             config.offset_syncs_cluster(),
             config.offset_syncs_topic(),
             "offset-syncs",
             self._begin_syncs,
-            self._take_sync,
+            lambda record: self.translation.add(OffsetSync.decode(record.key, record.value)),
         )
         timeout_s = config.admin_timeout_s
         self.source_groups = GroupSurvey(self._admin_conf(FlowEnd.SOURCE), timeout_s=timeout_s)
@@ -303,8 +306,14 @@ class MirrorCheckpointTask(MirrorTask):
         return self.config.admin_conf(cluster, f"checkpoint-{cluster}-admin")
 
     def _followed(
-        self, cluster: FlowEnd, topic: str, role: str, on_begin: Callable[[], None], on_record: Handler
+        self, cluster: FlowEnd, topic: str, role: str, on_begin: Callable[[], None], add: Handler
     ) -> FollowedTopic:
+        def on_record(record: LogRecord) -> None:
+            try:
+                add(record)
+            except FormatError as error:
+                log.warning("skipping record %d of topic %s: %s", record.offset, topic, error)
+
         client = self.config.client(cluster, ClientKind.CONSUMER, f"{role}-{cluster}-consumer")
         timeout_s = min(_READ_S, self.config.admin_timeout_s)
         return FollowedTopic(
@@ -313,18 +322,6 @@ class MirrorCheckpointTask(MirrorTask):
 
     def _begin_syncs(self) -> None:
         self.translation = Translation()
-
-    def _take_sync(self, record: LogRecord) -> None:
-        try:
-            self.translation.add(OffsetSync.decode(record.key, record.value))
-        except FormatError as error:
-            log.warning("skipping record %d of topic %s: %s", record.offset, self.syncs.topic, error)
-
-    def _take_written(self, record: LogRecord) -> None:
-        try:
-            self.written.add(Checkpoint.decode(record.key, record.value))
-        except FormatError as error:
-            log.warning("skipping record %d of topic %s: %s", record.offset, self.topic, error)
 
 
 class MirrorCheckpointConnector(
@@ -394,10 +391,9 @@ class MirrorCheckpointConnector(
         """Divide the groups among tasks; clusters that do not answer are asked again."""
         if not self.is_enabled:
             return []
-        key = self.key_of("topic_replication")
         with closing(self.admin(FlowEnd.TARGET, "checkpoint-target-admin")) as admin:
             topic = self.policy().checkpoints_topic(self.source_cluster_alias)
-            ensure_internal_topic(admin.topics, topic, replication=self.topic_replication, key=key)
+            self.ensure_internal_topic(admin, topic, "topic_replication")
         [own] = super().task_configs(1)
         groups = self._watch.seen()
         key = self.key_of("assigned_groups")

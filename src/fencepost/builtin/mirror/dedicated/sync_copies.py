@@ -6,13 +6,13 @@ type's first transaction cannot be translated: a group with such a position woul
 
 import logging
 from collections.abc import Mapping
-from contextlib import closing
-from typing import Any, NamedTuple
+from contextlib import closing, suppress
+from typing import NamedTuple
 
 from fencepost.builtin.mirror.checkpoint.translation import Translation
 from fencepost.builtin.mirror.formats import FormatError, OffsetSync
 from fencepost.builtin.mirror.setting.clients import FlowEnd
-from fencepost.builtin.mirror.setting.mirror_settings import ReplicationSettings, ensure_internal_topic
+from fencepost.builtin.mirror.setting.mirror_settings import ReplicationSettings
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.produce.writer import RecordWriter
 from fencepost.kafka.read.log import LogReader, LogRecord
@@ -63,14 +63,16 @@ class SyncsWithin:
 
     def missing_in(self, other: "SyncsWithin") -> list[OffsetSync]:
         """Return the syncs after those of `other`; the last one of each partition keeps its headers."""
-        found = (sync for place in sorted(self._last) for sync in self._kept.syncs(place) if other._lacks(sync))
-        return [last if sync == (last := self._last[sync.topic_partition]) else sync for sync in found]
-
-    def _lacks(self, sync: OffsetSync) -> bool:
-        last = self._last.get(sync.topic_partition)
-        return last is None or (
-            sync.upstream_offset > last.upstream_offset and sync.downstream_offset > last.downstream_offset
-        )
+        found = []
+        for place, last in sorted(self._last.items()):
+            known = other._last.get(place)
+            found += [
+                last if sync == last else sync
+                for sync in self._kept.syncs(place)
+                if known is None
+                or (sync.upstream_offset > known.upstream_offset and sync.downstream_offset > known.downstream_offset)
+            ]
+        return found
 
 
 def copy_syncs(
@@ -93,13 +95,16 @@ def copy_syncs(
     _read(old, there)
     if not there:
         return 0
-    topic, key = new.offset_syncs_topic(), new.key_of("offset_syncs_replication_factor")
+    topic = new.offset_syncs_topic()
     with closing(new.admin(to, "migration")) as admin:
-        ensure_internal_topic(admin.topics, topic, replication=new.offset_syncs_replication_factor, key=key)
+        new.ensure_internal_topic(admin, topic, "offset_syncs_replication_factor")
     _read(new, here)
     missing = there.missing_in(here)
     own = new.client(to, ClientKind.PRODUCER, "migration") if to is FlowEnd.SOURCE else target_producer
-    _write(producer_conf(own).conf, topic, missing)
+    with closing(RecordWriter(producer_conf(own).conf, topic, partition=_PARTITION)) as writer:
+        for start in range(0, len(missing), _AT_ONCE):
+            some = missing[start : start + _AT_ONCE]
+            writer.write([(sync.key(), sync.value(), 0, sync.headers()) for sync in some], _WRITE_S)
     return len(missing)
 
 
@@ -114,22 +119,6 @@ def _read(mirror: ReplicationSettings, into: SyncsWithin) -> None:
         except FormatError as error:
             log.warning("skipping record %d of topic %s: %s", record.offset, topic, error)
 
-    reader = LogReader(conf, topic)
-    try:
+    with suppress(MissingTopicError), closing(LogReader(conf, topic)) as reader:
         if reader.look(_READ_S) is not None:
             reader.read_to_end(_READ_S, take, looks=False)
-    except MissingTopicError:
-        return
-    finally:
-        reader.close()
-
-
-def _write(conf: Mapping[str, Any], topic: str, syncs: list[OffsetSync]) -> None:
-    """Return once all are acknowledged."""
-    writer = RecordWriter(conf, topic, partition=_PARTITION)
-    try:
-        for start in range(0, len(syncs), _AT_ONCE):
-            some = syncs[start : start + _AT_ONCE]
-            writer.write([(sync.key(), sync.value(), 0, sync.headers()) for sync in some], _WRITE_S)
-    finally:
-        writer.close()

@@ -12,7 +12,6 @@ from fencepost.builtin.mirror.setting.policy import AliasSettings, SeparatorSett
 from fencepost.config.check import Check, at_least_or_minus_one
 from fencepost.config.connector import ConnectorConfig
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.admin.topics import Topics
 from fencepost.kafka.errors import KafkaAuthorizationError, TooFewBrokersError
 from fencepost.kafka.setting.client_settings import admin_conf
 from fencepost.kafka.setting.table import ClientKind
@@ -24,7 +23,6 @@ _BYTES = {
 }
 _FORWARDING_ADMIN = "org.apache.kafka.clients.admin.ForwardingAdmin"
 _REPLICAS = at_least_or_minus_one(1, "Value must be 1 or more, or -1 for the broker's default")
-_CONFIGS = {"cleanup.policy": "compact"}
 
 
 def _only(name: str, instead: str) -> Check:
@@ -130,6 +128,29 @@ class MirrorSettings(AliasSettings, SeparatorSettings):
     def admin_timeout_s(self) -> float:
         return self.admin_timeout_ms / 1000
 
+    def ensure_internal_topic(self, admin: Admin, topic: str, field: str) -> None:
+        """Create the topic unless it exists, with as many replicas as the setting `field` says.
+
+        Raises:
+            ConfigError: The cluster has too few brokers for so many replicas.
+            KafkaAuthorizationError: The principal may not create it.
+            KafkaUnavailableError: The cluster does not answer.
+            KafkaRequestError: The cluster refuses the topic for another reason.
+        """
+        replication: int = getattr(self, field)
+        try:
+            admin.topics.ensure(topic, partitions=1, replication=replication, configs={"cleanup.policy": "compact"})
+        except TooFewBrokersError as error:
+            raise ConfigError(
+                f"Invalid value {replication} for configuration {self.key_of(field)}: the cluster has too few brokers "
+                f"for that many replicas of topic {topic}; set a lower number, or -1 for the cluster's default. {error}"
+            ) from error
+        except KafkaAuthorizationError as error:
+            raise KafkaAuthorizationError(
+                f"{error} Topic {topic} does not exist: create it with one partition and cleanup.policy=compact, or "
+                "allow the principal to create it."
+            ) from error
+
 
 class OffsetSyncSettings(MirrorSettings):
     """Where offset syncs are written."""
@@ -203,26 +224,3 @@ class ReplicationSettings(PollSettings, OffsetSyncSettings):
         "heartbeats.replication.enabled", default=True, importance=LOW,
         doc="Whether topics of heartbeats are mirrored even if `topics` does not include them.",
     )  # fmt: skip
-
-
-def ensure_internal_topic(topics: Topics, topic: str, *, replication: int, key: str) -> None:
-    """Create the topic unless it exists; `key` is the setting that `replication` comes from.
-
-    Raises:
-        ConfigError: The cluster has too few brokers for so many replicas.
-        KafkaAuthorizationError: The principal may not create it.
-        KafkaUnavailableError: The cluster does not answer.
-        KafkaRequestError: The cluster refuses the topic for another reason.
-    """
-    try:
-        topics.ensure(topic, partitions=1, replication=replication, configs=_CONFIGS)
-    except TooFewBrokersError as error:
-        raise ConfigError(
-            f"Invalid value {replication} for configuration {key}: the cluster has too few brokers for that many "
-            f"replicas of topic {topic}; set a lower number, or -1 for the cluster's default. {error}"
-        ) from error
-    except KafkaAuthorizationError as error:
-        raise KafkaAuthorizationError(
-            f"{error} Topic {topic} does not exist: create it with one partition and cleanup.policy=compact, or allow "
-            "the principal to create it."
-        ) from error

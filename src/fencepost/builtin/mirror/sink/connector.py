@@ -83,11 +83,11 @@ class MirrorSinkTask(MirrorSourceTask):
         if time.monotonic() - self._renewed_s < _RENEW_EVERY_S:
             return ends
         self._renewed_s = time.monotonic()
-        due = ((place, at) for place, at in self._input.positions.items() if self._committed_of(place) is not None)
-        return ends + [(source_partition(self._alias, place), self._offset_before(place, at)) for place, at in due]
-
-    def _committed_of(self, place: TopicPartition) -> LogPosition | None:
-        return position_of(self.context.offset(source_partition(self._alias, place)))
+        for place, at in self._input.positions.items():
+            partition = source_partition(self._alias, place)
+            if position_of(self.context.offset(partition)) is not None:
+                ends.append((partition, self._offset_before(place, at)))
+        return ends
 
     def _follow(self) -> None:
         """Commit the mirror's positions at the source, for tools that show lag; this is not part of a transaction.

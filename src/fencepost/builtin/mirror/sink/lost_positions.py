@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,11 +130,8 @@ class LostPositions:
         remote = {self._held.remote(place): place for place in places}
         known = read_stable(self._target_conf, self._held.group, _READ_S, remote.keys())
         reset = {place for place, committed in known.items() if committed.metadata == FORGOTTEN}
-        admin = Admin(self._target_conf)
-        try:
+        with closing(Admin(self._target_conf)) as admin:
             ends = existing_ends(admin, remote.keys() - reset, read_committed=True)
-        finally:
-            admin.close()
         return sorted(remote[place] for place, end in ends.items() if end > 0)
 
     def restored(
@@ -160,14 +158,11 @@ class LostPositions:
     def _synced(self, syncs: Mapping[TopicPartition, OffsetSync]) -> dict[TopicPartition, Synced]:
         """Check whether the remote partitions have records after those of the syncs. Nothing is written meanwhile."""
         remote = {self._held.remote(place): sync for place, sync in syncs.items()}
-        admin = Admin(self._target_conf)
-        try:
+        with closing(Admin(self._target_conf)) as admin:
             starts = {TopicPartition(*place): start for place, start in admin.offsets.starts(remote).items()}
             ends = {
                 TopicPartition(*place): end for place, end in admin.offsets.ends(remote, read_committed=True).items()
             }
-        finally:
-            admin.close()
         first = {place: sync.downstream_offset + 1 for place, sync in remote.items()}
         deleted = {place for place, at in first.items() if starts[place] > at}
         asked = {place: at for place, at in first.items() if at < ends[place] and place not in deleted}
@@ -184,13 +179,10 @@ class LostPositions:
         found: set[TopicPartition] = set()
         for topic in {place.topic for place in starts}:
             own = {place.partition: start for place, start in starts.items() if place.topic == topic}
-            reader = LogReader(self._target_conf, topic)
-            try:
+            with closing(LogReader(self._target_conf, topic)) as reader:
                 reader.go_on_at(own)
                 within = {partition: ends[TopicPartition(topic, partition)] for partition in own}
                 found |= {TopicPartition(topic, partition) for partition in reader.with_records(within, _READ_S)}
-            finally:
-                reader.close()
         return found
 
     def _last_syncs(self, syncs_topic: str, lost: Collection[TopicPartition]) -> dict[TopicPartition, OffsetSync]:
@@ -204,17 +196,11 @@ class LostPositions:
             if sync.topic_partition in lost:
                 last[sync.topic_partition] = sync
 
-        admin = Admin(self._target_conf)
-        try:
+        with closing(Admin(self._target_conf)) as admin:
             if admin.topics.get(syncs_topic) is None:
                 return {}
-        finally:
-            admin.close()
-        reader = LogReader(self._target_conf, syncs_topic)
-        try:
+        with closing(LogReader(self._target_conf, syncs_topic)) as reader:
             reader.read_to_end(_READ_S, collect)
-        finally:
-            reader.close()
         return last
 
     def _by_source_group(self, lost: Collection[TopicPartition]) -> dict[TopicPartition, LogPosition]:

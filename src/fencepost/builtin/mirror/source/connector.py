@@ -30,7 +30,6 @@ from fencepost.builtin.mirror.setting.mirror_settings import (
     ReplicationSettings,
     SourceClusterSettings,
     TargetClusterSettings,
-    ensure_internal_topic,
 )
 from fencepost.builtin.mirror.source.offset_syncs import DueSyncs, SyncWriter, as_record, sync_of
 from fencepost.builtin.mirror.source.planning import Selection, as_text, divided, from_text
@@ -48,7 +47,6 @@ from fencepost.builtin.mirror.source.position import (
 )
 from fencepost.builtin.mirror.source.remote_topics import ConfigRule, RemoteTopics
 from fencepost.hook.mirror import MirrorConnector, MirrorTask, Sent
-from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.plan_input import PlanInput
 from fencepost.kafka.read.plan_reader import PlanReader
 from fencepost.kafka.setting.batch_settings import lacking_to_read
@@ -175,10 +173,9 @@ class MirrorSourceTask(MirrorTask):
             raise gap_error(gaps, str(self.config.originals.get("name", "")))
         for gap in gaps:
             log.error(
-                "%s continues at offset %d after a gap (%s=record): %s",
+                "%s continues at offset %d after a gap (on.source.gap=record): %s",
                 self.config.flow,
                 gap.next_offset,
-                "on.source.gap",
                 gap,
             )
             self._input.go_on(gap.place, gap.next_offset)
@@ -263,7 +260,7 @@ class MirrorSourceConnector(
         if not self.is_enabled:
             log.info("%s is disabled (enabled=false): nothing is mirrored", self.flow)
             return
-        source, target = self._open(FlowEnd.SOURCE), self._open(FlowEnd.TARGET)
+        source, target = (self._opened.enter_context(closing(self.admin(end, _ROLE))) for end in FlowEnd)
         rule = ConfigRule(self.property_filter(), self.takes_source_defaults)
         self._topics = RemoteTopics(source, target, self.selection(), rule, self.replication_factor)
         self._clusters = (source, target)
@@ -303,9 +300,6 @@ class MirrorSourceConnector(
         check_altered(offsets, self.source_cluster_alias)
         return True
 
-    def _open(self, cluster: FlowEnd) -> Admin:
-        return self._opened.enter_context(closing(self.admin(cluster, _ROLE)))
-
     def _rounds(self) -> list[Round]:
         def made(what: str, act: Callable[[], None], every_s: int) -> Round:
             return Round(f"{self.flow}: {what}", act, every_s)
@@ -324,7 +318,7 @@ class MirrorSourceConnector(
         before = self._plan
         try:
             if before is None:
-                self._prepare()
+                self._look_at_clusters()
             self._plan = self._topics.refresh()
         except (FatalError, ConfigError) as error:
             if before is not None:
@@ -337,19 +331,8 @@ class MirrorSourceConnector(
             log.info("%s: %d partitions are mirrored now", self.flow, len(self._plan))
             self.context.request_task_reconfiguration()
 
-    def _prepare(self) -> None:
-        self._look_at_clusters()
-        if self.emit_offset_syncs:
-            self._ensure_syncs_topic()
-
-    def _ensure_syncs_topic(self) -> None:
-        source, target = self._clusters
-        admin = source if self.offset_syncs_cluster() is FlowEnd.SOURCE else target
-        replication, key = self.offset_syncs_replication_factor, self.key_of("offset_syncs_replication_factor")
-        ensure_internal_topic(admin.topics, self.offset_syncs_topic(), replication=replication, key=key)
-
     def _look_at_clusters(self) -> None:
-        """Ensure that there are two clusters, and leave out what is closed in them."""
+        """Ensure that there are two clusters and a topic for syncs, and leave out what is closed in them."""
         source, target = (admin.cluster_id() for admin in self._clusters)
         if source == target:
             raise ConfigError(
@@ -357,3 +340,6 @@ class MirrorSourceConnector(
                 f"{source}: its topics would be mirrored into itself. Set them to brokers of two clusters"
             )
         self._topics.leave_out(self.context.closed_topics(source), self.context.closed_topics(target))
+        if self.emit_offset_syncs:
+            admin = self._clusters[self.offset_syncs_cluster() is FlowEnd.TARGET]
+            self.ensure_internal_topic(admin, self.offset_syncs_topic(), "offset_syncs_replication_factor")

@@ -117,7 +117,11 @@ class RemoteTopics:
             key = ReplicationSettings.key_of("sync_topic_acls_enabled")
             log.warning("the ACLs of topics are not mirrored: %s To mirror none, set %s to false", denied, key)
             return
-        acls = {self._remote_acl(acl) for acl in known if self._is_mirrored(acl)}
+        acls = {
+            self._remote_acl(acl)
+            for acl in known
+            if acl.topic in self._topics and (acl.permission, acl.operation) != (_ALLOW, _WRITE)
+        }
         fresh = acls - self._granted
         refused = self._target.acls.create(fresh)
         for name, error in refused.items():
@@ -149,10 +153,10 @@ class RemoteTopics:
         remote = {topic: self._selection.remote_topic(topic) for topic in counts}
         lacking = shortage(counts, have, self._selection)
         configs, refused = self._source.configs.settings(lacking.missing.keys())
-        specs = {
-            remote[topic]: TopicSpec(lacking.missing[topic], self._replication, self._set_by_somebody(found))
-            for topic, found in configs.items()
-        }
+        specs = {}
+        for topic, found in configs.items():
+            set_by_somebody = {key: value for key, value in self._rule.changes(found).items() if value is not None}
+            specs[remote[topic]] = TopicSpec(lacking.missing[topic], self._replication, set_by_somebody)
         failed = self._target.topics.create_all(specs)
         larger = {remote[topic]: count for topic, count in lacking.too_small.items()}
         too_small = self._target.topics.add_partitions(larger)
@@ -161,9 +165,6 @@ class RemoteTopics:
         for name, error in too_small.items():
             log.error("topic %s cannot get more partitions; the source's new ones are not mirrored: %s", name, error)
         return refused | {topic: failed[name] for topic, name in remote.items() if name in failed}
-
-    def _set_by_somebody(self, settings: Mapping[str, TopicSetting]) -> dict[str, str]:
-        return {key: value for key, value in self._rule.changes(settings).items() if value is not None}
 
     def _log_left_out(self, left_out: Mapping[str, Exception]) -> None:
         """Log each topic that is skipped once."""
@@ -174,9 +175,6 @@ class RemoteTopics:
         for topic in self._left_out.keys() - reasons.keys():
             log.info("topic %s can be mirrored again", topic)
         self._left_out = reasons
-
-    def _is_mirrored(self, acl: TopicAcl) -> bool:
-        return acl.topic in self._topics and (acl.permission, acl.operation) != (_ALLOW, _WRITE)
 
     def _remote_acl(self, acl: TopicAcl) -> TopicAcl:
         is_all = (acl.permission, acl.operation) == (_ALLOW, _ALL)
