@@ -85,7 +85,9 @@ class EmbeddedKafka:
     @property
     def pid(self) -> int:
         """Return the JVM's process id."""
-        return self._running_node().process.pid
+        if self._node is None:
+            raise EmbeddedKafkaError("Kafka is not running: call start(), or use it in a with statement")
+        return self._node.process.pid
 
     @property
     def is_running(self) -> bool:
@@ -183,11 +185,6 @@ class EmbeddedKafka:
         if self._ports is None:
             raise EmbeddedKafkaError("Kafka has not been started: call start(), or use it in a with statement")
         return self._ports
-
-    def _running_node(self) -> Node:
-        if self._node is None:
-            raise EmbeddedKafkaError("Kafka is not running: call start(), or use it in a with statement")
-        return self._node
 
 
 def _fence_broker(controller: Node) -> None:

@@ -38,23 +38,15 @@ def start(
     kafka = EmbeddedKafka(port, directory, dict(_pair(text) for text in properties or []))
     try:
         with kafka:
-            _announce(kafka, directory)
-            _wait(kafka, stop)
+            kept = f"data in {directory}" if directory else "its data are deleted when it stops"
+            typer.echo(f"Kafka {KAFKA_VERSION} is ready, {kept}; Ctrl-C stops it. Its log: {kafka.log}", err=True)
+            typer.echo(kafka.bootstrap_servers)
+            while not stop.wait(_CHECK_S):
+                if not kafka.is_running:
+                    raise EmbeddedKafkaError(f"Kafka ended by itself. It printed:\n{kafka.last_lines()}")
     except EmbeddedKafkaError as error:
         typer.secho(str(error), fg=typer.colors.RED, err=True)
         raise typer.Exit(1) from None
-
-
-def _announce(kafka: EmbeddedKafka, directory: Path | None) -> None:
-    kept = f"data in {directory}" if directory else "its data are deleted when it stops"
-    typer.echo(f"Kafka {KAFKA_VERSION} is ready, {kept}; Ctrl-C stops it. Its log: {kafka.log}", err=True)
-    typer.echo(kafka.bootstrap_servers)
-
-
-def _wait(kafka: EmbeddedKafka, stop: threading.Event) -> None:
-    while not stop.wait(_CHECK_S):
-        if not kafka.is_running:
-            raise EmbeddedKafkaError(f"Kafka ended by itself. It printed:\n{kafka.last_lines()}")
 
 
 def _pair(text: str) -> tuple[str, str]:

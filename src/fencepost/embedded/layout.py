@@ -8,6 +8,7 @@ import base64
 import random
 import shutil
 import socket
+import struct
 import subprocess
 import tempfile
 import uuid
@@ -185,12 +186,8 @@ def _escape(text: str, *, key: bool = False) -> str:
         text = "".join("\\" + char if char in " =:#!" else char for char in text)
     elif text.startswith(" "):
         text = "\\" + text
-    return "".join(char if char.isascii() else _unicode_escape(char) for char in text)
-
-
-def _unicode_escape(char: str) -> str:
-    raw = char.encode("utf-16-be")
-    return "".join(f"\\u{raw[i] << 8 | raw[i + 1]:04x}" for i in range(0, len(raw), 2))
+    units = struct.iter_unpack(">H", text.encode("utf-16-be"))
+    return "".join(chr(unit) if unit < 128 else f"\\u{unit:04x}" for (unit,) in units)
 
 
 def _kafka_uuid() -> str:

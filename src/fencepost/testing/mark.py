@@ -1,10 +1,10 @@
 """Marks that outlive the process that sets them, even if it is killed right afterwards."""
 
-from collections import Counter
+from contextlib import closing
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
-from fencepost.kafka.read.log import LogReader, LogRecord
+from fencepost.kafka.read.log import LogReader
 
 _TIMEOUT_S = 20.0
 
@@ -26,14 +26,7 @@ class Marks:
     def count(self, mark: str) -> int:
         """Return how often `mark` was set."""
         Admin(self._conf).topics.ensure(self._topic, partitions=1, replication=1)
-        found: Counter[bytes | None] = Counter()
-        reader = LogReader(self._conf, self._topic)
-
-        def count(record: LogRecord) -> None:
-            found[record.value] += 1
-
-        try:
-            reader.read_to_end(_TIMEOUT_S, count)
-        finally:
-            reader.close()
-        return found[mark.encode()]
+        found: list[bytes | None] = []
+        with closing(LogReader(self._conf, self._topic)) as reader:
+            reader.read_to_end(_TIMEOUT_S, lambda record: found.append(record.value))
+        return found.count(mark.encode())

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
@@ -87,7 +88,7 @@ class _Watch:
             self._start()
             while not self.stop.is_set():
                 self._reader.poll(self._take, _POLL_S)
-        except Exception as error:
+        except Exception as error:  # raised by `so_far`, in the thread of the test
             self._error = error
         finally:
             self._reader.close()
@@ -108,9 +109,6 @@ class _Watch:
 def read_committed(conf: Mapping[str, Any], topic: str, within_s: float) -> list[Observation]:
     """Return the visible records of a topic, from its beginning to its end at the call."""
     found: list[Observation] = []
-    reader = LogReader(conf, topic)
-    try:
+    with closing(LogReader(conf, topic)) as reader:
         reader.read_to_end(within_s, lambda r: found.append(Observation(topic, r.partition, r.key, r.value)))
-    finally:
-        reader.close()
     return found

@@ -69,7 +69,8 @@ class SinkRun:
         self.positions: dict[TopicPartition, int] = {}
         self.control = Control(is_paused=False)
         self.task: SinkTask[Any] = connector.task()
-        self._taken: dict[TopicPartition, int] = {}
+        self.taken: dict[TopicPartition, int] = {}
+        """The offsets below which the task has taken the records."""
         self._is_over = False
         self._context = SinkContext(own, self.control, token.task_generation)
         self._member = _Member(token.group_generation)
@@ -92,7 +93,7 @@ class SinkRun:
             records = log[place][position:] if count is None else log[place][position : position + count]
             batch += records
             if records:
-                self._taken[place] = self.positions[place] = position + len(records)
+                self.taken[place] = self.positions[place] = position + len(records)
         if batch:
             self._put(batch)
         return len(batch)
@@ -103,16 +104,11 @@ class SinkRun:
 
     def let_commit(self) -> Mapping[TopicPartition, int]:
         """Return the offsets that the task lets be committed now. Nothing is committed yet."""
-        return self.task.pre_commit(dict(self._taken))
-
-    @property
-    def taken(self) -> Mapping[TopicPartition, int]:
-        """Return the offsets below which the task has taken the records."""
-        return dict(self._taken)
+        return self.task.pre_commit(dict(self.taken))
 
     def commit(self) -> None:
         """Commit what the task lets be committed, and like the runtime nothing that it has not taken."""
-        self.committed.update(self._flushed(self._taken))
+        self.committed.update(self._flushed(self.taken))
 
     def _flushed(self, covered: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return what may be committed of this."""
@@ -121,13 +117,13 @@ class SinkRun:
 
     def close(self, *partitions: TopicPartition) -> None:
         """Take these partitions from the task, and commit what it has flushed of them."""
-        flushed = self._flushed({place: self._taken[place] for place in partitions if place in self._taken})
+        flushed = self._flushed({place: self.taken[place] for place in partitions if place in self.taken})
         self.task.close(sorted(partitions))
         self.committed.update(flushed)
         self._member.assignment -= frozenset(partitions)
         for place in partitions:
             self.positions.pop(place)
-            self._taken.pop(place, None)
+            self.taken.pop(place, None)
 
     def stop(self) -> None:
         """Commit, and stop the task as the runtime does."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import Any, NoReturn
+from typing import Any
 
 from fencepost.api import ExactlyOnceSupport, RetriableError, SourceConnector, SourceRecord, SourceTask, Type, setting
 from fencepost.record.schema import STRING
@@ -242,7 +242,8 @@ class TestingSourceTask(SourceTask):
             while not self.context.is_stopping:
                 self.context.wait(1.0)
         else:
-            _sleep_for_ever()
+            while True:
+                time.sleep(3600)
 
 
 class ScriptedError(Exception):
@@ -251,11 +252,6 @@ class ScriptedError(Exception):
 
 def _item(data: Mapping[str, Any]) -> ScriptedRecord | Command:
     return Command(**data) if "kind" in data else ScriptedRecord(**data)
-
-
-def _sleep_for_ever() -> NoReturn:
-    while True:
-        time.sleep(3600)
 
 
 class TestingSourceConnector(SourceConnector):

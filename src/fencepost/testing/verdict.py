@@ -131,7 +131,7 @@ class _Lanes:
             try:
                 source, sequence = sighting(observation)
                 is_lost = is_at_home is not None and not is_at_home(observation)
-            except Exception:
+            except Exception:  # `sighting` is the test's, and may find anything in a record
                 self._unreadable.append(Sighting(f"{observation.topic}-{observation.partition}", observation.value))
                 continue
             if is_lost:

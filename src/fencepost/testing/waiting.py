@@ -38,11 +38,13 @@ def eventually(predicate: Callable[[], T], *, within_s: float = 30.0, every_s: f
             if value:
                 return value
             last = value
-        except Exception as error:
+        except Exception as error:  # of whatever kind: what is awaited may not be there yet
             last = error
-        if waited_s > within_s * _crowding():
+        wanted = os.getloadavg()[0] / (os.cpu_count() or 1)
+        if waited_s > within_s * min(max(1.0, wanted / _CROWD), _MOST_STRETCH):
             raise AssertionError(f"not within {within_s} s; last seen: {last!r}")
-        began += _stood_still_s(_pause_s(waited_s) if every_s is None else every_s)
+        pause_s = min(max(_SHORTEST_S, waited_s * _SHARE), _LONGEST_S) if every_s is None else every_s
+        began += _stood_still_s(pause_s)
 
 
 def _stood_still_s(pause_s: float) -> float:
@@ -51,13 +53,3 @@ def _stood_still_s(pause_s: float) -> float:
     time.sleep(pause_s)
     over_s = time.monotonic() - asleep - pause_s
     return over_s if over_s > _STILL_S else 0.0
-
-
-def _crowding() -> float:
-    """Return how much longer everything takes because of what else runs here: 1 to 4."""
-    wanted = os.getloadavg()[0] / (os.cpu_count() or 1)
-    return min(max(1.0, wanted / _CROWD), _MOST_STRETCH)
-
-
-def _pause_s(waited_s: float) -> float:
-    return min(max(_SHORTEST_S, waited_s * _SHARE), _LONGEST_S)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from fencepost.api import DataFrameSink, Epoch, OffsetRange
 from fencepost.testing.conformance.scene import Config, Scene, scene
-from fencepost.testing.conformance.spark import session
+from fencepost.testing.conformance.spark import SparkChecks
 from fencepost.testing.source_run import properties_of
 
 _TOPIC = "testing"
@@ -16,7 +16,7 @@ _SIZE, _PARTITIONS = 5, 2
 _LONGEST_TOKEN = 1000
 
 
-class DataFrameSinkConformance:
+class DataFrameSinkConformance(SparkChecks):
     """Checks of a DataFrame sink, with a Spark session and without Kafka, each with a new store that `prepare` makes.
 
     The frames have the columns `n`, a whole number that no other row has, and `text`. `rows` says which `n` are seen.
@@ -38,15 +38,6 @@ class DataFrameSinkConformance:
     """
 
     connector: ClassVar[type[DataFrameSink]]
-    config: ClassVar[Config] = {}
-
-    def session(self) -> Any:
-        """Return a Spark session: one of this process, with two cores, unless there is one already."""
-        return session()
-
-    def prepare(self, directory: Path) -> Config:
-        """Make an empty store, in an empty directory if it is one of files, and return the connector's config."""
-        return self.config
 
     def rows(self, session: Any, directory: Path) -> Iterable[int]:
         """Return the `n` of each row that a reader of the store sees now."""

@@ -1,19 +1,18 @@
 """What every DataFrame source must do, as tests: `class TestMine(DataFrameSourceConformance)`."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fencepost.api import DataFrameConnector, Split
 from fencepost.storage.offset_topic import OffsetFormatError, encode_key
 from fencepost.testing.conformance.scene import Config, scene
-from fencepost.testing.conformance.spark import session
+from fencepost.testing.conformance.spark import SparkChecks
 from fencepost.testing.source_run import properties_of
 
 _LEAST = 2
 
 
-class DataFrameSourceConformance:
+class DataFrameSourceConformance(SparkChecks):
     """Checks of a DataFrame connector, with a Spark session and without Kafka, each with a new source.
 
     `prepare` makes a source of at least two splits, and returns the connector's config.
@@ -32,15 +31,6 @@ class DataFrameSourceConformance:
     """
 
     connector: ClassVar[type[DataFrameConnector]]
-    config: ClassVar[Config] = {}
-
-    def session(self) -> Any:
-        """Return a Spark session: one of this process, with two cores, unless there is one already."""
-        return session()
-
-    def prepare(self, directory: Path) -> Config:
-        """Make the outside system, in an empty directory if it is one of files, and return the connector's config."""
-        return self.config
 
     def test_splits_keep_their_identity(self) -> None:
         """Check that the same content has the same identity at each start, and that it can be stored."""

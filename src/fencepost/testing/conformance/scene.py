@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import ClassVar
 
 from fencepost.task.control import Control
 from fencepost.testing.waiting import eventually
@@ -17,6 +18,16 @@ Config = Mapping[str, object]
 
 _UNDISTURBED_S = 0.1
 _SOON_S = 0.2
+
+
+class Checks:
+    """The base of the conformance classes for connectors."""
+
+    config: ClassVar[Config] = {}
+
+    def prepare(self, directory: Path) -> Config:
+        """Make the outside system, in an empty directory if it is one of files, and return the connector's config."""
+        return self.config
 
 
 class Scene:

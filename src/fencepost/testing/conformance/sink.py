@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from fencepost.api import FencedError, FencingToken, SinkConnector, SinkRecord, TopicPartition
 from fencepost.task.control import Control
-from fencepost.testing.conformance.scene import Config, Scene, ensure_stops, scene
+from fencepost.testing.conformance.scene import Checks, Config, Scene, ensure_stops, scene
 from fencepost.testing.sink_run import SinkRun, log_of
 from fencepost.testing.source_run import task_configs
 
@@ -17,7 +17,7 @@ _BATCH = 2
 _FIRST, _SECOND = FencingToken(1, 1), FencingToken(1, 2)
 
 
-class SinkConformance:
+class SinkConformance(Checks):
     """Checks of a sink connector and its task, each with a new store that `prepare` makes.
 
     The sink gets `values` in the two partitions of the topic `testing`, and `stored` says what arrived. With
@@ -40,14 +40,9 @@ class SinkConformance:
     """
 
     connector: ClassVar[type[SinkConnector]]
-    config: ClassVar[Config] = {}
     values: ClassVar[Sequence[object]] = [{"n": number} for number in range(10)]
     is_exactly_once: ClassVar[bool] = False
     stops_within_s: ClassVar[float] = 5.0
-
-    def prepare(self, directory: Path) -> Config:
-        """Make an empty store, in an empty directory if it is one of files, and return the connector's config."""
-        return self.config
 
     def stored(self, directory: Path) -> Iterable[object]:
         """Return what a reader of the store sees now, as `expected` gives it for each record."""

@@ -4,7 +4,6 @@ import unittest
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 from fencepost.api import FatalError, SourceConnector, SourceRecord
@@ -12,7 +11,7 @@ from fencepost.storage.offset_topic import OffsetFormatError, encode_key, encode
 from fencepost.task.control import Control
 from fencepost.task.source.boundary import BoundaryDecision, ConnectorBoundary
 from fencepost.testing.conformance.difference import difference, difference_of_all
-from fencepost.testing.conformance.scene import Config, Scene, ensure_stops, scene
+from fencepost.testing.conformance.scene import Checks, Scene, ensure_stops, scene
 from fencepost.testing.offset_store import OffsetStore
 from fencepost.testing.source_run import SourceRun, properties_of, task_configs
 
@@ -32,7 +31,7 @@ class _Whole:
         return OffsetStore((r.source_partition, r.source_offset) for r in self.records[:count] if r.source_offset)
 
 
-class SourceConformance:
+class SourceConformance(Checks):
     """Checks of a source connector and its task, each in a new outside system that `prepare` makes.
 
     Two things must hold for a source to be tested like this: what `prepare` makes gives the same records each time, at
@@ -51,13 +50,8 @@ class SourceConformance:
     """
 
     connector: ClassVar[type[SourceConnector]]
-    config: ClassVar[Config] = {}
     records_at_most: ClassVar[int] = 10
     stops_within_s: ClassVar[float] = 5.0
-
-    def prepare(self, directory: Path) -> Config:
-        """Make the outside system, in an empty directory if it is one of files, and return the connector's config."""
-        return self.config
 
     def identity(self, record: SourceRecord) -> object:
         """Return what makes two records the same; without what differs each time, such as the time of reading."""
@@ -117,9 +111,12 @@ class SourceConformance:
                 count = sum(map(len, batches))
                 seen, idle = seen + count, 0 if count else idle + 1
                 is_over = idle > 5
-                for start, stop, verdict in _segments(boundary, records, count):
-                    commits += verdict is BoundaryDecision.COMMIT
-                    is_open = is_open + stop - start if verdict is BoundaryDecision.GO_ON else 0
+                try:
+                    for start, stop, verdict in boundary.segments(records, count):
+                        commits += verdict is BoundaryDecision.COMMIT
+                        is_open = is_open + stop - start if verdict is BoundaryDecision.GO_ON else 0
+                except FatalError as error:
+                    raise AssertionError(str(error)) from error
             assert commits, f"The task asked for no commit in {seen} records"
             assert not boundary.has_waiting_requests, (
                 "The task asked for the end of a transaction after a record that poll() did not return: pass the same "
@@ -218,13 +215,6 @@ def _stored(number: int, record: SourceRecord) -> tuple[bytes, bytes | None]:
         return encode_key("", record.source_partition), encode_offset(record.source_offset)
     except OffsetFormatError as error:
         raise AssertionError(f"Record {number}: {error}") from error
-
-
-def _segments(boundary: ConnectorBoundary, records: Any, count: int) -> list[tuple[int, int, BoundaryDecision]]:
-    try:
-        return list(boundary.segments(records, count))
-    except FatalError as error:
-        raise AssertionError(str(error)) from error
 
 
 def _place(whole: _Whole, count: int) -> str:

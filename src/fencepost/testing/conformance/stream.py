@@ -1,12 +1,11 @@
 """What every stream must do, as tests: `class TestMine(StreamConformance)`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import ClassVar
 
 from fencepost.api import SinkRecord, SourceRecord, StreamConnector, TopicPartition
 from fencepost.task.control import Control
-from fencepost.testing.conformance.scene import Config, ensure_stops, scene
+from fencepost.testing.conformance.scene import Checks, Config, ensure_stops, scene
 from fencepost.testing.sink_run import log_of
 from fencepost.testing.source_run import task_configs
 from fencepost.testing.stream_run import StreamRun
@@ -14,7 +13,7 @@ from fencepost.testing.stream_run import StreamRun
 _TOPIC = "testing"
 
 
-class StreamConformance:
+class StreamConformance(Checks):
     """Checks of a stream connector and its task, which gets `values` in the two partitions of the topic `testing`.
 
     >>> from fencepost.builtin.connector.topic import TopicTransformConnector
@@ -26,13 +25,8 @@ class StreamConformance:
     """
 
     connector: ClassVar[type[StreamConnector]]
-    config: ClassVar[Config] = {}
     values: ClassVar[Sequence[object]] = [{"n": number} for number in range(10)]
     stops_within_s: ClassVar[float] = 5.0
-
-    def prepare(self, directory: Path) -> Config:
-        """Return the connector's config. `directory` is empty, and there for as long as the check."""
-        return self.config
 
     def identity(self, record: SourceRecord) -> object:
         """Return what makes two written records the same."""
