@@ -61,7 +61,7 @@ class Audit:
     def run(self, topics: Collection[str] = (), on_read: OnPartition | None = None) -> AuditReport:
         """Compare; only these `topics` if there are any.
 
-        Raises MissingTopicError if there is no such ledger, CorruptBatchError, OldFormatError, and what `Admin` raises.
+        Raises MissingTopicError if there is no such ledger, CorruptBatchError, FatalError, and what `Admin` raises.
         """
         entries = self._entries
         entries.read_on(self._conf)  # 1

@@ -77,7 +77,7 @@ class FilesAudit:
     def run(self, topics: Collection[str] = (), on_read: OnPartition | None = None) -> FilesReport:
         """Compare; only these `topics` if there are any.
 
-        Raises CorruptBatchError, OldFormatError, and what `Admin` raises.
+        Raises CorruptBatchError, FatalError, and what `Admin` raises.
         """
         report = FilesReport(self._connector, self._scope.path)
         committed = {place: end for place, end in sorted(self._scope.committed.items()) if end > 0}

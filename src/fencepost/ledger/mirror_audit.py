@@ -72,7 +72,7 @@ class MirrorAudit:
     def run(self, topics: Collection[str] = (), on_read: OnPartition | None = None) -> MirrorReport:
         """Compare; only these `topics` of the source if there are any.
 
-        Raises CorruptBatchError, OldFormatError, and what `Admin` raises.
+        Raises CorruptBatchError, FatalError, and what `Admin` raises.
         """
         report = MirrorReport(self._connector)
         wanted = [each for each in self._scope.partitions if not topics or each.place.topic in topics]

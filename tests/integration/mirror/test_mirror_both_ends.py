@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fencepost.api import FatalError
 from fencepost.builtin.mirror.setting.filters import NameFilter
 from fencepost.builtin.mirror.setting.policy import DefaultReplicationPolicy, policy_of
 from fencepost.builtin.mirror.source.planning import Selection
-from fencepost.builtin.mirror.source.remote_topics import ConfigRule, RemoteTopics, SharedTopicError
+from fencepost.builtin.mirror.source.remote_topics import ConfigRule, RemoteTopics
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topic_acls import TopicAcl
@@ -172,7 +173,7 @@ def test_topics_that_would_be_mixed_at_the_target_are_refused_by_name(
     takes = NameFilter([rf"{re.escape(topic_name)}.*"], []).takes
     selection = Selection(OneName({}), alias, "b", takes, with_heartbeats=False)
     topics = RemoteTopics(source, target, selection, ConfigRule(NameFilter([".*"], [])), 1)
-    with pytest.raises(SharedTopicError) as refused:
+    with pytest.raises(FatalError) as refused:
         topics.refresh()
     assert f"The topics {topic_name}-a, {topic_name}-b of {alias} would all be named {alias}-all at b" in str(
         refused.value

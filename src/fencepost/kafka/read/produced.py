@@ -20,10 +20,6 @@ _MOST = 100_000
 _SILENT_S = 60.0
 
 
-class OldFormatError(FatalError):
-    """The log has batches from before Kafka 0.11, which name no producer."""
-
-
 @dataclass(frozen=True, slots=True)
 class Produced:
     """Records whose offsets and sequences both increase by one.
@@ -57,8 +53,8 @@ class Produced:
 def read_produced(conf: Mapping[str, Any], place: TopicPartition, start: int, end: int) -> Iterator[Produced]:
     """Yield the committed records from offset `start` up to before `end`, in order; `conf` is made by `range_conf`.
 
-    Raises CorruptBatchError for a batch that does not match its checksum, OldFormatError, KafkaUnavailableError if
-    nothing arrives for a minute, and what BatchReader raises.
+    Raises CorruptBatchError for a batch that does not match its checksum, FatalError for one from before Kafka 0.11,
+    KafkaUnavailableError if nothing arrives for a minute, and what BatchReader raises.
     """
     with closing(BatchReader(conf, Unread(), doing="an audit")) as reader:
         reader.assign({place: LogPosition(start)})
@@ -107,7 +103,7 @@ class _Stretch:
 def _pieces(sent: Sequence[FetchedBatch]) -> Iterator[Produced]:
     """Decode batches together, and yield their records in pieces that are as long as possible."""
     if any(each.head.is_old for each in sent):
-        raise OldFormatError("The log has batches from before Kafka 0.11, which cannot be attributed to a producer")
+        raise FatalError("The log has batches from before Kafka 0.11, which cannot be attributed to a producer")
     sent = [each for each in sent if each.head.records]
     if not sent:
         return

@@ -98,10 +98,6 @@ class OffsetColumn(Sequence[dict[str, Any]]):
         return source_offset(self.numbers[index], self.topic_ids[index], self.epochs[index])
 
 
-class GapError(FatalError):
-    """A log of the source does not continue at the mirror's position, and the config does not allow to skip the gap."""
-
-
 class GapSettings(Config):
     """What happens at a gap."""
 
@@ -113,10 +109,10 @@ class GapSettings(Config):
     )  # fmt: skip
 
 
-def gap_error(gaps: Sequence[LogGap], connector: str) -> GapError:
+def gap_error(gaps: Sequence[LogGap], connector: str) -> FatalError:
     """Return the error of a task that fails for these gaps: the cause, the numbers, and two ways to continue."""
     text = "; ".join(str(gap) for gap in gaps)
-    return GapError(
+    return FatalError(
         f"Records of the source are lost for this mirror: {text}. Either choose where to continue (stop the connector, "
         f'PATCH /connectors/{connector}/offsets with {{"offset": the last offset to skip}} for each of them, '
         f"resume it), or set {GapSettings.key_of('on_gap')}=record, which continues with the first record of each "

@@ -27,10 +27,6 @@ _ALLOW, _READ, _WRITE, _ALL = "ALLOW", "READ", "WRITE", "ALL"
 _MOST_NAMED = 20
 
 
-class SharedTopicError(FatalError):
-    """Several topics of the source would be mirrored into one."""
-
-
 @dataclass(frozen=True)
 class ConfigRule:
     """Which topic configs go to the target: those that the filter takes, with or without the source's defaults."""
@@ -68,7 +64,7 @@ class RemoteTopics:
     def refresh(self) -> list[TopicPartition]:
         """Look at both clusters, create what the target lacks, and return the partitions that can be copied now.
 
-        Raises SharedTopicError if topics would be mixed.
+        Raises FatalError if topics would be mixed.
         """
         chosen = self._selection.chosen(self._source.topics.names())
         closed = {topic: PermissionError(CLOSED) for topic in chosen if self._selection.is_closed(topic)}
@@ -130,7 +126,7 @@ class RemoteTopics:
 
     def _keep_apart(self, topics: Sequence[str]) -> None:
         for remote, mixed in shared_names(topics, self._selection).items():
-            raise SharedTopicError(
+            raise FatalError(
                 f"The topics {', '.join(mixed)} of {self._selection.source_alias} would all be named {remote} at "
                 f"{self._selection.target_alias}, where their records would be mixed. Exclude all but one of them "
                 f"({TopicSelection.key_of('topics_exclude')}), or set a "
