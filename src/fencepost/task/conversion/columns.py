@@ -34,8 +34,7 @@ def values_to_bytes(
 
 def bytes_to_values(converter: Converter, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
     """Return what `to_column` returns, or None if it may differ from what the class does with single values."""
-    is_same = covers(type(converter), _CONTRACT, _TO_ONE, _TO_MANY)
-    return converter.to_column(column) if is_same else None
+    return converter.to_column(column) if covers(type(converter), _CONTRACT, _TO_ONE, _TO_MANY) else None
 
 
 def headers_to_bytes(converter: HeaderConverter, headers: HeaderColumn) -> Sequence[Sequence[HeaderBytes]] | None:
