@@ -162,6 +162,34 @@ def test_stateful_query_writes_each_row_once_when_a_decided_batch_runs_again(cop
     assert sorted(int(record.value or b"") for record in copy.found()) == list(range(90))
 
 
+def test_updates_are_written_once_by_foreach_batch_when_a_decided_batch_runs_again(copy: Copy) -> None:
+    def write(batch: Any, number: int) -> None:
+        writer = batch.write.format("fencepost").mode("append").option("topic", copy.target)
+        writer = writer.option("kafka.bootstrap.servers", copy.writer.bootstrap).option("batch.id", number)
+        writer.option("checkpointLocation", str(copy.checkpoint)).save()
+
+    def run() -> None:
+        counts = copy.frame(50).groupBy("key").count().selectExpr("key", "cast(count AS string) AS value")
+        writer = counts.writeStream.foreachBatch(write).outputMode("update").trigger(availableNow=True)
+        writer.option("checkpointLocation", str(copy.checkpoint)).start().awaitTermination()
+
+    conf = copy.runtime.session.conf
+    conf.set("spark.sql.shuffle.partitions", "2")
+    try:
+        for _ in range(2):
+            copy.send(70)
+            run()
+            copy.forget("commits", copy.batches()[-1])
+        run()
+    finally:
+        conf.unset("spark.sql.shuffle.partitions")
+    counts: dict[Any, list[int]] = {}
+    for record in copy.found():
+        counts.setdefault(record.key, []).append(int(record.value or b""))
+    assert {key: found[-1] for key, found in counts.items()} == {f"key-{n}".encode(): 20 for n in range(7)}
+    assert all(found == sorted(set(found)) for found in counts.values())
+
+
 def test_frame_without_value_is_streamed_as_json_objects(copy: Copy) -> None:
     copy.send(3)
     rows = copy.frame().selectExpr("cast(cast(value AS string) AS int) AS number", "cast(key AS string) AS key")
