@@ -162,7 +162,7 @@ def test_stateful_query_writes_each_row_once_when_a_decided_batch_runs_again(cop
     assert sorted(int(record.value or b"") for record in copy.found()) == list(range(90))
 
 
-def test_updates_are_written_once_by_foreach_batch_when_a_decided_batch_runs_again(copy: Copy) -> None:
+def test_updates_by_foreach_batch_are_written_once_when_a_batch_runs_again(copy: Copy) -> None:
     def write(batch: Any, number: int) -> None:
         writer = batch.write.format("fencepost").mode("append").option("topic", copy.target)
         writer = writer.option("kafka.bootstrap.servers", copy.writer.bootstrap).option("batch.id", number)
