@@ -29,7 +29,7 @@ from page import ROOT, Block, blocks
 from fencepost.testing import CommittedReader, eventually
 from support.installation import build, install_as_typed
 from support.long_form import IS_LONG
-from support.quick import QUICK, spark_properties
+from support.quick import spark_properties
 from support.worker import free_port
 
 README = ROOT / "README.md"
@@ -37,7 +37,10 @@ FIRST_CONNECTOR, FIRST_PIPELINE = (ROOT / f"docs/tutorial/first-{name}.md" for n
 HOW_TO = ROOT / "docs/how-to"
 JAVA = HOW_TO / "run-java-connectors.md"
 _ABOVE_INFO = re.compile(r"\[(warning|error|critical)|Traceback")
-_SETTINGS = {"offset.flush.interval.ms": "1000"}  # a minute for sinks to write what they have, by default
+_SETTINGS = {
+    "offset.flush.interval.ms": "1000",  # a minute for sinks to write what they have, by default
+    "task.shutdown.graceful.timeout.ms": "120000",  # a task of a busy machine is not abandoned, which is a warning
+}
 _WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog"]
 _WITHIN_S = 240  # for a Spark and a Kafka to start, beside other tests
 
@@ -209,8 +212,6 @@ def reader(
     made = Reader(tmp_path, postgres, python)
     if IS_LONG:
         monkeypatch.delenv("PYTHONPATH", raising=False)  # the reader has what is installed, and no source tree
-    else:
-        monkeypatch.setenv("JAVA_TOOL_OPTIONS", QUICK)  # no page names the options of Kafka's JVM
     monkeypatch.setenv("FENCEPOST_URL", str(made.rest.base_url))
     yield made
     made.rest.close()
