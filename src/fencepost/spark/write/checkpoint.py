@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.api import FatalError
+from fencepost.api import FatalError, RetriableError
 from fencepost.config import ConfigError
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
@@ -19,7 +19,7 @@ _HEADER_LINES = 2  # the version and the metadata; then comes a line for each so
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint location. Every method raises ConfigError if its file cannot be read."""
+    """A checkpoint location. Methods raise ConfigError for a missing file, RetriableError if it cannot be read now."""
 
     folder: Folder
 
@@ -68,7 +68,8 @@ class Checkpoint:
         try:
             return self.folder.text(name)
         except OSError as error:
-            raise ConfigError(
+            kind = ConfigError if isinstance(error, FileNotFoundError) else RetriableError  # a file system may be away
+            raise kind(
                 f"option checkpointLocation: {self.folder.location}/{name} cannot be read on the driver's machine: "
                 f"{error}. Give the location as a URI, such as s3://bucket/query, if it is not a local path"
             ) from error

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from fencepost.api import FatalError
 from fencepost.config import ConfigError
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write.checkpoint import Checkpoint
@@ -63,9 +64,12 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Send what was staged, with the decision, unless it is decided already."""
         checkpoint = self._checkpoint
+        staged = [each for each in messages if isinstance(each, Staged)]
+        if len(staged) < len(messages):
+            raise FatalError(f"{len(staged)} of {len(messages)} tasks have said what they staged: run the batch again")
         offsets = [] if self._config.commit_group is None else checkpoint.group_offsets(batchId)
         batch = PendingBatch(checkpoint.query_id(), batchId, checkpoint.digest(batchId), offsets)
-        commit_batch(self._config, batch, [each for each in messages if isinstance(each, Staged)], _committers)
+        commit_batch(self._config, batch, staged, _committers)
         remove_staged(self._staging())
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
@@ -75,7 +79,5 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     def _staging(self) -> Folder:
         """Return the folder of this query alone, in which each micro-batch has its own."""
         location = self._checkpoint.folder.location
-        if self._config.staging_location is None:
-            return Folder(location).below("fencepost")
-        name = hashlib.sha256(location.encode()).hexdigest()[:32]
-        return Folder(self._config.staging_location).below(f"fencepost-{name}")
+        name = hashlib.sha256(location.encode()).hexdigest()[:32]  # nothing else has it, and it is removed whole
+        return Folder(self._config.staging_location or location).below(f"fencepost-{name}")

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from fencepost.api import ConfigError, RetriableError
 from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.cluster.fencing import task_transactional_ids
-from fencepost.config import ConfigError
 from fencepost.config.raw import given_values
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.leave import MemberRemoval
@@ -78,7 +78,7 @@ def _id_of_query(spec: TaskSpec) -> list[str]:
     location = given_values(spec.connector_config)[SqlStream.key_of("checkpoint")]
     try:
         return [transactional_id(Checkpoint(Folder(location)).query_id())]
-    except ConfigError as error:
+    except (ConfigError, RetriableError, LookupError, ValueError) as error:
         log.info("task %s: its query has no transaction that is known: %s", spec.id, error)
         return []
 

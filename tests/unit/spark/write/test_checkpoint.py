@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.api import FatalError
+from fencepost.api import FatalError, RetriableError
 from fencepost.config import ConfigError
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.spark.write.checkpoint import Checkpoint
@@ -54,3 +54,11 @@ def test_checkpoint_of_another_connector_is_refused_and_names_it(tmp_path: Path)
     with pytest.raises(FatalError, match=r"is the checkpoint of connector counts, and .* remove its file"):
         Checkpoint(folder).claim("connector sums")
     assert Checkpoint(folder).folder.text("fencepost-owner") == "connector counts"
+
+
+def test_file_system_that_fails_is_no_wrong_setting(tmp_path: Path) -> None:
+    """A query starts again until it answers."""
+    made = checkpoint(tmp_path, "0")
+    (tmp_path / "offsets" / "4").mkdir()  # a file that exists and cannot be read
+    with pytest.raises(RetriableError, match=rf"option checkpointLocation: {tmp_path}/offsets/4 cannot be read"):
+        made.digest(4)

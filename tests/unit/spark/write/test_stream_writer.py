@@ -1,8 +1,11 @@
 """What `writeStream.format("fencepost")` says about its options before it asks Kafka."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from fencepost.api import FatalError
 from fencepost.config import ConfigError
 from fencepost.spark.datasource import FencepostDataSource
 
@@ -42,6 +45,23 @@ def test_column_of_a_wrong_type_is_refused_by_name(name: str) -> None:
     rows = StructType([StructField("value", StringType()), StructField(name, LongType())])
     with pytest.raises(ConfigError, match=f"column {name} is bigint: it must be"):
         FencepostDataSource(_lower(_GIVEN)).streamWriter(rows, overwrite=False)
+
+
+@pytest.mark.parametrize("is_apart", [True, False])
+def test_folder_that_the_sink_has_not_made_is_left_alone(tmp_path: Path, is_apart: bool) -> None:
+    kept = tmp_path / "fencepost" / "kept"
+    kept.parent.mkdir()
+    kept.touch()
+    own = {"staging.location": str(tmp_path), "checkpointLocation": "/none"}
+    options = _GIVEN | (own if is_apart else {"checkpointLocation": str(tmp_path)})
+    FencepostDataSource(_lower(options)).streamWriter(_ROWS, overwrite=False).abort([], 0)
+    assert kept.exists()
+
+
+def test_task_without_a_message_is_not_taken_for_one_without_rows() -> None:
+    writer = FencepostDataSource(_lower(_GIVEN)).streamWriter(_ROWS, overwrite=False)
+    with pytest.raises(FatalError, match="0 of 1 tasks have said what they staged"):
+        writer.commit([None], 0)
 
 
 def _lower(options: dict[str, str]) -> dict[str, str]:
