@@ -16,6 +16,8 @@ OF_KAFKA = frozenset(
     }
 )
 """Kafka's own topics. Others that begin with `__` are users' (Debezium's heartbeats, an `__audit`)."""
+DECISIONS = "fencepost-writes"
+"""The topic that says what Spark has written: who writes there decides what a query skips."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class ClosedTopics:
     names: tuple[str, ...] = ()
 
     def has(self, topic: str) -> bool:
-        return topic in self.names or (bool(self.names) and topic in OF_KAFKA)
+        return topic in self.names or (bool(self.names) and topic in (*OF_KAFKA, DECISIONS))
 
 
 ALL_OPEN = ClosedTopics()

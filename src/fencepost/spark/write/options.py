@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from fencepost.config import Config, ConfigError, setting
+from fencepost.config.closed_topics import DECISIONS
 from fencepost.kafka.setting.client_settings import client_faults, range_conf
 from fencepost.kafka.setting.table import BATCH, JAVAS_PARTITIONER, ClientKind
 from fencepost.kafka.setting.translation import translate
@@ -30,7 +31,7 @@ class WriterConfig(Config):
     )  # fmt: skip
     offsets_topic: str = setting(
         "offsets.topic",
-        default="fencepost-writes",
+        default=DECISIONS,
         doc="The compacted topic in which each transaction records what it has written. Created if it is missing.",
     )
     staging_location: str | None = setting(

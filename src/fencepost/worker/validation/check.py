@@ -200,7 +200,6 @@ CHECKS = (
     Check("one cluster", stream.cluster_faults, of=StreamConnector),
     Check("a stream's interval of commits", preflight.interval_faults, of=StreamConnector),
     Check("the isolation level", stream.isolation_faults, of=StreamConnector | SqlStream),
-    Check("a query's output", stream.decision_faults, of=SqlStream),
     Check("a query's checkpoint", stream.checkpoint_faults, of=SqlStream),
     Check("creation of topics by sources", _topic_creation, but_not=SinkConnector),
     Check("creation of topics by streams", _topic_creation, of=StreamConnector),

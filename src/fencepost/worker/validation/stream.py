@@ -102,14 +102,6 @@ def checkpoint_faults(case: Examination) -> Faults:
         )
 
 
-def decision_faults(case: Examination) -> Faults:
-    """Refuse the topic in which transactions record which batches are written."""
-    from fencepost.spark.write.options import WriterConfig
-
-    if case.text(_KEY) == WriterConfig.settings()[WriterConfig.key_of("offsets_topic")].default:
-        yield _KEY, f"{_KEY}: {case.text(_KEY)} has the decisions about what queries have written; name another topic"
-
-
 def query_faults(case: Examination) -> Faults:
     """Let Spark analyse a query. Nothing is read; while there is no Spark, its task finds the faults."""
     from fencepost.spark.query.frame import QueryFrames, reading_options

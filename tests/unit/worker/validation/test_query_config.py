@@ -49,7 +49,7 @@ def test_missing_checkpoint_is_refused_with_its_purpose() -> None:
         ("transforms", "t", "remove it, and use sql"),
         ("topics__regex", "o.*", "each topic is a table of the query"),
         ("output__topic", "orders", "read them again, forever"),
-        ("output__topic", "fencepost-writes", "decisions"),
+        ("output__topic", "fencepost-writes", "connectors may not read or write it"),
         ("output__value__converter", "io.confluent.connect.avro.AvroConverter", "choose one of them"),
         ("consumer__override__isolation__level", "read_uncommitted", "reads only committed ones"),
         ("output__mode", "complete", "cannot be replaced"),
