@@ -41,7 +41,7 @@ from support.quick import QUICK
 from support.stream_stage import PLUGINS
 from support.worker import Worker
 
-FAULTS = 100 if IS_LONG else 6
+FAULTS = 100 if IS_LONG else 12
 SETTINGS = {f"{kind}.storage.replication.factor": str(len(BROKERS)) for kind in ("config", "offset", "status")}
 
 

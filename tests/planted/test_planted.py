@@ -262,7 +262,6 @@ def errors(out: str) -> list[str]:
     return re.findall(r"^(?:E  +|    \| )(\S.*)$", out, re.MULTILINE)
 
 
-@pytest.mark.drawn(2)
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_bug_turns_its_test_red(kafka, plant):
     planted = PLANTS[plant]
