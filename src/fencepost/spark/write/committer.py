@@ -125,7 +125,7 @@ class Committer:
     """A producer with the transactional id of one write, and the newest `decision` about it. For one thread."""
 
     def __init__(self, config: WriterConfig, key: str) -> None:
-        """Nothing is sent yet."""
+        """Send nothing yet."""
         conf = config.conf(ClientKind.PRODUCER)
         self._config = config
         self._key = key

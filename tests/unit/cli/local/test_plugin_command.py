@@ -1,5 +1,6 @@
 """`fencepost plugin`: the reference of a plug-in, and the list of all."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -122,7 +123,8 @@ def java_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     found = tmp_path / "fencepost" / "plugins"
     jar = write_jar(found / "prices" / "prices.jar", {SOURCE: ["org.example.PriceSource"]})
-    InstallManifest.of(jar.parent, "org.example:prices:1", "org.example:prices").write(jar.parent)
+    checksum = hashlib.sha256(jar.read_bytes()).hexdigest()
+    InstallManifest("org.example:prices:1", "org.example:prices", {jar.name: checksum}).write(jar.parent)
     write_jar(found / "own" / "own.jar", {SINK: ["org.example.OwnSink"]})
     return found
 
