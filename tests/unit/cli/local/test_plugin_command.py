@@ -117,14 +117,18 @@ def test_plugin_list_names_all_plugins_and_files_that_failed_to_load(directory: 
     assert "transform " not in result.output
 
 
+def write_manifest(jar: Path, version: str) -> None:
+    files = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest()}
+    InstallManifest(f"org.example:prices:{version}", "org.example:prices", files).write(jar.parent)
+
+
 @pytest.fixture
 def java_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The default directory, in which `prices` was installed and `own` was put by hand."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     found = tmp_path / "fencepost" / "plugins"
     jar = write_jar(found / "prices" / "prices.jar", {SOURCE: ["org.example.PriceSource"]})
-    checksum = hashlib.sha256(jar.read_bytes()).hexdigest()
-    InstallManifest("org.example:prices:1", "org.example:prices", {jar.name: checksum}).write(jar.parent)
+    write_manifest(jar, "1")
     write_jar(found / "own" / "own.jar", {SINK: ["org.example.OwnSink"]})
     return found
 
@@ -153,7 +157,7 @@ def test_removed_plugin_is_no_longer_installed(java_plugins: Path) -> None:
 
 def test_plugin_remove_uses_the_first_directory_in_the_workers_file(java_plugins: Path, tmp_path: Path) -> None:
     other = write_jar(tmp_path / "other" / "prices" / "prices.jar", {SOURCE: ["org.example.PriceSource"]})
-    InstallManifest.of(other.parent, "org.example:prices:2", "org.example:prices").write(other.parent)
+    write_manifest(other, "2")
     (tmp_path / "worker.properties").write_text(f"plugin.path=/opt/a.jar, {tmp_path / 'other'}, {java_plugins}\n")
     assert run("remove", "prices", "--properties", str(tmp_path / "worker.properties")).startswith(
         "Removed org.example:prices:2 "
