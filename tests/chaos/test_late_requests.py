@@ -112,7 +112,7 @@ TORN = {
 @pytest.mark.parametrize("attempt", TORN.values(), ids=TORN)
 def test_a_late_request_does_harm_when_a_struck_producer_is_kept(trials, attempt, monkeypatch, capfd):
     """The test of the test above: the same fault, and nobody who notices it."""
-    monkeypatch.setattr(StrikeLog, "_is_strike", staticmethod(lambda line: False))
+    monkeypatch.setattr(StrikeLog, "emit", lambda self, record: None)
     outcome = trials.run(attempt)
     with capfd.disabled():
         print(f"\n{outcome}")
