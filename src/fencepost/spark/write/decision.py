@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.api import FatalError
-from fencepost.kafka.admin.client import answering_admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.codec.murmur import partitions as partitions_of
 from fencepost.kafka.errors import MissingTopicError, ReadTimeoutError
 from fencepost.kafka.group.transactions import TransactionAdmin
@@ -111,7 +111,7 @@ class DecisionTopic:
         self._config = config
         self._topic = config.offsets_topic
         self._found_in: dict[str, int] = {}
-        self._admin = answering_admin(config.conf(ClientKind.ADMIN))
+        self._admin = Admin(config.conf(ClientKind.ADMIN))
         try:
             ensure_compacted(self._admin, _internal(self._topic))
             found = self._admin.topics.get(self._topic)
