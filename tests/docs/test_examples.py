@@ -297,7 +297,8 @@ _CONFIGS = [sent for sent in _sent() if not _are_offsets(sent) and not _is_of_ja
 def test_configs_are_valid_and_nothing_in_them_looks_like_a_typo(sent: Sent, registry: PluginRegistry) -> None:
     config = _whole(sent)
     report = validate_connector(config, plugins=registry, worker=WorkerConfig(_WORKER))
-    assert [warning.message for warning in report.warnings] == []
+    warnings = [warning.message for warning in report.warnings]
+    assert [text for text in warnings if "it was not checked, as Spark does not run here" not in text] == []
     if _MISTAKE in sent.block.text:
         assert report.error_count == 1
     else:

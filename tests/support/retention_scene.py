@@ -102,7 +102,8 @@ class RetentionStage:
 
         def is_certain() -> bool:
             found = self.retention.preview()
-            if found.error or [topic.refusal for topic in found.topics] != [None]:
+            refusals = [topic.refusal for topic in found.topics]
+            if found.error or refusals not in ([None], ["no sink connector reads it"]):
                 raise AssertionError(f"a round would delete nothing: {found}")
             return True
 
