@@ -86,9 +86,8 @@ def is_decided(decision: Decision | None, batch: int, digest: str) -> bool:
     newest = f"batch {decision.batch} is the newest that is written"
     what = "made of other offsets" if batch == decision.batch else newest
     raise DecidedOtherwiseError(
-        f"batch {batch} is not written: in Kafka it is decided, but {what}. Another driver runs this query, or the "
-        "checkpoint was copied, restored or edited. To write these rows nevertheless, start the query with a new "
-        "checkpoint location"
+        f"batch {batch} is not written: in Kafka it is decided, but {what}. Another driver runs the query, or its "
+        "checkpoint was copied or edited. To write these rows nevertheless, start it with a new checkpoint location"
     )
 
 
