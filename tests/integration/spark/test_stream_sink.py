@@ -243,7 +243,7 @@ def test_checkpoint_that_was_copied_is_refused_once_both_went_on(copy: Copy, tmp
     copy.run()
     copy.checkpoint = tmp_path / "copied"
     copy.send(50)
-    with pytest.raises(Exception, match=r"batch 1 is not written: .*The checkpoint was copied"):
+    with pytest.raises(Exception, match=r"batch 1 is not written: .*its checkpoint was copied"):
         copy.run()
     assert len(copy.found()) == 100
 
