@@ -9,11 +9,10 @@ from fencepost.kafka.wire.cluster import Cluster, known_id
 from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, request_failure
 
 _ANSWER_S = 60.0
-_LIMIT_AGE_S = 300.0
 
 
 class Target(NamedTuple):
-    """A topic: its id, its number of partitions, and the largest batch that it takes; None if that cannot be read."""
+    """A topic: its id, its number of partitions, and the largest batch that it takes; None if that is not known."""
 
     id: str
     partitions: int
@@ -27,28 +26,19 @@ class Targets:
         """`conf` uses librdkafka's names. Nothing is sent yet."""
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._cluster = Cluster(Access.of(conf), metadata_age_s=0.0)
-        self._limits: dict[str, tuple[float, int | None]] = {}  # by topic id, with the time until which they are used
 
-    def get(self, topic: str) -> Target:
-        """Ask for a topic now; its limit may be some minutes old. A missing topic is created if brokers do that.
+    def get(self, topic: str, *, with_limit: bool = True) -> Target:
+        """Ask for a topic now, and for its limit, which is another request. Brokers may create a missing topic.
 
         Raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
         """
         deadline_s = time.monotonic() + _ANSWER_S
         try:
             partitions = len(self._cluster.leaders(topic, deadline_s))
-            return Target(
-                known_id(self._cluster, topic), partitions, self._cluster.taking(topic, deadline_s).most_bytes
-            )
+            most_bytes = self._cluster.taking(topic, deadline_s).most_bytes if with_limit else None
+            return Target(known_id(self._cluster, topic), partitions, most_bytes)
         except (AnswerError, LostError, UnsupportedError) as error:
             raise request_failure(error, f"looking up topic {topic}", self._bootstrap) from error
-
-    def _most_bytes(self, topic: str, id_: str, deadline_s: float) -> int | None:
-        until_s, most_bytes = self._limits.get(id_, (0.0, None))
-        if time.monotonic() >= until_s:
-            most_bytes = self._cluster.taking(topic, deadline_s).most_bytes
-            self._limits[id_] = time.monotonic() + _LIMIT_AGE_S, most_bytes
-        return most_bytes
 
     def close(self) -> None:
         """Close the connections. Idempotent."""
