@@ -220,16 +220,18 @@ def _joined(pieces: Sequence[PartitionColumns]) -> PartitionColumns:
     if any(piece.headers is not None for piece in pieces):
         headers = joined_column([piece.headers or Repeated((), len(piece.values)) for piece in pieces])
     values = pa.concat_arrays([piece.values for piece in pieces])
-    return PartitionColumns(values, keys, _joined_times(pieces), headers, callbacks)
+    return PartitionColumns(
+        values, keys, joined_times([(piece.timestamps, len(piece.values)) for piece in pieces]), headers, callbacks
+    )
 
 
-def _joined_times(pieces: Sequence[PartitionColumns]) -> Any:
-    first = pieces[0].timestamps
-    if isinstance(first, int) and all(isinstance(each.timestamps, int) and each.timestamps == first for each in pieces):
+def joined_times(pieces: Sequence[tuple[Any, int]]) -> Any:
+    """Return the timestamps of pieces (at least one), with their numbers of records: one number if all are equal."""
+    first = pieces[0][0]
+    if isinstance(first, int) and all(isinstance(at, int) and at == first for at, _ in pieces):
         return first
-    columns = ((piece.timestamps, len(piece.values)) for piece in pieces)
     return pa.concat_arrays(
-        [pa.repeat(pa.scalar(at, _INT64), count) if isinstance(at, int) else at for at, count in columns]
+        [pa.repeat(pa.scalar(at, _INT64), count) if isinstance(at, int) else at for at, count in pieces]
     )
 
 

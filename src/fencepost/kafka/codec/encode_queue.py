@@ -5,12 +5,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from fencepost.kafka.codec.columns import joined_times
 from fencepost.kafka.codec.encode import Rows
 from fencepost.kafka.codec.encode_cut import Limits, cuts
 from fencepost.record.binary_column import size_bytes
 
 _AROUND = 20  # about what a record takes besides its key, value and headers
-_BINARY, _INT64 = pa.binary(), pa.int64()
+_BINARY = pa.binary()
 _NO_HEADERS = b"\0"
 
 
@@ -52,7 +53,7 @@ def joined(pieces: Sequence[Rows]) -> Rows:
         return pieces[0]
     return Rows(
         pa.concat_arrays([each.values for each in pieces]),
-        _times(pieces),
+        joined_times([(each.timestamps, len(each)) for each in pieces]),
         _column([(each.keys, len(each)) for each in pieces], None),
         _column([(each.headers, len(each)) for each in pieces], _NO_HEADERS),
     )
@@ -63,13 +64,3 @@ def _column(parts: Sequence[tuple[Any, int]], missing: bytes | None) -> Any:
         return None
     absent = pa.scalar(missing, _BINARY)
     return pa.concat_arrays([pa.repeat(absent, count) if part is None else part for part, count in parts])
-
-
-def _times(pieces: Sequence[Rows]) -> Any:
-    first = pieces[0].timestamps
-    if isinstance(first, int) and all(isinstance(each.timestamps, int) and each.timestamps == first for each in pieces):
-        return first
-    each_time = [(each.timestamps, len(each)) for each in pieces]
-    return pa.concat_arrays(
-        [pa.repeat(pa.scalar(at, _INT64), count) if isinstance(at, int) else at for at, count in each_time]
-    )
