@@ -14,7 +14,7 @@ from fencepost.spark.write.folder import Folder
 
 _DIGEST_CHARACTERS = 32
 _OWNER = "fencepost-owner"
-_HEADER_LINES = 2  # the version and the metadata; then comes a line for each source, "-" for one without new offsets
+HEADER_LINES = 2  # the version and the metadata; then comes a line for each source, "-" for one without new offsets
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Checkpoint:
         A partition that the query reads twice has the lower offset. Raises ConfigError if it reads no topic.
         """
         found: dict[TopicPartition, int] = {}
-        for line in self._text(f"offsets/{batch}").splitlines()[_HEADER_LINES:]:
+        for line in self._text(f"offsets/{batch}").splitlines()[HEADER_LINES:]:
             for place, offset in _offsets(line):
                 found[place] = min(offset, found.get(place, offset))
         if not found:

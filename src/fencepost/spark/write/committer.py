@@ -11,6 +11,7 @@ was aborted there.
 import logging
 import time
 from collections.abc import MutableMapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from fencepost.api import FatalError, FencedError
@@ -20,7 +21,7 @@ from fencepost.kafka.produce.target import Target, Targets
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.spark.write.decision import Decision, DecisionTopic, is_decided, transactional_id
+from fencepost.spark.write.decision import Decision, DecisionTopic, is_decided, record_key, transactional_id
 from fencepost.spark.write.options import WriterConfig
 from fencepost.spark.write.staging import SEVERAL_WRITES, BatchTooLargeError, Staged
 
@@ -169,7 +170,7 @@ class Committer:
 
     def forget(self) -> None:
         """Delete the decision about a batch that cannot be run again. Never raises: it is harmless if it stays."""
-        key, _ = Decision(0, "").record(self._key)
+        key = record_key(self._key)
         try:
             self._client.begin()
             self._client.produce(self._config.offsets_topic, None, key=key, partition=self._partition)
@@ -184,16 +185,13 @@ class Committer:
 
     def _take_over(self) -> None:
         self._client.init_transactions(_TAKE_OVER_S)  # 1
-        topic = DecisionTopic(self._config)
-        try:
+        with closing(DecisionTopic(self._config)) as topic:
             self.decision = topic.newest(self._key)  # 2, E23
             self._partition = topic.partition(self._key)
-        finally:
-            topic.close()
 
     def _check_topics(self, staged: Sequence[Staged]) -> None:
         wanted = {(topic, target) for each in staged for topic, target in each.targets.items()}
-        found = {topic: self._targets.get(topic) for topic in {topic for topic, _ in wanted}}
+        found = {topic: self._targets.get(topic, with_limit=False) for topic in {topic for topic, _ in wanted}}
         for topic, target in sorted(wanted):
             if reason := difference(target, found[topic]):
                 raise TopicChangedError(

@@ -28,7 +28,7 @@ from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.write.options import WriterConfig
 from fencepost.storage.internal_topics import InternalTopic, ensure_compacted
-from fencepost.storage.offset_topic import encode
+from fencepost.storage.offset_topic import encode_key, encode_offset
 from fencepost.transaction import TransactionalWriter, lock_out
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,12 @@ class Decision:
     def record(self, key: str) -> tuple[bytes, bytes | None]:
         """Return the record that decides it."""
         value = {"batch": self.batch, "digest": self.digest, "rows": self.rows, "at": self.at_ms}
-        return encode(_OWNER, {"id": key}, value)
+        return record_key(key), encode_offset(value)
+
+
+def record_key(key: str) -> bytes:
+    """Return the key of the records with the decisions about a write."""
+    return encode_key(_OWNER, {"id": key})
 
 
 def transactional_id(key: str) -> str:
@@ -96,11 +101,8 @@ def newest_decision(key: str, options: Mapping[str, str]) -> Decision | None:
 
     `options` are those of the writer. Waits while a transaction is open that may hold a decision.
     """
-    topic = DecisionTopic(WriterConfig.of(options))
-    try:
+    with closing(DecisionTopic(WriterConfig.of(options))) as topic:
         return topic.newest(key)
-    finally:
-        topic.close()
 
 
 class DecisionTopic:
@@ -127,7 +129,7 @@ class DecisionTopic:
 
         If the topic grows, they stay where they are. Otherwise an older one could be where the newest is looked for.
         """
-        by_key = int(partitions_of(pa.array([_key(key)], pa.binary()), self._partitions)[0].as_py())
+        by_key = int(partitions_of(pa.array([record_key(key)], pa.binary()), self._partitions)[0].as_py())
         return self._found_in.get(key, by_key)
 
     def newest(self, key: str) -> Decision | None:
@@ -137,7 +139,7 @@ class DecisionTopic:
         """
         by_key = self.partition(key)
         for partition in (by_key, *(each for each in range(self._partitions) if each != by_key)):
-            values = self._newest_values(TopicPartition(self._topic, partition), _key(key))
+            values = self._newest_values(TopicPartition(self._topic, partition), record_key(key))
             if values:
                 self._found_in[key] = partition
                 return _decision(values[-1])
@@ -205,10 +207,6 @@ class DecisionTopic:
             log.warning("cannot end what holds topic %s; the broker does after its timeout: %s", place.topic, error)
         finally:
             transactions.close()
-
-
-def _key(write: str) -> bytes:
-    return Decision(0, "").record(write)[0]
 
 
 def _decision(value: bytes | None) -> Decision | None:

@@ -8,6 +8,7 @@ Their records are in the topic of option `offsets.topic`, under keys with the ow
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import orjson
@@ -17,9 +18,9 @@ from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.spark.write.decision import Decision
 from fencepost.spark.write.options import WriterConfig
+from fencepost.storage.internal_topics import READ_S
 
 _PREFIX = b'["fencepost-write",'
-_READ_S = 60.0
 
 
 class FormerWriteError(FatalError):
@@ -48,11 +49,8 @@ def former_write(config: WriterConfig, write_id: str) -> Decision | None:
             if before is None or before.partition == record.partition or before.timestamp_ms <= record.timestamp_ms:
                 found[str(name)] = record
 
-    reader = LogReader(config.conf(ClientKind.CONSUMER), config.offsets_topic)
-    try:
-        reader.read_to_end(_READ_S, take)
-    finally:
-        reader.close()
+    with closing(LogReader(config.conf(ClientKind.CONSUMER), config.offsets_topic)) as reader:
+        reader.read_to_end(READ_S, take)
     kept = [record for record in found.values() if record.value is not None]
     at_ms = max((record.timestamp_ms for record in kept), default=0)
     return whole_write(write_id, [(orjson.loads(r.key or b"")[1], orjson.loads(r.value or b"")) for r in kept], at_ms)

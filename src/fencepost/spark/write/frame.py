@@ -8,6 +8,7 @@ import logging
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 from pyspark import TaskContext
@@ -20,7 +21,7 @@ from fencepost.spark.write.decision import Decision, DecisionTopic
 from fencepost.spark.write.folder import Folder
 from fencepost.spark.write.former import ensure_same, former_write
 from fencepost.spark.write.options import WriterConfig
-from fencepost.spark.write.staging import Staged, ensure_fits
+from fencepost.spark.write.staging import Staged, all_staged, ensure_fits
 from fencepost.spark.write.task import plan_tasks, remove_staged, stage_rows
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class KafkaFrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Send what was staged, with the decision, unless the write is committed already."""
-        staged = [each for each in messages if isinstance(each, Staged)]
+        staged = all_staged(messages)
         ensure_fits(sum(each.size_bytes for each in staged), self._config.most_bytes)
         if self._former is not None:
             ensure_same(self._key, self._former, sum(each.rows for each in staged))
@@ -79,12 +80,9 @@ class KafkaFrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def _look_up(self) -> None:
         """Find out what is committed under the id. A decision is final, even if another run has the id."""
-        decisions = DecisionTopic(self._config)
-        try:
+        with closing(DecisionTopic(self._config)) as decisions:
             if self._config.write_id is not None:
                 self._decision = decisions.newest(self._key)
-        finally:
-            decisions.close()
         if self._config.write_id is not None and self._decision is None:
             self._former = former_write(self._config, self._key)
 

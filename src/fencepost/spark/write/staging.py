@@ -5,7 +5,7 @@ there; on another machine, where no such folder is, the output stays in the mess
 """
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,8 +21,6 @@ from fencepost.spark.write.folder import Folder
 _IN_MESSAGE_BYTES = 1 << 20
 # Messages of all tasks are in the heap of the driver's JVM at once: 100 MB passed in 1 GB, 600 MB ended it.
 _MOST_IN_MESSAGE_BYTES = 16 << 20
-
-
 _LOOK_EVERY_BYTES = 64 << 20
 SEVERAL_WRITES = "write it in several writes, each with a write.id of its own"
 
@@ -113,6 +111,14 @@ def stage(encoder: Encoder, frames: Iterable[Any], folder: Folder, most_bytes: i
             file.close()
     kept = None if file is None else folder
     return Staged(encoder.rows, encoder.targets, index, b"".join(parts), kept, name if kept else "")
+
+
+def all_staged(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
+    """Return what the tasks of a batch have staged. Raises FatalError unless every task says so."""
+    staged = [each for each in messages if isinstance(each, Staged)]
+    if len(staged) < len(messages):
+        raise FatalError(f"{len(staged)} of {len(messages)} tasks have said what they staged: run the batch again")
+    return staged
 
 
 def ensure_fits(size_bytes: int, most_bytes: int) -> None:

@@ -13,14 +13,13 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from fencepost.api import FatalError
 from fencepost.config import ConfigError
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write.checkpoint import Checkpoint
 from fencepost.spark.write.committer import Committer, PendingBatch, commit_batch
 from fencepost.spark.write.folder import Folder
 from fencepost.spark.write.options import WriterConfig
-from fencepost.spark.write.staging import Staged
+from fencepost.spark.write.staging import all_staged
 from fencepost.spark.write.task import TaskPlan, plan_tasks, remove_staged, stage_rows
 
 _CHECKPOINT = "checkpointlocation"  # Spark hands options over in lower case
@@ -64,9 +63,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Send what was staged, with the decision, unless it is decided already."""
         checkpoint = self._checkpoint
-        staged = [each for each in messages if isinstance(each, Staged)]
-        if len(staged) < len(messages):
-            raise FatalError(f"{len(staged)} of {len(messages)} tasks have said what they staged: run the batch again")
+        staged = all_staged(messages)
         offsets = [] if self._config.commit_group is None else checkpoint.group_offsets(batchId)
         batch = PendingBatch(checkpoint.query_id(), batchId, checkpoint.digest(batchId), offsets)
         commit_batch(self._config, batch, staged, _committers)
