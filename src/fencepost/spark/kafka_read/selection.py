@@ -63,6 +63,11 @@ def flat(numbers: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
     return {TopicPartition(t, int(p)): number for t, found in numbers.items() for p, number in found.items()}
 
 
+def positions(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    """Return the offsets in the position of a stream in a checkpoint, which has the ids of topics, too."""
+    return flat({topic: found for topic, found in progress.items() if not topic.startswith("/")})
+
+
 def _parsed(option: str, text: str, example: str) -> dict[str, Any]:
     try:
         parsed = orjson.loads(text)

@@ -14,7 +14,7 @@ from fencepost.api import RetriableError
 from fencepost.api.dataframe import DataFrame
 from fencepost.builtin.connector.sql_stream import UPDATE, SqlStream
 from fencepost.record import TopicPartition
-from fencepost.spark.kafka_read.selection import flat
+from fencepost.spark.kafka_read.selection import positions
 from fencepost.spark.partition.options import BATCH_OPTION, FORMAT
 from fencepost.spark.query.failure import failure_of
 from fencepost.spark.row.frame import first_line
@@ -73,11 +73,6 @@ def _lags(source: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, int]]:
     ends, read = (positions(source.get(name) or {}) for name in ("latestOffset", "endOffset"))
     for place, end in ends.items():
         yield place, max(0, end - read.get(place, end))
-
-
-def positions(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """Return the offsets in the position of a source, as it is in checkpoints."""
-    return flat({topic: found for topic, found in progress.items() if not topic.startswith("/")})
 
 
 def _write(batch: DataFrame, number: int, options: Mapping[str, str]) -> None:

@@ -12,6 +12,8 @@ from fencepost.cluster.errors import BadRequestError, OperationError
 from fencepost.cluster.info import ConnectorOffset
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.record import TopicPartition
+from fencepost.spark.kafka_read.selection import positions
+from fencepost.spark.write.checkpoint import HEADER_LINES
 from fencepost.spark.write.folder import Folder
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.offset.alteration import Lead
@@ -20,7 +22,6 @@ from fencepost.worker.plan import known
 from fencepost.worker.settings import WorkerSettings
 
 _CHECKPOINT, _STARTING = SqlStream.key_of("checkpoint"), SqlStream.key_of("starting_offsets")
-_HEAD_LINES = 2  # the version, and the settings of the batch; a line of each source follows
 _FIXED = (
     "its offsets belong to the state in its checkpoint, and cannot be changed without it. To begin elsewhere, set "
     f"another {_CHECKPOINT}, and {_STARTING}"
@@ -63,15 +64,5 @@ def committed_positions(checkpoint: Folder) -> dict[TopicPartition, int]:
     done = [int(name) for name in checkpoint.below("commits").names() if name.isdecimal()]
     if not done:
         return {}
-    lines = checkpoint.text(f"offsets/{max(done)}").splitlines()[_HEAD_LINES:]
-    return {place: offset for line in lines if line != "-" for place, offset in _positions(line).items()}
-
-
-def _positions(line: str) -> dict[TopicPartition, int]:
-    found = orjson.loads(line)
-    return {
-        TopicPartition(topic, int(partition)): offset
-        for topic, offsets in found.items()
-        if not topic.startswith("/")
-        for partition, offset in offsets.items()
-    }
+    lines = checkpoint.text(f"offsets/{max(done)}").splitlines()[HEADER_LINES:]
+    return {place: offset for line in lines if line != "-" for place, offset in positions(orjson.loads(line)).items()}
