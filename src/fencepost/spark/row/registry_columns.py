@@ -8,7 +8,7 @@ Connect's schemas, value by value.
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,10 +22,6 @@ from fencepost.spark.row.columns import topic_names
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, READ
 from fencepost.spark.row.registry import ReaderSchema, ValueColumn, settled
 from fencepost.task.conversion.columns import column_to_bytes
-
-if TYPE_CHECKING:
-    pass
-
 
 PREFIX = 5
 """The bytes before a value: 0, and the id of its schema, the highest byte first."""

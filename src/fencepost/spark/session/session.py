@@ -131,10 +131,7 @@ class SparkRuntime:
         with self._opening.turn:
             context = self.context
             if self._session is None:
-                session = SparkSession(context)
-                session.dataSource.register(FencepostDataSource)
-                close_functions(session)
-                self._session = session
+                self._session = _prepared(SparkSession(context))
             return self._session
 
     def adopt_thread(self, tag: str) -> None:
@@ -267,11 +264,15 @@ def new_session(runtime: SparkRuntime) -> Any:
 
     Raises SparkError before its start and after its end.
     """
-    made = runtime.session.newSession()
-    made.dataSource.register(FencepostDataSource)
-    close_functions(made)
+    made = _prepared(runtime.session.newSession())
     made._jvm.SparkSession.setActiveSession(made._jsparkSession)  # Spark finds data sources through it
     return made
+
+
+def _prepared(session: Any) -> Any:
+    session.dataSource.register(FencepostDataSource)
+    close_functions(session)
+    return session
 
 
 def _forget() -> None:
