@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from fencepost.api import Connector, DataFrameStream, SinkConnector, SourceConnector, StreamConnector
 from fencepost.builtin.connector.sql_stream import SqlStream
@@ -14,6 +14,8 @@ from fencepost.hook.mirror import MirrorTask
 from fencepost.plugin import PluginKind, VersionUnknownError, registry
 from fencepost.storage.snapshot import ClusterSnapshot
 
+AnyStream: TypeAlias = StreamConnector | DataFrameStream | SqlStream
+"""The classes of connectors that read topics and write to topics."""
 _CLASS, _VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class", "connector_version"))
 
 
@@ -78,7 +80,7 @@ def kind_of_config(config: RawConfig) -> str | None:
         found = typical_class_of(config)
     except ConfigError:
         return None
-    if issubclass(found, StreamConnector | DataFrameStream | SqlStream):
+    if issubclass(found, AnyStream):
         return "stream"
     if is_mirror(found) or found.__module__.startswith("fencepost.builtin.mirror."):
         return "mirror"

@@ -8,10 +8,9 @@ from typing import Any
 
 import typer
 
-from fencepost.api import DataFrameConnector, DataFrameStream, SinkConnector, StreamConnector
+from fencepost.api import DataFrameConnector, SinkConnector
 from fencepost.api.epoch import EpochConnector
 from fencepost.builtin.connector.files.sink import FilesSink
-from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.cli.client import BOOTSTRAP, client_properties, read_worker_file
 from fencepost.cli.connect import Connect
@@ -26,7 +25,7 @@ from fencepost.ledger.finding import PartitionFindings
 from fencepost.ledger.mirror_audit import MirrorAudit, MirrorReport
 from fencepost.record import TopicPartition
 from fencepost.telemetry.plain_line import printable
-from fencepost.worker.connector_classes import class_of, is_mirror
+from fencepost.worker.connector_classes import AnyStream, class_of, is_mirror
 
 _READER = "fencepost-audit"  # a group without commits
 _KEY = RuntimeChoice.key_of("ledger_topic")
@@ -91,7 +90,7 @@ def _conf(given: Mapping[str, str]) -> Mapping[str, Any]:
 
 def why_no_audit(connector: type[Any]) -> str:
     """Return why nothing of a connector can be compared, and what to do instead; empty if something can."""
-    if issubclass(connector, StreamConnector | DataFrameStream | SqlStream):
+    if issubclass(connector, AnyStream):
         return (
             "a stream may make any output of its input, so nothing says what its topics should have. Compare them with "
             "a query of your own; what a mirror or a FilesSink makes of its topics can be audited"

@@ -26,6 +26,7 @@ from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.plugin import PluginKind
 from fencepost.reference import is_of_providers
 from fencepost.worker.closed_topics import closed_by_name
+from fencepost.worker.connector_classes import AnyStream
 from fencepost.worker.plan import fixed_reference_faults
 from fencepost.worker.validation import client_settings, preflight, sink, stream
 from fencepost.worker.validation.chain import converter_faults
@@ -186,7 +187,6 @@ def key_in(text: str, keys: Collection[str]) -> str:
     return next((word for word in words if word in keys), CLASS)
 
 
-_STREAM = StreamConnector | DataFrameStream | SqlStream
 CHECKS = (
     Check("keys that were renamed", _renamed),
     Check("classes of converters", _converters),
@@ -216,7 +216,7 @@ CHECKS = (
     Check("dead letters of sources", _unlisted(DeadLetterConfig), but_not=SinkConnector),
     Check("choices of sinks", _unlisted(SinkChoice), of=SinkConnector),
     Check("construction", _construction),
-    Check("a stream that reads its output", stream.loop_faults, of=_STREAM, needs_instance=True),
+    Check("a stream that reads its output", stream.loop_faults, of=AnyStream, needs_instance=True),
     Check("epochs", _epochs, of=EpochConnector, needs_instance=True),
     Check("a query", stream.query_faults, of=SqlStream, needs_instance=True),
     Check("exactly-once support", preflight.exactly_once_faults, of=SourceConnector, needs_instance=True),

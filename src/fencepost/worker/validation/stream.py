@@ -6,7 +6,7 @@ A stream that would certainly read its own output is refused; other cases are de
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fencepost.api import ConfigError, DataFrameStream, RetriableError, StreamConnector
+from fencepost.api import ConfigError, DataFrameStream, RetriableError
 from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.builtin.transform.chain import Chain, Link
 from fencepost.config.connector import ConnectorConfig, SinkChoice, SinkConnectorConfig
@@ -16,6 +16,7 @@ from fencepost.plugin import PluginRegistry
 from fencepost.plugin.builtin import ROUTERS
 from fencepost.record import Repeated
 from fencepost.task.sink.reader import ReadTopics
+from fencepost.worker.connector_classes import AnyStream
 from fencepost.worker.plan import BOOTSTRAP, CONSUMER, PRODUCER
 from fencepost.worker.validation.chain import converter_faults, converter_reports, transform_findings
 from fencepost.worker.validation.findings import Examination, Faults, Findings, below
@@ -74,7 +75,7 @@ def isolation_faults(case: Examination) -> Faults:
 def loop_faults(case: Examination) -> Faults:
     """Refuse records of an input topic that would go to an input topic."""
     stream = case.instance
-    assert isinstance(stream, StreamConnector | DataFrameStream | SqlStream)
+    assert isinstance(stream, AnyStream)
     if not all(case.findings.is_valid(key) for key in (_TOPICS, _REGEX)):
         return
     pattern = case.text(_REGEX)
@@ -128,14 +129,12 @@ def query_faults(case: Examination) -> Faults:
 class _Route:
     """The way from one topic to another; a chain is None if its effect on the topic depends on the record."""
 
-    stream: StreamConnector | DataFrameStream | SqlStream
+    stream: AnyStream
     before: Chain | None
     behind: Chain | None
 
     @classmethod
-    def of(
-        cls, stream: StreamConnector | DataFrameStream | SqlStream, given: Mapping[str, str], plugins: PluginRegistry
-    ) -> "_Route":
+    def of(cls, stream: AnyStream, given: Mapping[str, str], plugins: PluginRegistry) -> "_Route":
         if isinstance(stream, DataFrameStream | SqlStream):
             return cls(stream, Chain(), Chain())
         return cls(stream, _chain(given, plugins), _chain(output_properties(given), plugins))

@@ -15,8 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from fencepost.api import Connector, DataFrameStream, SinkConnector, StreamConnector
-from fencepost.builtin.connector.sql_stream import SqlStream
+from fencepost.api import Connector, SinkConnector
 from fencepost.cluster.info import KeyWarning
 from fencepost.config import Config, ConfigError
 from fencepost.config.connector import (
@@ -35,6 +34,7 @@ from fencepost.config.topic_creation import DEFAULT_GROUP, GROUP_KEYS, PREFIX
 from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.plugin import PluginKind, PluginRegistry
+from fencepost.worker.connector_classes import AnyStream
 from fencepost.worker.validation.chain import CONVERTERS
 from fencepost.worker.validation.findings import framework_config
 
@@ -136,7 +136,7 @@ class _Reading:
 
     @property
     def _is_stream(self) -> bool:
-        return issubclass(self._connector, StreamConnector | DataFrameStream | SqlStream)
+        return issubclass(self._connector, AnyStream)
 
     def found(self, key: str) -> str | None:
         """Return what is wrong with a key, if anything is."""
