@@ -21,7 +21,14 @@ from fencepost.kafka.produce.target import Target, Targets
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.spark.write.decision import Decision, DecisionTopic, is_decided, record_key, transactional_id
+from fencepost.spark.write.decision import (
+    Decision,
+    DecisionTopic,
+    ensure_kept,
+    is_decided,
+    record_key,
+    transactional_id,
+)
 from fencepost.spark.write.options import WriterConfig
 from fencepost.spark.write.staging import SEVERAL_WRITES, BatchTooLargeError, Staged
 
@@ -43,7 +50,7 @@ class PendingBatch:
 
     `digest` says what the batch is made of: a batch with the same number and another digest is refused. `offsets` are
     committed in its transaction to the group of option `commit.group`. `frame` is what errors call the write of a
-    frame; it is empty for a micro-batch.
+    frame; it is empty for a micro-batch. The newest decision must be about batch `least`, or a later one.
     """
 
     key: str
@@ -51,6 +58,7 @@ class PendingBatch:
     digest: str = ""
     offsets: Sequence[GroupOffset] = ()
     frame: str = ""
+    least: int = -1
 
     @property
     def name(self) -> str:
@@ -69,6 +77,7 @@ def commit_batch(config: WriterConfig, batch: PendingBatch, staged: Sequence[Sta
 
     Raises:
         DecidedOtherwiseError: A different batch of this number, or a later one, is written.
+        MissingDecisionError: Decisions were lost, so that the batch may be written already.
         FencedError: Another run of the write of a frame has the id. It is not taken back, as two runs would take it
             from each other in turns.
         TopicChangedError: The batch must be encoded again, which running it again does.
@@ -152,6 +161,7 @@ class Committer:
             self._take_over()
         if is_decided(self.decision, batch.number, batch.digest):  # 3
             return False
+        ensure_kept(self.decision, batch.number, batch.least, self._config.offsets_topic)
         self._check_topics(staged)  # 4
         decision = Decision(batch.number, batch.digest, sum(each.rows for each in staged), int(time.time() * 1000))
         self._client.begin()

@@ -26,6 +26,7 @@ from fencepost.kafka.read.record_columns import schema
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
+from fencepost.spark.write.checkpoint import DECIDED
 from fencepost.spark.write.options import WriterConfig
 from fencepost.storage.internal_topics import InternalTopic, ensure_compacted
 from fencepost.storage.offset_topic import encode_key, encode_offset
@@ -48,6 +49,10 @@ _FENCE_S = 10.0
 
 class DecidedOtherwiseError(FatalError):
     """The batch, or a later one, is decided, and it was made of something else."""
+
+
+class MissingDecisionError(FatalError):
+    """The topic lacks a decision that was made."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,19 @@ def is_decided(decision: Decision | None, batch: int, digest: str) -> bool:
     raise DecidedOtherwiseError(
         f"batch {batch} is not written: in Kafka it is decided, but {what}. Another driver runs the query, or its "
         "checkpoint was copied or edited. To write these rows nevertheless, start it with a new checkpoint location"
+    )
+
+
+def ensure_kept(decision: Decision | None, batch: int, least: int, topic: str) -> None:
+    """Raise MissingDecisionError if the newest decision is older than it can be: `batch` may be written already."""
+    if (-1 if decision is None else decision.batch) >= least:
+        return
+    newest = "no decision about this query" if decision is None else f"batch {decision.batch} as the newest"
+    raise MissingDecisionError(
+        f"batch {batch} is not written: topic {topic} has {newest}, although a later one is written, and so this batch "
+        "may be in Kafka, too. The topic was emptied, deleted or restored, is of another cluster, or another sink has "
+        f"written since. Look into the output: if it lacks the batch, remove {DECIDED} from the checkpoint location, "
+        "and start the query again, which writes it"
     )
 
 
