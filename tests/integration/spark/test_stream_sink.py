@@ -125,31 +125,6 @@ def test_batch_with_other_offsets_is_refused_when_its_number_is_decided(copy: Co
     assert len(copy.found()) == 50
 
 
-@pytest.mark.parametrize("is_lost", [True, False])
-def test_batch_is_refused_when_the_decisions_before_it_are_lost(copy: Copy, is_lost: bool) -> None:
-    """It may be in Kafka already. The error says how to write it nevertheless."""
-    first = f"decisions-{copy.target}"
-    copy.send(50)
-    copy.run(**{"offsets.topic": first})
-    copy.send(50)
-    other = f"{first}-2" if is_lost else first
-    found = f"topic {other} has no decision about this query"
-    if not is_lost:
-        _forget_decisions(copy)
-        copy.run(**{"offsets.topic": f"{first}-2"})
-        copy.send(50)
-        found = f"topic {other} has batch 0 as the newest"
-    with pytest.raises(Exception, match=rf"is not written: {found}, .* remove fencepost-decisions"):
-        copy.run(**{"offsets.topic": other})
-    _forget_decisions(copy)
-    copy.run(**{"offsets.topic": other})
-    copy.check()
-
-
-def _forget_decisions(copy: Copy) -> None:
-    (copy.checkpoint / "fencepost-decisions").unlink()
-
-
 def test_columns_choose_topic_partition_timestamp_and_headers_of_a_stream(copy: Copy) -> None:
     copy.send(20)
     odd = copy.writer.topic(f"{copy.target}-odd", 2)

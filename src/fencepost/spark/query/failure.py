@@ -16,7 +16,7 @@ _ADVICE = ". Add a watermark to the table, as in: FROM orders WATERMARK timestam
 _AWAY = re.compile(
     r"\b(?:java\.io\.IOException|java\.net\.\w+Exception|java\.nio\.file\.(?!NoSuchFile)\w+Exception"
     r"|org\.apache\.hadoop\.(?!fs\.UnsupportedFileSystem)[\w.$]+Exception|[\w.]+\.amazon\w*\.[\w.]+Exception): "
-    r"|^OSError: |^(?!FileNotFound)\w+Error: \[Errno ",
+    r"|^OSError: |\bExitCodeException exitCode=|^(?!FileNotFound)\w+Error: \[Errno ",
     re.MULTILINE,
 )
 _PYTHON_ERROR = re.compile(r"^(?P<name>fencepost\.[\w.]*Error): (?P<text>.*)", re.MULTILINE)

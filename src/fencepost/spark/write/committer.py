@@ -10,7 +10,7 @@ was aborted there.
 
 import logging
 import time
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -50,7 +50,8 @@ class PendingBatch:
 
     `digest` says what the batch is made of: a batch with the same number and another digest is refused. `offsets` are
     committed in its transaction to the group of option `commit.group`. `frame` is what errors call the write of a
-    frame; it is empty for a micro-batch. The newest decision must be about batch `least`, or a later one.
+    frame; it is empty for a micro-batch. The newest decision must be about batch `least`, or a later one,
+    and none is before the offsets `after` of its topic.
     """
 
     key: str
@@ -59,6 +60,7 @@ class PendingBatch:
     offsets: Sequence[GroupOffset] = ()
     frame: str = ""
     least: int = -1
+    after: Mapping[int, int] | None = None
 
     @property
     def name(self) -> str:
@@ -91,7 +93,7 @@ def commit_batch(config: WriterConfig, batch: PendingBatch, staged: Sequence[Sta
         committer = None
     is_late = True
     for is_last in (False, True):
-        committer = committer or Committer(config, batch.key)
+        committer = committer or Committer(config, batch.key, batch.after)
         began_s = time.monotonic()
         try:
             is_written = committer.commit(batch, staged)
@@ -134,11 +136,12 @@ def _refusal(
 class Committer:
     """A producer with the transactional id of one write, and the newest `decision` about it. For one thread."""
 
-    def __init__(self, config: WriterConfig, key: str) -> None:
-        """Send nothing yet."""
+    def __init__(self, config: WriterConfig, key: str, after: Mapping[int, int] | None = None) -> None:
+        """Send nothing yet. `after` is that of `PendingBatch`."""
         conf = config.conf(ClientKind.PRODUCER)
         self._config = config
         self._key = key
+        self._after = after
         self._client = BatchClient({**conf, "transactional.id": transactional_id(key)})
         self._targets = Targets(conf)
         self.decision: Decision | None = None
@@ -195,7 +198,7 @@ class Committer:
 
     def _take_over(self) -> None:
         self._client.init_transactions(_TAKE_OVER_S)  # 1
-        with closing(DecisionTopic(self._config)) as topic:
+        with closing(DecisionTopic(self._config, self._after)) as topic:
             self.decision = topic.newest(self._key)  # 2, E23
             self._partition = topic.partition(self._key)
 

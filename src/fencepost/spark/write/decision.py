@@ -126,9 +126,15 @@ def newest_decision(key: str, options: Mapping[str, str]) -> Decision | None:
 class DecisionTopic:
     """Reads the decisions of one cluster's topic. Creates it if it is missing."""
 
-    def __init__(self, config: WriterConfig) -> None:
-        """Raises ConfigError if the topic is not compacted, and KafkaUnavailableError."""
+    def __init__(self, config: WriterConfig, after: Mapping[int, int] | None = None) -> None:
+        """`after` is an offset of each partition before which there is no decision that will be looked for.
+
+        Raises ConfigError if the topic is not compacted, and KafkaUnavailableError.
+        """
+        self.ends: dict[int, int] = {}
+        """How far each partition was looked through."""
         self._config = config
+        self._after = after or {}
         self._topic = config.offsets_topic
         self._found_in: dict[str, int] = {}
         self._admin = Admin(config.conf(ClientKind.ADMIN))
@@ -163,14 +169,20 @@ class DecisionTopic:
                 return _decision(values[-1])
         return None
 
+    def pass_over(self) -> None:
+        """Count all that is there as looked through: for a write with a new id."""
+        places = [TopicPartition(self._topic, each) for each in range(self._partitions)]
+        found = self._admin.offsets.ends(places, read_committed=False)
+        self.ends = {partition: end for (_, partition), end in found.items()}
+
     def close(self) -> None:
         """Close the connections. Idempotent."""
         self._admin.close()
 
     def _newest_values(self, place: TopicPartition, key: bytes) -> list[bytes | None]:
         """Return the values of the last records with a key, in order; the window that has some is the last read."""
-        end = self._settled_end(place)
-        (low,) = self._admin.offsets.starts([place]).values()
+        end = self.ends[place.partition] = self._settled_end(place)
+        low = max(*self._admin.offsets.starts([place]).values(), self._after.get(place.partition, 0))
         size = _TAIL
         while end > low:
             start = max(low, end - size)
