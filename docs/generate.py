@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import fencepost
+from fencepost.builtin.postgres.envelope.other_settings import REFUSED, REFUSED_PREFIXES, WITHOUT_EFFECT
 from fencepost.config import Config, Setting
 from fencepost.config.connector import (
     ConnectorConfig,
@@ -47,6 +48,7 @@ def pages() -> dict[str, str]:
         "rest.md": _page(_rest()),
         "metrics.md": _page(_metrics()),
         "limits.md": _page(_limits()),
+        "postgres-keys.md": _page(_postgres_keys()),
         "cli.md": _page(_cli()),
     }
 
@@ -369,6 +371,26 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
 
 _LIMIT = re.compile(r"_(S|MS|BYTES)$|^_?(MOST|LONGEST|LARGEST|DEEPEST|SHORTEST|SMALLEST|FEWEST|LEAST)(_|$)|_MAX(_|$)")
 _UNITS = {"S": " s", "MS": " ms", "BYTES": " bytes"}  # of names that end so
+
+
+def _postgres_keys() -> Iterator[str]:
+    yield "# Debezium's keys for Postgres"
+    yield from _paragraph(
+        "`PostgresSource` takes a config of Debezium's Postgres connector, version 3.6.1. What it reads is among the "
+        "[connector settings](connector-settings.md). These are the others; a key that is nowhere is ignored, as Kafka "
+        "Connect ignores keys that nobody reads."
+    )
+    yield from _paragraph(
+        "Keys with a part of their own, whose values are patterns of columns, are read, too: `column.truncate.to.N.chars`, `column.mask.with.N.chars`, "
+        "`column.mask.hash.ALGORITHM.with.salt.SALT` and `column.mask.hash.v2.ALGORITHM.with.salt.SALT`."
+    )
+    yield from ("", "## Accepted, without an effect", "", "| key | why |", "|---|---|")
+    yield from (f"| `{key}` | {_escaped(why)} |" for key, why in sorted(WITHOUT_EFFECT.items()))
+    yield from ("", "## Refused", "", "Unless they have Debezium's default.", "")
+    yield from ("| key | why |", "|---|---|")
+    refused = {key: why for key, (_, why) in REFUSED.items()}
+    families = {f"{prefix}*": why for prefix, why in REFUSED_PREFIXES.items() if prefix.endswith(".")}
+    yield from (f"| `{key}` | {_escaped(why)} |" for key, why in sorted({**refused, **families}.items()))
 
 
 def _limits() -> Iterator[str]:

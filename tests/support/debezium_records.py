@@ -1,0 +1,211 @@
+"""What Debezium made of Postgres' types (`tests/oracle/debezium_postgres.py`), and what the envelope makes of them."""
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from fencepost.builtin.converter.json import JsonConverter
+from fencepost.builtin.postgres.envelope import (
+    Event,
+    Events,
+    OpenTransaction,
+    Position,
+    PostgresSettings,
+    TableFilter,
+    TableShape,
+    TransactionRecords,
+)
+from fencepost.postgres import pgoutput
+from fencepost.postgres.catalog import Column, Table
+from fencepost.postgres.lsn import parse_lsn
+from fencepost.postgres.pgoutput import Begin, Commit, Delete, Insert, Relation, Truncate, Type, Update
+
+RECORDED = Path(__file__).parents[1] / "fixtures" / "debezium-3.6.1" / "postgres.json.gz"
+CONVERTER = JsonConverter({})
+_CONTEXT = "__debezium.context."  # headers of the runtime's: the name of the connector, the number of its run
+_NOW = ("ts_ms", "ts_us", "ts_ns")
+
+
+def recorded() -> dict[str, Any]:
+    """Return what was recorded, by the name of the settings."""
+    found = json.loads(gzip.decompress(RECORDED.read_bytes()))
+    return {one["mode"]: one["answer"] for one in found}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two records of one row or change as JSON: Debezium's, and ours (None: there is none)."""
+
+    what: str
+    expected: dict[str, Any] | None
+    found: dict[str, Any] | None
+
+
+class Replay:
+    """Debezium's records of one set of settings, each with what the envelope makes of the same input."""
+
+    def __init__(self, recorded: Mapping[str, Any]) -> None:
+        self._recorded = recorded
+        self.settings = PostgresSettings(recorded["config"])
+        self._is_captured = TableFilter(self.settings)
+        self._events = Events(self.settings, lambda: 0)
+        self._transactions = TransactionRecords(self.settings)
+        self._shapes: dict[int, TableShape | None] = {}
+
+    @cached_property
+    def tables(self) -> list[Table]:
+        return [_table(one) for one in self._recorded["catalog"]]
+
+    def snapshot(self) -> Iterator[Pair]:
+        """Yield the rows of the snapshot."""
+        expected = [one for one in self._recorded["snapshot"] if _operation(one) == "r"]
+        yield from _pairs("snapshot", expected, list(self._read(expected)))
+
+    def snapshot_columns(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the rows of each table as JSON, made one by one and as columns."""
+        position = Position(7, None, 5, 1_700_000_000_123_456)
+        for table in self.tables:
+            rows = self._recorded["rows"][f"{table.schema}.{table.name}"]
+            if rows:
+                shape = TableShape(table, self.settings)
+                one_by_one = [self._events.read(shape, row, position, "true") for row in rows]
+                columns = list(zip(*rows, strict=True))
+                keys, values = self._events.read_columns(shape, columns, position, ["true"] * len(rows))
+                written = CONVERTER.from_column(shape.envelope_schema, values)
+                if written is None:
+                    assert any("\x7f" in (text or "") for row in rows for text in row), (
+                        "only this character keeps columns from being written together"
+                    )
+                    continue
+                yield from zip([_bytes(one) for one in one_by_one], written, strict=True)
+                assert [one.key for one in one_by_one] == (list(keys) if keys is not None else [None] * len(rows))
+
+    def stream(self) -> Iterator[Pair]:
+        """Yield the changes, by their positions in the log."""
+        expected: dict[int, list[Any]] = {}
+        for one in self._recorded["streamed"]:
+            if "heartbeat" not in one["topic"]:
+                expected.setdefault(one["offset"]["lsn"], []).append(one)
+        found: dict[int, list[Event]] = {}
+        for position, event in self._changes():
+            found.setdefault(position, []).append(event)
+        for position in sorted({*expected, *found}):
+            yield from _pairs(f"change at {position}", expected.get(position, []), found.get(position, []))
+
+    def _read(self, expected: Sequence[Any]) -> Iterator[Event]:
+        sources = (json.loads(one["value"])["payload"]["source"] for one in expected)
+        captured = [one for one in self.tables if self._is_captured(one.schema, one.name)]
+        for table in sorted(captured, key=lambda one: f"{one.schema}.{one.name}"):
+            shape = TableShape(table, self.settings)
+            for row in self._recorded["rows"][f"{table.schema}.{table.name}"]:
+                source = next(sources)
+                position = Position(source["lsn"], None, source["txId"], source["ts_us"])
+                yield self._events.read(shape, row, position, source["snapshot"])
+
+    def _changes(self) -> Iterator[tuple[int, Event]]:
+        last_commit: int | None = None
+        transaction: OpenTransaction | None = None
+        begin = Begin(0, 0, 0)
+        for lsn, payload in self._recorded["messages"]:
+            message, at = pgoutput.decode(base64.b64decode(payload)), parse_lsn(lsn)
+            position = Position(at, last_commit, begin.xid, begin.commit_time_us)
+            match message:
+                case Begin():
+                    begin = message
+                    if self.settings.provide_transaction_metadata:
+                        transaction = OpenTransaction()
+                        yield at, self._transactions.begin(Position(at, None, begin.xid, begin.commit_time_us))
+                case Commit():
+                    last_commit = at
+                    if transaction is not None:
+                        yield at, self._transactions.end(position, transaction)
+                case Relation():
+                    self._shapes[message.oid] = self._shape(message)
+                case Insert() | Update() | Delete() | Truncate():
+                    yield from ((at, event) for event in self._of_change(message, position, transaction))
+                case _:
+                    assert isinstance(message, Type), message
+
+    def _of_change(
+        self, message: Insert | Update | Delete | Truncate, position: Position, transaction: OpenTransaction | None
+    ) -> Iterator[Event]:
+        for oid in message.oids if isinstance(message, Truncate) else [message.oid]:
+            shape = self._shapes[oid]
+            match message:
+                case _ if shape is None:
+                    pass
+                case Insert():
+                    yield from self._events.insert(shape, message.new, position, transaction)
+                case Update():
+                    yield from self._events.update(shape, message.old, message.new, position, transaction)
+                case Delete():
+                    yield from self._events.delete(shape, message.old, position, transaction)
+                case Truncate():
+                    yield from self._events.truncate(shape, position, transaction)
+
+    def _shape(self, relation: Relation) -> TableShape | None:
+        """Return the shape of a table as it was: columns of the relation, with what the catalogs say about them."""
+        if not self._is_captured(relation.schema, relation.table):
+            return None
+        catalogs = (self._recorded["catalog_after"], self._recorded["catalog"])
+        known = [_table(one) for catalog in catalogs for one in catalog if one["oid"] == relation.oid]
+        columns = {column.name: column for table in known for column in table.columns}
+        as_it_was = tuple(replace(columns[one.name], type_modifier=one.type_modifier) for one in relation.columns)
+        return TableShape(replace(known[0], columns=as_it_was), self.settings)
+
+
+def _table(given: Mapping[str, Any]) -> Table:
+    columns = tuple(Column(**one | {"enum_values": tuple(one["enum_values"])}) for one in given["columns"])
+    lists = {name: tuple(given[name]) for name in ("key", "identity_key")}
+    unique = tuple(tuple(one) for one in given["unique_keys"])
+    return Table(**{**given, "columns": columns, "unique_keys": unique, **lists})
+
+
+def _operation(record: Mapping[str, Any]) -> str | None:
+    payload = json.loads(record["value"])["payload"] if record["value"] else {}
+    return payload.get("op")
+
+
+def _pairs(what: str, expected: Sequence[Any], found: Sequence[Event]) -> Iterator[Pair]:
+    for one, event in zip_longest(expected, found):
+        yield Pair(what, None if one is None else _theirs(one), None if event is None else _ours(event))
+
+
+def _theirs(record: Mapping[str, Any]) -> dict[str, Any]:
+    headers = [[name, _json(text)] for name, text in record["headers"] if not name.startswith(_CONTEXT)]
+    topic, key, value = record["topic"], _json(record["key"]), _timeless(_json(record["value"]))
+    return {"topic": topic, "key": key, "value": value, "headers": headers}
+
+
+def _ours(event: Event) -> dict[str, Any]:
+    key = CONVERTER.from_connect_data(event.topic, event.key_schema, event.key) if event.key is not None else None
+    value = _bytes(event) if event.value_schema is not None else None
+    headers = [[one.key, _json(CONVERTER.from_connect_data("", one.schema, one.value))] for one in event.headers]
+    return {"topic": event.topic, "key": _json(key), "value": _timeless(_json(value)), "headers": headers}
+
+
+def _bytes(event: Event) -> bytes:
+    written = CONVERTER.from_connect_data(event.topic, event.value_schema, event.value)
+    assert written is not None
+    return written
+
+
+def _json(text: str | bytes | None) -> Any:
+    """Return JSON in which the order of members matters: an object is a tuple of pairs."""
+    return None if text is None else json.loads(text, object_pairs_hook=tuple)
+
+
+def _timeless(value: Any) -> Any:
+    """Return an envelope without the times at which it was made."""
+    if value is None or len(value) != 2:
+        return value
+    (schema, payload) = value
+    is_envelope = any(name == "op" for name, _ in payload[1])
+    kept = tuple(pair for pair in payload[1] if not (is_envelope and pair[0] in _NOW))
+    return (schema, (payload[0], kept))
