@@ -1,8 +1,10 @@
 """A batch and the decision about it on a real broker: committed together once, whatever fails in between."""
 
+import json
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +21,12 @@ from fencepost.kafka.produce.target import Targets
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write import decision as deciding
+from fencepost.spark.write import stream as streaming
+from fencepost.spark.write.checkpoint import DECIDED
 from fencepost.spark.write.committer import (
     BatchTooLargeError,
     Committer,
@@ -34,6 +39,7 @@ from fencepost.spark.write.decision import (
     DecidedOtherwiseError,
     Decision,
     DecisionTopic,
+    MissingDecisionError,
     newest_decision,
     transactional_id,
 )
@@ -41,6 +47,7 @@ from fencepost.spark.write.encode import Encoder, PlacedBatch
 from fencepost.spark.write.folder import Folder
 from fencepost.spark.write.options import WriterConfig
 from fencepost.spark.write.staging import Staged, stage
+from fencepost.spark.write.stream import KafkaStreamWriter
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
 from support.partitioner import partition_for
@@ -241,6 +248,30 @@ def test_decision_is_found_before_many_others(
     assert write.commit(0) is False
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_decisions_that_were_looked_through_are_not_read_again(
+    write: Stage, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    assert [write.commit(0), write.commit(1)] == [True, True]
+    with closing(DecisionTopic(write.config())) as topic:
+        if is_new:
+            topic.pass_over()
+        else:
+            assert topic.newest("rerun") is None
+    read: list[LogRange] = []
+    values = DecisionTopic._values
+    monkeypatch.setattr(
+        DecisionTopic, "_values", lambda self, wanted, key: read.append(wanted) or values(self, wanted, key)
+    )
+    batch = PendingBatch("rerun", 0, after=topic.ends)
+    assert commit_batch(write.config(), batch, [write.staged(200)], write.kept) is True
+    assert read == []
+    write.end()
+    assert commit_batch(write.config(), batch, [write.staged(200)], write.kept) is False
+    assert [each.start >= topic.ends[each.place.partition] for each in read] == [True]
+    assert write.values() == list(range(300))
+
+
 def test_transaction_without_a_driver_does_not_block_the_decisions(
     write: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +352,55 @@ def test_offsets_of_a_group_are_committed_with_the_batch(
     found = read_stable({"bootstrap.servers": write.bootstrap}, group, 30)
     assert {place: committed.offset for place, committed in found.items()} == {TopicPartition(write.topic, 0): 41}
     assert write.values() == list(range(200))
+
+
+class Query:
+    """A query with a checkpoint, whose micro-batches are committed as Spark's process for that does."""
+
+    def __init__(self, write: Stage, folder: Path) -> None:
+        self._write, self._folder = write, folder
+        self.note = folder / DECIDED
+        (folder / "offsets").mkdir()
+        (folder / "metadata").write_text(json.dumps({"id": write.key}))
+
+    def commit(self, number: int, *, is_gapless: bool = True, **options: str) -> None:
+        """Commit a micro-batch, in a process that has committed none before."""
+        (self._folder / "offsets" / str(number)).write_text(f"v1\n{{}}\n{number}\n")
+        given = self._write.options | {"checkpointlocation": str(self._folder)}
+        given |= {key.replace("_", "."): value for key, value in options.items()}
+        writer = KafkaStreamWriter(given, ["key", "value"], is_gapless=is_gapless)
+        try:
+            writer.commit([self._write.staged(100 * number)], number)
+        finally:
+            while streaming._committers:
+                streaming._committers.popitem()[1].close()
+
+
+def test_batch_is_refused_when_the_decisions_before_it_are_lost(write: Stage, tmp_path: Path) -> None:
+    """It may be in Kafka already. The error says how to write it nevertheless."""
+    query, other = Query(write, tmp_path), f"{write.topic}-other"
+    query.commit(0)
+    query.commit(1)
+    with pytest.raises(MissingDecisionError, match=f"batch 2 .*: topic {other} has no decision .* remove {DECIDED}"):
+        query.commit(2, offsets_topic=other)
+    query.note.unlink()
+    query.commit(2, offsets_topic=other)
+    with pytest.raises(
+        MissingDecisionError, match=f"batch 3 .*: topic {write.topic}-decisions has batch 1 as the newest"
+    ):
+        query.commit(3)
+    query.commit(3, offsets_topic=other)
+    assert write.values() == list(range(400))
+
+
+def test_query_of_another_sink_goes_on_and_foreach_batch_may_skip_batches(write: Stage, tmp_path: Path) -> None:
+    query = Query(write, tmp_path)
+    query.commit(3)
+    query.commit(5, is_gapless=False)
+    query.commit(5, is_gapless=False)
+    with pytest.raises(MissingDecisionError, match="has no decision about this query"):
+        query.commit(7, is_gapless=False, offsets_topic=f"{write.topic}-other")
+    assert write.values() == [*range(300, 400), *range(500, 600)]
 
 
 def _counted(monkeypatch: pytest.MonkeyPatch, step: str) -> list[None]:

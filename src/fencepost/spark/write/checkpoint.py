@@ -2,7 +2,10 @@
 
 import hashlib
 import json
+import logging
+import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +15,11 @@ from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.spark.write.folder import Folder
 
+log = logging.getLogger(__name__)
+
 _DIGEST_CHARACTERS = 32
 _OWNER = "fencepost-owner"
+DECIDED = "fencepost-decisions"
 HEADER_LINES = 2  # the version and the metadata; then comes a line for each source, "-" for one without new offsets
 
 
@@ -64,9 +70,38 @@ class Checkpoint:
                 f"connector only: set another one, or remove its file {_OWNER} if that connector is gone"
             )
 
-    def _text(self, name: str) -> str:
+    def ensure_shared(self) -> None:
+        """Raise ConfigError on an executor that keeps state in a folder of its machine, and not in the driver's."""
+        folder = self.folder
+        if folder.is_local and folder.below("state").exists() and not folder.has("metadata"):
+            raise ConfigError(
+                f"option checkpointLocation: {folder.location} on {socket.gethostname()} is not the driver's, and has "
+                "state of the query, which another executor would lack: set a location that all of them share"
+            )
+
+    def has_decisions(self) -> bool:
+        """Return whether a batch of the query is decided, as far as `note_decisions` could record that."""
+        with self._reading(DECIDED):
+            return self.folder.has(DECIDED)
+
+    def note_decisions(self, topic: str) -> None:
+        """Record that a batch is decided in a topic, which so must not lack the next ones. Never raises."""
         try:
+            with self.folder.writable(DECIDED) as file:
+                file.write(f"Topic {topic} has the decisions about the batches of this query.\n".encode())
+        except OSError as error:
+            log.warning(
+                "cannot write %s/%s, without which lost decisions pass: %s", self.folder.location, DECIDED, error
+            )
+
+    def _text(self, name: str) -> str:
+        with self._reading(name):
             return self.folder.text(name)
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             kind = ConfigError if isinstance(error, FileNotFoundError) else RetriableError  # a file system may be away
             raise kind(

@@ -10,7 +10,7 @@ was aborted there.
 
 import logging
 import time
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -21,7 +21,14 @@ from fencepost.kafka.produce.target import Target, Targets
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.spark.write.decision import Decision, DecisionTopic, is_decided, record_key, transactional_id
+from fencepost.spark.write.decision import (
+    Decision,
+    DecisionTopic,
+    ensure_kept,
+    is_decided,
+    record_key,
+    transactional_id,
+)
 from fencepost.spark.write.options import WriterConfig
 from fencepost.spark.write.staging import SEVERAL_WRITES, BatchTooLargeError, Staged
 
@@ -43,7 +50,8 @@ class PendingBatch:
 
     `digest` says what the batch is made of: a batch with the same number and another digest is refused. `offsets` are
     committed in its transaction to the group of option `commit.group`. `frame` is what errors call the write of a
-    frame; it is empty for a micro-batch.
+    frame; it is empty for a micro-batch. The newest decision must be about batch `least`, or a later one,
+    and none is before the offsets `after` of its topic.
     """
 
     key: str
@@ -51,6 +59,8 @@ class PendingBatch:
     digest: str = ""
     offsets: Sequence[GroupOffset] = ()
     frame: str = ""
+    least: int = -1
+    after: Mapping[int, int] | None = None
 
     @property
     def name(self) -> str:
@@ -69,6 +79,7 @@ def commit_batch(config: WriterConfig, batch: PendingBatch, staged: Sequence[Sta
 
     Raises:
         DecidedOtherwiseError: A different batch of this number, or a later one, is written.
+        MissingDecisionError: Decisions were lost, so that the batch may be written already.
         FencedError: Another run of the write of a frame has the id. It is not taken back, as two runs would take it
             from each other in turns.
         TopicChangedError: The batch must be encoded again, which running it again does.
@@ -82,7 +93,7 @@ def commit_batch(config: WriterConfig, batch: PendingBatch, staged: Sequence[Sta
         committer = None
     is_late = True
     for is_last in (False, True):
-        committer = committer or Committer(config, batch.key)
+        committer = committer or Committer(config, batch.key, batch.after)
         began_s = time.monotonic()
         try:
             is_written = committer.commit(batch, staged)
@@ -125,11 +136,12 @@ def _refusal(
 class Committer:
     """A producer with the transactional id of one write, and the newest `decision` about it. For one thread."""
 
-    def __init__(self, config: WriterConfig, key: str) -> None:
-        """Send nothing yet."""
+    def __init__(self, config: WriterConfig, key: str, after: Mapping[int, int] | None = None) -> None:
+        """Send nothing yet. `after` is that of `PendingBatch`."""
         conf = config.conf(ClientKind.PRODUCER)
         self._config = config
         self._key = key
+        self._after = after
         self._client = BatchClient({**conf, "transactional.id": transactional_id(key)})
         self._targets = Targets(conf)
         self.decision: Decision | None = None
@@ -152,6 +164,7 @@ class Committer:
             self._take_over()
         if is_decided(self.decision, batch.number, batch.digest):  # 3
             return False
+        ensure_kept(self.decision, batch.number, batch.least, self._config.offsets_topic)
         self._check_topics(staged)  # 4
         decision = Decision(batch.number, batch.digest, sum(each.rows for each in staged), int(time.time() * 1000))
         self._client.begin()
@@ -185,7 +198,7 @@ class Committer:
 
     def _take_over(self) -> None:
         self._client.init_transactions(_TAKE_OVER_S)  # 1
-        with closing(DecisionTopic(self._config)) as topic:
+        with closing(DecisionTopic(self._config, self._after)) as topic:
             self.decision = topic.newest(self._key)  # 2, E23
             self._partition = topic.partition(self._key)
 

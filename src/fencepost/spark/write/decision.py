@@ -26,6 +26,7 @@ from fencepost.kafka.read.record_columns import schema
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
+from fencepost.spark.write.checkpoint import DECIDED
 from fencepost.spark.write.options import WriterConfig
 from fencepost.storage.internal_topics import InternalTopic, ensure_compacted
 from fencepost.storage.offset_topic import encode_key, encode_offset
@@ -48,6 +49,10 @@ _FENCE_S = 10.0
 
 class DecidedOtherwiseError(FatalError):
     """The batch, or a later one, is decided, and it was made of something else."""
+
+
+class MissingDecisionError(FatalError):
+    """The topic lacks a decision that was made."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,19 @@ def is_decided(decision: Decision | None, batch: int, digest: str) -> bool:
     )
 
 
+def ensure_kept(decision: Decision | None, batch: int, least: int, topic: str) -> None:
+    """Raise MissingDecisionError if the newest decision is older than it can be: `batch` may be written already."""
+    if (-1 if decision is None else decision.batch) >= least:
+        return
+    newest = "no decision about this query" if decision is None else f"batch {decision.batch} as the newest"
+    raise MissingDecisionError(
+        f"batch {batch} is not written: topic {topic} has {newest}, although a later one is written, and so this batch "
+        "may be in Kafka, too. The topic was emptied, deleted or restored, is of another cluster, or another sink has "
+        f"written since. Look into the output: if it lacks the batch, remove {DECIDED} from the checkpoint location, "
+        "and start the query again, which writes it"
+    )
+
+
 def newest_decision(key: str, options: Mapping[str, str]) -> Decision | None:
     """Return the newest batch that is in Kafka of a query, by its id (`query.id`), or of a write, by its `write.id`.
 
@@ -108,9 +126,15 @@ def newest_decision(key: str, options: Mapping[str, str]) -> Decision | None:
 class DecisionTopic:
     """Reads the decisions of one cluster's topic. Creates it if it is missing."""
 
-    def __init__(self, config: WriterConfig) -> None:
-        """Raises ConfigError if the topic is not compacted, and KafkaUnavailableError."""
+    def __init__(self, config: WriterConfig, after: Mapping[int, int] | None = None) -> None:
+        """`after` is an offset of each partition before which there is no decision that will be looked for.
+
+        Raises ConfigError if the topic is not compacted, and KafkaUnavailableError.
+        """
+        self.ends: dict[int, int] = {}
+        """How far each partition was looked through."""
         self._config = config
+        self._after = after or {}
         self._topic = config.offsets_topic
         self._found_in: dict[str, int] = {}
         self._admin = Admin(config.conf(ClientKind.ADMIN))
@@ -145,14 +169,20 @@ class DecisionTopic:
                 return _decision(values[-1])
         return None
 
+    def pass_over(self) -> None:
+        """Count all that is there as looked through: for a write with a new id."""
+        places = [TopicPartition(self._topic, each) for each in range(self._partitions)]
+        found = self._admin.offsets.ends(places, read_committed=False)
+        self.ends = {partition: end for (_, partition), end in found.items()}
+
     def close(self) -> None:
         """Close the connections. Idempotent."""
         self._admin.close()
 
     def _newest_values(self, place: TopicPartition, key: bytes) -> list[bytes | None]:
         """Return the values of the last records with a key, in order; the window that has some is the last read."""
-        end = self._settled_end(place)
-        (low,) = self._admin.offsets.starts([place]).values()
+        end = self.ends[place.partition] = self._settled_end(place)
+        low = max(*self._admin.offsets.starts([place]).values(), self._after.get(place.partition, 0))
         size = _TAIL
         while end > low:
             start = max(low, end - size)

@@ -22,9 +22,14 @@ from fencepost.spark.row.columns import RecordMaker
 from fencepost.task.delivery.outgoing import OutgoingColumns
 
 _MOST_WAITING_BYTES = 64 << 20
+_MOST_KEY_BYTES = 100
 _INT32 = pa.int32()
 
 PlacedBatch = tuple[TopicPartition, EncodedBatch]
+
+
+class RowTooLargeError(FatalError):
+    """A row is larger than its topic takes."""
 
 
 class Encoder:
@@ -52,7 +57,10 @@ class Encoder:
         return {topic: target for topic, (target, _) in self._topics.items()}
 
     def encoded(self, frames: Iterable[Any]) -> Iterator[PlacedBatch]:
-        """Yield the batches of all rows of these Arrow batches. Raises FatalError for a partition that is not there."""
+        """Yield the batches of all rows of these Arrow batches.
+
+        Raises RowTooLargeError, and FatalError for a partition that is not there.
+        """
         for frame in frames:
             if frame.num_rows:
                 self.rows += frame.num_rows
@@ -72,12 +80,22 @@ class Encoder:
                 if place not in self._queues:
                     self._queues[place] = RowQueue(limits)
                 for full in self._queues[place].add(own):
-                    yield place, encode_batch(full, self._codec)
+                    yield place, self._batch(place, full)
 
     def _rest(self) -> Iterator[PlacedBatch]:
         for place, queue in self._queues.items():
             for last in queue.rest():
-                yield place, encode_batch(last, self._codec)
+                yield place, self._batch(place, last)
+
+    def _batch(self, place: TopicPartition, full: Rows) -> EncodedBatch:
+        made, limit = encode_batch(full, self._codec), self._topics[place.topic][0].most_bytes
+        if limit is not None and len(made) > limit and len(full) == 1:
+            size = sum(len(column[0].as_py() or b"") for column in full.columns)
+            raise RowTooLargeError(
+                f"topic {place.topic}, partition {place.partition}: the row with {_key(full)} has {size:,} bytes, a "
+                f"batch of {len(made):,}, and the topic takes {limit:,}: raise its max.message.bytes, or write less"
+            )
+        return made
 
     def _topic(self, topic: str) -> tuple[Target, Iterator[int]]:
         if topic not in self._topics:
@@ -88,6 +106,11 @@ class Encoder:
     def _limits(self, target: Target) -> Limits:
         settings = self._settings
         return Limits(target.most_bytes or settings.record_bytes, settings.batch_bytes, settings.batch_records)
+
+
+def _key(row: Rows) -> str:
+    key = None if row.keys is None else row.keys[0].as_py()
+    return "no key" if key is None else f"key {key[:_MOST_KEY_BYTES]!r}"
 
 
 def _by_topic(records: OutgoingColumns) -> Iterator[tuple[str, Rows, Any]]:

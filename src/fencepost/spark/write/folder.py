@@ -23,6 +23,10 @@ class Folder:
     def below(self, *names: str) -> "Folder":
         return Folder("/".join([self.location.rstrip("/"), *names]))
 
+    @property
+    def is_local(self) -> bool:
+        return isinstance(self._opened[0], fs.LocalFileSystem)
+
     def create(self) -> None:
         """Create it and the folders above it. Idempotent."""
         system, path = self._opened

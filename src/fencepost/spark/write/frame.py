@@ -52,6 +52,7 @@ class KafkaFrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._key = uuid.uuid4().hex if self._config.write_id is None else self._config.write_id
         self._decision: Decision | None = None
         self._former: Decision | None = None
+        self._looked_through: dict[int, int] = {}
         self._look_up()
         location = self._config.staging_location or tempfile.gettempdir()
         self._folder = Folder(location).below(f"fencepost-{uuid.uuid4().hex}")
@@ -83,6 +84,9 @@ class KafkaFrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
         with closing(DecisionTopic(self._config)) as decisions:
             if self._config.write_id is not None:
                 self._decision = decisions.newest(self._key)
+            else:
+                decisions.pass_over()
+            self._looked_through = decisions.ends
         if self._config.write_id is not None and self._decision is None:
             self._former = former_write(self._config, self._key)
 
@@ -91,7 +95,7 @@ class KafkaFrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
         name = f"write.id {self._key}" if self._config.write_id is not None else "the write"
         kept: dict[str, Committer] = {}
         try:
-            batch = PendingBatch(self._key, 0, frame=name)
+            batch = PendingBatch(self._key, 0, frame=name, after=self._looked_through)
             is_written = commit_batch(self._with_timeout(staged), batch, staged, kept)
             if self._config.write_id is None:
                 kept[self._key].forget()

@@ -22,7 +22,8 @@ class NumberedBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         if not number.isdecimal():
             raise ConfigError(f"option {BATCH_OPTION} is {number}: set it to the number that foreachBatch passes")
         self._number = int(number)
-        self._stream = KafkaStreamWriter({key: value for key, value in options.items() if key != BATCH_OPTION}, names)
+        own = {key: value for key, value in options.items() if key != BATCH_OPTION}
+        self._stream = KafkaStreamWriter(own, names, is_gapless=False)  # a function may leave a micro-batch out
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Stage the rows of a task, on an executor."""

@@ -33,8 +33,8 @@ _committers: dict[str, Committer] = {}
 class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Stages the rows of a micro-batch on executors, and commits them on the driver."""
 
-    def __init__(self, options: Mapping[str, str], names: list[str]) -> None:
-        """Check options and columns. Raises ConfigError."""
+    def __init__(self, options: Mapping[str, str], names: list[str], *, is_gapless: bool = True) -> None:
+        """Check options and columns. Raises ConfigError. `is_gapless`: each micro-batch comes here, also empty ones."""
         self._config = WriterConfig.of({key: value for key, value in options.items() if key not in _OF_SPARK})
         if self._config.write_id is not None:
             raise ConfigError("option write.id is for df.write: a stream is known by its checkpoint")
@@ -45,6 +45,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             )
         self._checkpoint = Checkpoint(Folder(options[_CHECKPOINT]))
         self._names = names
+        self._is_gapless = is_gapless
         self._plan: TaskPlan | None = None
         RecordMaker(names, self._config.topic)
 
@@ -55,6 +56,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Stage the rows of a task, on an executor. However often it runs, nothing of it is in Kafka."""
+        self._checkpoint.ensure_shared()
         assert self._plan is not None
         task = TaskContext.get()
         first = task.partitionId() + int(task.getLocalProperty(_BATCH) or 0)
@@ -65,8 +67,14 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         checkpoint = self._checkpoint
         staged = all_staged(messages)
         offsets = [] if self._config.commit_group is None else checkpoint.group_offsets(batchId)
-        batch = PendingBatch(checkpoint.query_id(), batchId, checkpoint.digest(batchId), offsets)
+        is_known = checkpoint.has_decisions()
+        least = batchId - 1 if self._is_gapless else min(0, batchId - 1)
+        batch = PendingBatch(
+            checkpoint.query_id(), batchId, checkpoint.digest(batchId), offsets, least=least if is_known else -1
+        )
         commit_batch(self._config, batch, staged, _committers)
+        if not is_known:
+            checkpoint.note_decisions(self._config.offsets_topic)
         remove_staged(self._staging())
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

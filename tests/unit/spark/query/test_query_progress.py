@@ -105,6 +105,15 @@ _PYTHON = (
         (_PYTHON + "fencepost.spark.write.decision.DecidedOtherwiseError: batch 3 is decided", FatalError, "batch 3"),
         (_PYTHON + "fencepost.api.errors.FatalError: batch 3 could not be sent", RuntimeError, "batch 3 could"),
         (_PYTHON + "fencepost.config.errors.ConfigError: option topic is missing", ConfigError, "option topic"),
+        ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred\nCaused by: java.io.IOException: Connection reset",
+         RetriableError, "Connection reset"),
+        ("Lost task 0.3 (host executor 1): org.apache.hadoop.fs.ParentNotDirectoryException: /q/state is no directory",
+         RetriableError, "Lost task"),
+        ("[CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS] Error reading delta file 3.delta",
+         FatalError, "does not fit its checkpoint"),
+        (_PYTHON + "NotADirectoryError: [Errno 20] Cannot create directory", RetriableError, ""),
+        (_PYTHON + "FileNotFoundError: [Errno 2] Failed to open", RuntimeError, ""),
+        ("x\nCaused by: org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem", RuntimeError, "No FileS"),
         ("Job aborted\nCaused by: java.lang.ArithmeticException: by zero", RuntimeError, "by zero"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else None,
@@ -113,6 +122,15 @@ def test_error_of_spark_says_whether_another_start_helps(text: str, kind: type[E
     found = failure_of(Exception(text))
     assert type(found) is kind
     assert said in str(found)
+
+
+def test_cause_that_only_the_stack_names_says_whether_another_start_helps() -> None:
+    error = Exception("Mkdirs failed to create /q/offsets")
+    assert type(failure_of(error)) is RuntimeError
+    error._cause = Exception()  # type: ignore[attr-defined]
+    for stack in ("java.io.IOException: Mkdirs failed", "ExitCodeException exitCode=1: chmod: cannot access"):
+        error._cause._stackTrace = stack  # type: ignore[attr-defined]
+        assert type(failure_of(error)) is RetriableError
 
 
 def test_missing_watermark_is_named_with_the_clause_that_adds_it() -> None:

@@ -56,6 +56,31 @@ def test_checkpoint_of_another_connector_is_refused_and_names_it(tmp_path: Path)
     assert Checkpoint(folder).folder.text("fencepost-owner") == "connector counts"
 
 
+def test_location_with_state_and_without_the_drivers_files_is_not_shared(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    with pytest.raises(
+        ConfigError, match=rf"option checkpointLocation: file://{tmp_path} on .* is not the driver's, and has "
+    ):
+        Checkpoint(Folder(f"file://{tmp_path}")).ensure_shared()
+    checkpoint(tmp_path, "0").ensure_shared()
+    Checkpoint(Folder(str(tmp_path / "none"))).ensure_shared()  # a query without state needs no such location
+
+
+def test_checkpoint_knows_that_batches_are_decided_once_that_was_noted(tmp_path: Path) -> None:
+    made = checkpoint(tmp_path, "0")
+    assert not made.has_decisions()
+    made.note_decisions("done")
+    assert made.has_decisions()
+    assert (
+        tmp_path / "fencepost-decisions"
+    ).read_text() == "Topic done has the decisions about the batches of this query.\n"
+
+
+def test_decisions_that_cannot_be_noted_fail_no_batch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Checkpoint(Folder(str(tmp_path / "gone"))).note_decisions("done")
+    assert f"cannot write {tmp_path}/gone/fencepost-decisions" in caplog.text
+
+
 def test_file_system_that_fails_is_no_wrong_setting(tmp_path: Path) -> None:
     """A query starts again until it answers."""
     made = checkpoint(tmp_path, "0")

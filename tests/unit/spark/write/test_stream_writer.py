@@ -58,6 +58,14 @@ def test_folder_that_the_sink_has_not_made_is_left_alone(tmp_path: Path, is_apar
     assert kept.exists()
 
 
+def test_task_fails_if_it_has_state_that_the_driver_does_not_see(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    options = _GIVEN | {"checkpointLocation": str(tmp_path)}
+    writer = FencepostDataSource(_lower(options)).streamWriter(_ROWS, overwrite=False)
+    with pytest.raises(ConfigError, match=r"option checkpointLocation: .* set a location that all of them share"):
+        writer.write(iter([]))
+
+
 def test_task_without_a_message_is_not_taken_for_one_without_rows() -> None:
     writer = FencepostDataSource(_lower(_GIVEN)).streamWriter(_ROWS, overwrite=False)
     with pytest.raises(FatalError, match="0 of 1 tasks have said what they staged"):

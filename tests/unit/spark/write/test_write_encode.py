@@ -1,5 +1,6 @@
 """Which batches a task's rows become."""
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from fencepost.kafka.codec.decode import DecodedRecord, records_of
 from fencepost.kafka.produce.target import Target
 from fencepost.record import TopicPartition
 from fencepost.spark.row.columns import RecordMaker
-from fencepost.spark.write.encode import Encoder
+from fencepost.spark.write.encode import Encoder, RowTooLargeError
 from support.partitioner import partition_for
 
 FOUR = Target("id", 4, 1_000_000)
@@ -121,3 +122,18 @@ def test_task_without_rows_makes_no_batch() -> None:
     empty: Iterator[Any] = iter([])
     made = encoder(["value"])
     assert ([*made.encoded(empty)], made.rows, made.targets) == ([], 0, {})
+
+
+@pytest.mark.parametrize(("key", "named"), [(b"k\xff", r"key b'k\\xff'"), (None, "no key")])
+def test_row_above_the_limit_of_its_topic_is_named_before_it_is_sent(key: bytes | None, named: str) -> None:
+    large = random.Random(7).randbytes(FOUR.most_bytes or 0)
+    frame = {"key": [b"a", key], "value": [b"x", large], "partition": pa.array([1, 2], pa.int32()).to_pylist()}
+    size = len(large) + len(key or b"")
+    with pytest.raises(RowTooLargeError, match=rf"topic t, partition 2: the row with {named} has {size:,} bytes"):
+        records(encoder(["key", "value", "partition"]), frame)
+
+
+def test_row_that_compresses_below_the_limit_of_its_topic_is_written() -> None:
+    large = bytes(3 * (FOUR.most_bytes or 0))
+    found = records(encoder(["value"], compression_type="gzip"), {"value": [large]})
+    assert [values(own) for own in found.values()] == [[large]]
