@@ -81,6 +81,13 @@ class SinkTaskContext(Protocol):
         that is a task that was replaced and does not know it. The token changes only between two calls of the task.
         """
 
+    def topic_id(self, topic: str) -> str:
+        """Ask the cluster for the id of a topic; empty if it has none. A topic that is created again gets another one.
+
+        For stores that keep their own position: offsets of another topic of the same name mean nothing. Raises
+        RetriableError if no broker answers.
+        """
+
     @property
     def errant_record_reporter(self) -> ErrantRecordReporter | None:
         """Return the reporter for records that cannot be written; None if the config enables no log or dead letters."""

@@ -35,6 +35,7 @@ class SinkRun:
     """One start of a task. Batches are put and offsets committed when the test says so, not in a loop.
 
     `committed` are the group's offsets: give the same dict to the next life. `token` is the task's fencing token.
+    `topic_ids` are the ids of topics, which the task may ask for.
 
     >>> from fencepost.testing import SinkRun, log_of
     >>> from fencepost.api import SinkBatch, SinkConnector, SinkTask
@@ -62,6 +63,7 @@ class SinkRun:
         committed: dict[TopicPartition, int] | None = None,
         token: FencingToken = _FIRST_TOKEN,
         task_config: Mapping[str, str] | None = None,
+        topic_ids: Mapping[str, str] | None = None,
     ) -> None:
         ensure_runnable(connector, SinkConnector)
         own = dict(task_config or task_configs(connector, config)[0])
@@ -73,7 +75,7 @@ class SinkRun:
         """The offsets below which the task has taken the records."""
         self._is_over = False
         self._context = SinkContext(own, self.control, token.task_generation)
-        self._member = _Member(token.group_generation)
+        self._member = _Member(token.group_generation, topic_ids or {})
         self._context.reading = cast(SinkInput, self._member)
         self.task.initialize(self._context, connector(own))
         self.task.start()
@@ -155,6 +157,11 @@ class _Member:
 
     metadata: Any = None
 
-    def __init__(self, generation: int) -> None:
+    def __init__(self, generation: int, topic_ids: Mapping[str, str]) -> None:
         self.generation = generation
         self.assignment: frozenset[TopicPartition] = frozenset()
+        self.edges = self
+        self._topic_ids = topic_ids
+
+    def topic_id(self, topic: str) -> str:
+        return self._topic_ids.get(topic, "")

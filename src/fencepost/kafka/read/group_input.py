@@ -7,12 +7,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topics import INTERNAL_TOPICS
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.read.assignment import AssignedPartitions, Assignee, Fetcher
 from fencepost.kafka.read.client_fetcher import ClientFetcher
@@ -201,7 +203,10 @@ class GroupInput:
 
 
 class LogEdges:
-    """Asks the leaders of partitions where logs begin and end. `in_client` is held while the client is used."""
+    """Asks the leaders of partitions where logs begin and end, and for the ids of topics.
+
+    `in_client` is held while the client is used.
+    """
 
     def __init__(self, client: MemberClient, in_client: AbstractContextManager[Any]) -> None:
         self._client = client
@@ -217,6 +222,25 @@ class LogEdges:
                 return {place: self._client.edges(place, ASK_S) for place in sorted(places)}
             except KafkaException as error:
                 raise self._client.failed(error, f"asking where {place_names(places)} begins and ends") from error
+
+    def topic_id(self, topic: str) -> str:
+        """Return the id of a topic as a broker knows it now; empty if the cluster has no ids.
+
+        Raises KafkaAuthorizationError, and KafkaUnavailableError also if the broker knows no such topic.
+        """
+        try:
+            with closing(Admin(self._client.conf)) as admin:
+                found = admin.topics.get(topic)
+        except KafkaRequestError as error:
+            if error.code != KafkaError._INVALID_ARG:
+                raise
+            log.warning("the id of topic %s is not known: %s", topic, error)
+            return ""
+        if found is None:
+            raise KafkaUnavailableError(
+                f"no broker says what the id of topic {topic} is: it does not exist, or not yet"
+            )
+        return found.id
 
 
 class SubscribedTopics:

@@ -19,6 +19,14 @@ from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.sink.reader import GroupReader, Offsets
 
 
+class LogFacts(Protocol):
+    """Asks brokers about logs, such as `LogEdges`."""
+
+    def __call__(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]: ...
+
+    def topic_id(self, topic: str) -> str: ...
+
+
 class SinkInput(GroupReader, Protocol):
     """Where records come from and positions are kept, such as `GroupInput`."""
 
@@ -26,7 +34,7 @@ class SinkInput(GroupReader, Protocol):
     def generation(self) -> int | None: ...
 
     @property
-    def edges(self) -> Callable[[Collection[TopicPartition]], Mapping[TopicPartition, tuple[int, int]]]: ...
+    def edges(self) -> LogFacts: ...
 
     @property
     def read_ahead(self) -> Callable[[int], None]: ...
@@ -63,6 +71,9 @@ class SinkContext:
     def fencing_token(self) -> FencingToken | None:
         generation = None if self.reading is None else self.reading.generation
         return None if generation is None else FencingToken(self._task_generation, generation)
+
+    def topic_id(self, topic: str) -> str:
+        return "" if self.reading is None else self.reading.edges.topic_id(topic)
 
     @property
     def is_stopping(self) -> bool:
