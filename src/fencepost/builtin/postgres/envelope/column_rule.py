@@ -10,12 +10,8 @@ from typing import Any, NamedTuple
 from fencepost.api import Schema
 from fencepost.builtin.postgres.envelope.meaning import Kind, decimals
 from fencepost.builtin.postgres.envelope.selection import Matches, matching
-from fencepost.builtin.postgres.envelope.settings import PostgresSettings
+from fencepost.builtin.postgres.envelope.settings import HASH, MASK, TRUNCATE, PostgresSettings, python_name
 
-_TRUNCATE = re.compile(r"column\.truncate\.to\.(\d+)\.chars")
-_MASK = re.compile(r"column\.mask\.with\.(\d+)\.chars")
-_HASH = re.compile(r"column\.mask\.hash\.(v2\.)?([^.]+)\.with\.salt\.(.+)")
-PATTERNS = (_TRUNCATE, _MASK, _HASH)
 _UNLIMITED = 2_147_483_647
 _PARAMETER = "__debezium.source.column"
 _LENGTHS = {
@@ -34,15 +30,15 @@ class Rule(NamedTuple):
 
 
 class ColumnRules:
-    """The rules of a config. Raises ValueError for an algorithm that there is none of; the text names the key."""
+    """The rules of a config."""
 
     def __init__(self, settings: PostgresSettings) -> None:
         self._rules = [
-            *_given(settings, _TRUNCATE, lambda found: _truncation(int(found[1]))),
-            *_given(settings, _MASK, lambda found: _mask("*" * int(found[1]))),
+            *_given(settings, TRUNCATE, lambda found: _truncation(int(found[1]))),
+            *_given(settings, MASK, lambda found: _mask("*" * int(found[1]))),
             *_propagation(settings.propagate_source_type, is_of_types=False),
             *_propagation(settings.propagate_source_datatype, is_of_types=True),
-            *_given(settings, _HASH, lambda found: _hash(found[2], found[3], is_second=bool(found[1]))),
+            *_given(settings, HASH, lambda found: _hash(found[2], found[3], is_second=bool(found[1]))),
         ]
 
     def __call__(
@@ -89,10 +85,7 @@ def _mask(mask: str) -> tuple[Any, Any]:
 
 
 def _hash(algorithm: str, salt: str, *, is_second: bool) -> tuple[Any, Any]:
-    name = algorithm.replace("-", "").lower() if algorithm.upper().startswith("SHA-") else algorithm.lower()
-    if name.startswith("sha3"):
-        name = name.replace("sha3", "sha3_", 1)
-    salted = hashlib.new(name, salt.encode())
+    salted = hashlib.new(python_name(algorithm), salt.encode())
 
     def hashed(value: Any) -> Any:
         if value is None:

@@ -1,6 +1,8 @@
 """The settings of Debezium's Postgres connector that have an effect here: its keys, defaults and meanings."""
 
+import hashlib
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fencepost.api import HIGH, LOW, Config, Secret, Type, at_least, between, non_empty, one_of, setting
@@ -9,6 +11,10 @@ from fencepost.config.check import Check, parsed_by, unset_or
 from fencepost.config.java_regex import java_regex
 
 TOPIC_NAMING = ("io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.SchemaUnicodeTopicNamingStrategy")
+TRUNCATE = re.compile(r"column\.truncate\.to\.(\d+)\.chars")
+MASK = re.compile(r"column\.mask\.with\.(\d+)\.chars")
+HASH = re.compile(r"column\.mask\.hash\.(v2\.)?([^.]+)\.with\.salt\.(.+)")
+_WITHOUT_LENGTH = {"shake_128", "shake_256"}
 _KEY_COLUMNS = re.compile(r"\s*[^:]+:[^:,]+(,[^:,]+)*\s*")
 
 
@@ -24,6 +30,24 @@ def _patterns() -> Check:
         lambda value: next((why for one in regexes(value) if (why := check(one)) is not None), None),
         "patterns of Java, separated by commas",
     )
+
+
+def python_name(algorithm: str) -> str:
+    """Return Python's name of a hash algorithm of Java: `SHA-256` is sha256, `SHA3-256` is sha3_256."""
+    name = algorithm.lower()
+    return name.replace("-", "_") if name.startswith("sha3-") else name.replace("-", "")
+
+
+def _column_faults(config: Mapping[str, object]) -> Iterator[str]:
+    """Yield the faults of keys whose names have a number or an algorithm, and whose values are patterns of columns."""
+    for key, value in config.items():
+        hashed = HASH.fullmatch(key)
+        if hashed is None and TRUNCATE.fullmatch(key) is None and MASK.fullmatch(key) is None:
+            continue
+        if hashed is not None and python_name(hashed[2]) not in hashlib.algorithms_guaranteed - _WITHOUT_LENGTH:
+            yield f"Configuration {key[: hashed.end(2)]} is not supported: there is no hash {hashed[2]}; use SHA-256"
+        elif (why := _patterns()(str(value or ""))) is not None:
+            yield f"Invalid value {value} for configuration {key[: hashed.end(2) if hashed else None]}: {why}"
 
 
 def _key_columns(text: str) -> None:
@@ -302,7 +326,7 @@ class PostgresSettings(
     """All settings. Keys of Debezium that are not supported are refused by name, with the reason."""
 
     def check_together(self) -> list[str]:
-        found = faults(self.originals)
+        found = [*faults(self.originals), *_column_faults(self.originals)]
         if self.plugin_name != "pgoutput":
             found.append(
                 f"Invalid value {self.plugin_name} for configuration {PostgresSettings.key_of('plugin_name')}: only "

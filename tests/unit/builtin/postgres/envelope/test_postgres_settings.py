@@ -107,3 +107,12 @@ def test_message_key_columns_are_in_the_order_of_the_setting() -> None:
     assert key_columns(made, "shop", "orders", ["a", "b", "c"]) == ["b", "a"]
     assert key_columns(made, "none", "orders", ["a", "b", "c"]) == []
     assert "TABLE:COLUMN" in faults({"message.key.columns": "shop.orders"})
+
+
+def test_key_with_a_wrong_hash_or_pattern_is_refused_without_its_salt() -> None:
+    found = faults({"column.mask.hash.SHA-7.with.salt.s3cret": "a", "column.truncate.to.3.chars": "a("})
+    assert "column.mask.hash.SHA-7 is not supported" in found
+    assert "column.truncate.to.3.chars: Invalid regex" in found
+    assert "s3cret" not in found
+    for algorithm in ("SHA-256", "SHA-512", "MD5", "SHA3-256"):
+        assert PostgresSettings(MINIMAL | {f"column.mask.hash.v2.{algorithm}.with.salt.x": "a.b.c"})
