@@ -10,7 +10,7 @@ Errors are grouped by what the runtime does about them: retry, skip the record, 
 from fencepost.api.config_provider import ConfigData, ConfigProvider
 from fencepost.api.connector import Connector, ConnectorContext
 from fencepost.api.converter import Converter, HeaderConverter
-from fencepost.api.dataframe import CsvLines, DataFrameConnector, Split
+from fencepost.api.dataframe import CsvLines, DataFrameConnector, Positions, Split
 from fencepost.api.dataframe_sink import DataFrameSink
 from fencepost.api.dataframe_stream import DataFrameStream
 from fencepost.api.epoch import Epoch, EpochConnector, OffsetRange
@@ -134,6 +134,7 @@ __all__ = [
     "HeaderConverter",
     "OffsetRange",
     "PositionColumn",
+    "Positions",
     "Predicate",
     "Record",
     "RecordColumns",

@@ -6,9 +6,9 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-from fencepost.api.source import ExactlyOnceSupport, SourceConnector
+from fencepost.api.source import ExactlyOnceSupport, SourceConnector, SourceOffset, SourcePartition
 from fencepost.config import Secret
 
 Session = Any
@@ -21,13 +21,19 @@ class Split:
 
     Attributes:
         partition: identifies the split and its content for ever (for a file: path, size and modification time). A split
-            whose identity is committed as done is never read again.
+            whose identity is committed as done is never read again. With `offset`: the source partition, which all
+            splits of a sequence have in common.
         order: the sort key of the splits that one call of `splits` returns.
         is_single_file: whether every read returns the rows in the same order, so that a position inside the split is
             meaningful.
         size_bytes: the size as far as planning knows it. A split of unknown size (None) does not share a transaction;
             a split of 0 bytes has no rows and is not read.
         hint: whatever the connector wants to find again in `read`; it is not part of the identity.
+        offset: the source offset that is committed with the rows, for a split that is a step of a sequence without an
+            end, such as a range of ids. None: the split is committed as done.
+        after: the source offset that must be committed before this step (None: there is none yet). If another one is,
+            nothing is written, and the sequence is planned again.
+        topic: the topic of the rows. None: the connector's.
 
     >>> from fencepost.api import Split
     >>> Split({"file": "a.csv", "size": 17, "mtime": 1}, order=(1, "a.csv"), size_bytes=17).partition["file"]
@@ -39,6 +45,28 @@ class Split:
     is_single_file: bool = False
     size_bytes: int | None = None
     hint: Mapping[str, Any] = field(default_factory=dict)
+    offset: SourceOffset | None = None
+    after: SourceOffset | None = None
+    topic: str | None = None
+
+
+class Positions(Protocol):
+    """The committed offsets of a connector, as one of its tasks sees them when it plans.
+
+    >>> from fencepost.api import DataFrameConnector, Positions, Split
+    >>> class Counted(DataFrameConnector):
+    ...     def next_splits(self, session: object, positions: Positions) -> list[Split]:
+    ...         number = {"table": "orders"}
+    ...         after = positions.offset(number)
+    ...         first = 0 if after is None else after["id"]
+    ...         return [Split(number, after=after, offset={"id": first + 100})] if positions.is_mine(number) else []
+    """
+
+    def offset(self, partition: SourcePartition) -> SourceOffset | None:
+        """Return the committed offset of a source partition; None if there is none."""
+
+    def is_mine(self, partition: SourcePartition) -> bool:
+        """Return whether this task runs the splits of a source partition; others need not be planned."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +96,8 @@ class DataFrameConnector(SourceConnector):
 
     The runtime calls `splits` again and again and skips splits that are committed as done. It reads each other split
     with `read`, writes its rows and `{"done": true}` in one transaction, and calls `finished`. Small neighbouring
-    splits share a transaction.
+    splits share a transaction. A source without an end, such as a table that grows, overrides `next_splits` and plans
+    steps of a sequence (`Split.offset`), so that it has one offset however long it runs.
 
     >>> from collections.abc import Iterable
     >>> from pathlib import Path
@@ -97,6 +126,14 @@ class DataFrameConnector(SourceConnector):
 
         The runtime treats a RetriableError or OSError as temporary and calls this again until it succeeds.
         """
+
+    def next_splits(self, session: Session, positions: Positions) -> Iterable[Split]:
+        """Return the splits that can be read now, given what is committed. By default that of `splits`.
+
+        Steps of one source partition are returned in their order, each `after` the offset of the one before. They are
+        not skipped when they cannot be read, and not committed in parts. Errors are those of `splits`.
+        """
+        return self.splits(session)
 
     @abstractmethod
     def read(self, session: Session, split: Split) -> DataFrame:

@@ -58,8 +58,8 @@ class PluginConfig(Config):
         check=each(parsed_by(_absolute, "absolute paths")),
         importance=MEDIUM,
         doc="The only files and directories of this machine, with everything below them, that FileStreamSource, "
-        "FileStreamSink, SpoolDirectorySource and FilesSink may use. Unset: any. The files that this file names, this "
-        "file itself and `plugin.path` are refused in any case.",
+        "FileStreamSink, SpoolDirectorySource, FilesSink and JdbcSource (SQLite) may use. Unset: any. The files that "
+        "this file names, this file itself and `plugin.path` are refused in any case.",
     )
 
     def unlimited(self) -> Iterator[str]:

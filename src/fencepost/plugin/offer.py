@@ -69,7 +69,7 @@ _SOURCES = (
     _Offer(r"mongo", "a MongoDB source", _CHANGES),
     _Offer(
         r"jdbc|(?<![a-z])sql|postgres|mysql|mariadb|oracle|bigquery|snowflake|redshift",
-        "a source for tables of a database", _SPARK_READS + '.format("jdbc")',
+        "a source for tables of a database", "the connector JdbcSource",
     ),
     _Offer(r"iceberg|hudi|hoodie|delta", "a source for a table format", _SPARK_READS + " of its table"),
     _Offer("", "a connector", _POLL),

@@ -171,6 +171,9 @@ class ChannelRun:
         The position of a part contains how its rows were made.
         """
         is_done = bool(position.get("done"))
+        if self._spec.offset is not None:
+            (key,) = self._spec.offset_keys
+            return [(key, orjson.dumps(self._spec.offset)), *((key, None) for key in self._spec.forget)]
         whole = position if is_done or not self._reading else {**position, READING: self._reading}
         rows = self._rows_of_each(position["rows"])
         own = [(key, orjson.dumps({**whole, "rows": n})) for key, n in zip(self._spec.offset_keys, rows, strict=True)]

@@ -32,6 +32,7 @@ class SplitRun(Message):
 
     `offset_keys` has a key for each split. With `rows_per_commit` 0 all rows are one transaction, as they always are
     for several splits. `forget`: offset keys to tombstone. `chooses_client`: see TaskSpec.
+    `offset`: what is committed for a step of a sequence, which is alone, instead of that it is done.
     """
 
     run: str
@@ -44,6 +45,7 @@ class SplitRun(Message):
     forget: tuple[bytes, ...] = ()
     copies_offsets: bool = False
     chooses_client: bool = False
+    offset: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

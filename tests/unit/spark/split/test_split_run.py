@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -97,3 +98,10 @@ def test_late_broker_failure_is_not_reported_as_an_expired_transaction(told: Cal
         assert told(error, after_s=600.0) == ["trouble"], error
     assert told(ProduceError("too large", is_refused=True), after_s=600.0) == []
     assert told(WriterFencedError("somebody newer"), after_s=600.0) == []
+
+
+def test_step_commits_its_own_offset_and_tombstones() -> None:
+    client = Client()
+    client.run = replace(client.run, offset={"id": 17}, forget=(b"old",))
+    run = ChannelRun(cast(SplitClient, client))
+    assert list(run.offset_records({"done": True, "rows": 3})) == [(b"k", b'{"id":17}'), (b"old", None)]

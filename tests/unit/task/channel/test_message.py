@@ -103,7 +103,7 @@ MESSAGES = [
     Admission(False, "a newer start", failure="no right"),
     TaskCopies("c", 0, "abc", (COPY,)),
     RunRequest("r"),
-    SplitRun("r", {"bootstrap.servers": "b:1"}, "t", "o", (b"k1", b"k2"), None, 5, (b"k3",), True, True),
+    SplitRun("r", {"bootstrap.servers": "b:1"}, "t", "o", (b"k1", b"k2"), None, 5, (b"k3",), True, True, {"id": 1}),
     TemporaryFailure("r", "a connection was lost"),
     SplitAdmission(True, "", ({"rows": 5}, None), (("traceparent", b"00-1-2-01"),)),
     SplitUnchanged(False),

@@ -50,8 +50,7 @@ class Written:
 class RunningTask(Protocol):
     spec: TaskSpec
 
-    @property
-    def topic(self) -> str: ...
+    def topic_of(self, split: Split) -> str: ...
 
     def admit(self) -> Admission: ...
 
@@ -76,6 +75,11 @@ class Run:
     expired_s: float | None = None
     error: Exception | None = None
     headers: tuple[HeaderBytes, ...] = ()
+
+    @property
+    def topic(self) -> str:
+        """Return the topic of all rows: splits that share a run have the same one."""
+        return self.task.topic_of(self.splits[0])
 
 
 class SplitChannel:
@@ -148,7 +152,7 @@ class SplitChannel:
         return SplitRun(
             run=name,
             producer_conf=spec.output.producer_conf,
-            topic=run.task.topic,
+            topic=run.topic,
             offsets_topic=spec.output.offsets_topic,
             offset_keys=tuple(encode_key(spec.connector, split.partition) for split in run.splits),
             transactional_id=spec.output.transactional_id,
@@ -156,12 +160,13 @@ class SplitChannel:
             forget=tuple(run.forget),
             copies_offsets=spec.output.copies_offsets,
             chooses_client=spec.output.chooses_client,
+            offset=run.splits[0].offset,
         ).to_json()
 
     def _admit(self, body: dict[str, Any]) -> dict[str, Any]:
         with self._noting(RunRequest.from_json(body).run) as run:
             admission = run.task.admit()
-        positions = run.task.positions(admission, run.splits)
+            positions = run.task.positions(admission, run.splits)
         return SplitAdmission(admission.is_admitted, admission.reason, tuple(positions), run.headers).to_json()
 
     def _unchanged(self, body: dict[str, Any]) -> dict[str, Any]:

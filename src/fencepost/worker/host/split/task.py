@@ -3,12 +3,15 @@
 import contextlib
 import logging
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fencepost.api import DataFrameConnector, FatalError, RecordError, Split
+from fencepost.api import DataFrameConnector, FatalError, RecordError, RetriableError, Split
 from fencepost.api.errors import ConnectError
+from fencepost.api.source import SourcePartition
 from fencepost.config import ConfigError
+from fencepost.config.closed_topics import CLOSED, ClosedTopics
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.record import partition_key
 from fencepost.spark.partition.write import FLUSH_S
@@ -147,11 +150,15 @@ class SplitTask(FrameTask):
         self._forgetting = Forgetting(spec, self.admit, lambda copies: host.channel.copy(spec, copies))
         self._parts: dict[Any, int] = {}
         self._topics = topics_of(spec)
+        self._written: set[str] = set()
         self.counters = Counters()
 
-    @property
-    def topic(self) -> str:
-        return self._connector.topic
+    def topic_of(self, split: Split) -> str:
+        """Return the topic of a split's rows. Raises ConfigError if it is closed to connectors."""
+        topic = split.topic or self._connector.topic
+        if split.topic is not None and ClosedTopics(self.spec.look_up.closed.writes).has(topic):
+            raise ConfigError(f"Rows of {dict(split.partition)} would go to topic {topic}: {CLOSED}")
+        return topic
 
     def _rows_per_commit(self, splits: Sequence[Split]) -> int:
         """Return after how many rows a part of a split is committed; 0: no parts, as they would not be exact.
@@ -166,7 +173,7 @@ class SplitTask(FrameTask):
 
     def positions(self, admission: Admission, splits: Sequence[Split]) -> list[dict[str, Any] | None]:
         found = _positions(admission)
-        return [found.get(partition_key(split.partition)) for split in splits]
+        return [_position_of(split, found.get(partition_key(split.partition))) for split in splits]
 
     def is_unchanged(self, split: Split) -> bool:
         return self._connector.is_unchanged(self._runtime.session, split)
@@ -176,16 +183,17 @@ class SplitTask(FrameTask):
         self.control.back_off(self._connector.poll_interval_ms / 1000)
 
     def _topics_used(self) -> Sequence[str]:
-        return (self.topic,) if self.counters.records_written else ()
+        return tuple(sorted(self._written))
 
     def _turn(self) -> bool:
         self._settle()
         admission = admitted(self.admit())
         session = self._runtime.session
-        planned = [s for s in self._connector.splits(session) if self._is_mine(s)]
         positions = _positions(admission)
+        known = _Known(positions, self._is_mine)
+        planned = [s for s in self._connector.next_splits(session, known) if self._is_mine(s.partition)]
         forget = self._finish_done(planned, positions)
-        todo = [s for s in planned if not positions.get(partition_key(s.partition), {}).get("done")]
+        todo = [s for s in planned if s.offset is not None or not _is_done(positions, s)]
         todo = [s for s in todo if partition_key(s.partition) not in self._set_aside]
         self._apart.intersection_update([partition_key(s.partition) for s in todo])
         self._run_all(bundles(sorted(todo, key=lambda s: s.order), lambda s: self._may_share(s, positions)), forget)
@@ -196,7 +204,9 @@ class SplitTask(FrameTask):
     def _may_share(self, split: Split, positions: dict[Any, Any]) -> bool:
         """Say whether a split may be committed with others: not if it is, or will be, committed in parts."""
         key = partition_key(split.partition)
-        return not self._reader.rows_max and not any(key in others for others in (self._parts, self._apart, positions))
+        is_plain = split.offset is None and split.topic is None
+        is_begun = any(key in others for others in (self._parts, self._apart, positions))
+        return is_plain and not self._reader.rows_max and not is_begun
 
     def _settle(self) -> None:
         """End transactions of earlier attempts: admission, which reads the position, would wait for their timeout."""
@@ -209,19 +219,19 @@ class SplitTask(FrameTask):
             return
         self._may_be_open = False
 
-    def _is_mine(self, split: Split) -> bool:
-        """Say whether a split is this task's: in a task generation it has one task, and so one transactional id."""
-        return zlib.crc32(self._offset_key(split)) % self.spec.task_count == self.spec.task
+    def _is_mine(self, partition: SourcePartition) -> bool:
+        """Say whether splits are this task's: in a task generation each has one task, and so one transactional id."""
+        return zlib.crc32(encode_key(self.spec.connector, partition)) % self.spec.task_count == self.spec.task
 
     def _finish_done(self, planned: Sequence[Split], positions: dict[Any, Any]) -> tuple[bytes, ...]:
         """Call `finished` again for what was committed before a crash; return the keys of what can be forgotten."""
         for split in planned:
-            offset = positions.get(partition_key(split.partition)) or {}
-            if offset.get("done"):
-                self._finish(split, int(offset.get("rows", 0)))
+            if split.offset is None and _is_done(positions, split):
+                self._finish(split, int(positions[partition_key(split.partition)].get("rows", 0)))
         present = {partition_key(s.partition) for s in planned}
         done = [Split(dict(key)) for key, offset in positions.items() if key not in present and offset.get("done")]
-        removed = [s for s in done if self._is_mine(s) and self._connector.is_removed(self._runtime.session, s)]
+        own = [s for s in done if self._is_mine(s.partition)]
+        removed = [s for s in own if self._connector.is_removed(self._runtime.session, s)]
         self._forgetting.missed([self._offset_key(split) for split in removed])
         return self._forgetting.due([encode_key(self.spec.connector, dict(key)) for key in positions])
 
@@ -250,7 +260,8 @@ class SplitTask(FrameTask):
         Returns whether the plan still holds; raises errors after which it is retried unchanged.
         """
         self.control.move()
-        self._topics.ensure([self.topic])
+        topic = self.topic_of(splits[0])
+        self._topics.ensure([topic])
         if not self._take_core():
             return False
         run = Run(self, splits, forget)
@@ -258,7 +269,7 @@ class SplitTask(FrameTask):
         self._jobs.group = run_group(name)
         try:
             run.rows_per_commit = self._rows_per_commit(splits)
-            with self.tracing.frame(FrameWork([self.topic], len(splits), is_epoch=False)) as batch:
+            with self.tracing.frame(FrameWork([topic], len(splits), is_epoch=False)) as batch:
                 run.headers = tuple(batch.headers)
                 run_splits(self._runtime, self._reader, splits, self._host.channel.url, name)
                 batch.wrote(0 if run.written is None or run.written.is_skipped else sum(run.written.rows))
@@ -276,7 +287,7 @@ class SplitTask(FrameTask):
         self.tracing.committed(written.at_s)
         self._back_off.passed()
         self._bundles_failed = 0
-        self._count(written)
+        self._count(written, topic)
         for split, rows in zip(splits, written.rows, strict=True):
             self._finish(split, rows)
         return True
@@ -297,9 +308,9 @@ class SplitTask(FrameTask):
             log.info("task %s plans again because %s has changed: %s", self.spec.id, dict(split.partition), error)
             self.control.back_off(BACK_OFF_S)
             return False
-        if is_broken:
+        if is_broken and split.offset is None:  # after a step that is left out, no later one could be committed
             place = dict(split.partition)
-            log.error("task %s sets aside %s, meant for topic %s: %s", self.spec.id, place, self.topic, error)
+            log.error("task %s sets aside %s, meant for topic %s: %s", self.spec.id, place, run.topic, error)
             self._connector.set_aside(self._runtime.session, split, error)
             self._set_aside.add(partition_key(split.partition))
             self.counters.errors.met()
@@ -309,7 +320,7 @@ class SplitTask(FrameTask):
             return False
         if run.expired_s is not None and self._takes_smaller_parts(split):
             return False
-        error.add_note(f"This happened with split {dict(split.partition)}, meant for topic {self.topic}")
+        error.add_note(f"This happened with split {dict(split.partition)}, meant for topic {run.topic}")
         raise error
 
     def _bundle_failed(self, splits: Sequence[Split], error: Exception, *, is_of_one: bool) -> bool:
@@ -352,12 +363,13 @@ class SplitTask(FrameTask):
             f"producer's transaction.timeout.ms={timeout_ms}, so it cannot be one "
             "transaction. It cannot be committed in parts either, because the order or number of its rows may vary. "
             "Raise producer.override.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it), or "
-            "make the files smaller"
+            "make the splits smaller (files with fewer rows, or a smaller split.rows.max)"
         )
 
-    def _count(self, written: Written) -> None:
+    def _count(self, written: Written, topic: str) -> None:
         if not written.is_skipped:
             self.counters.moved(sum(written.rows))
+            self._written.update([topic] if any(written.rows) else [])
         self._report(self.counters.state)
 
     def _report_end(self, state: RunState, trace: str | None) -> None:
@@ -370,6 +382,35 @@ class SplitTask(FrameTask):
         if is_stop and self._may_be_open and self.spec.is_exactly_once and not self._is_abandoned:
             self._host.events.lost([self.spec.incarnation], "it stopped after a run that may have left a transaction")
         super()._report_end(state, trace)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """`Positions` of a plan."""
+
+    found: Mapping[Any, dict[str, Any]]
+    is_mine: Callable[[SourcePartition], bool]
+
+    def offset(self, partition: SourcePartition) -> dict[str, Any] | None:
+        return self.found.get(partition_key(partition))
+
+
+def _position_of(split: Split, committed: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the position of a split, given the committed offset of its source partition.
+
+    Raises RetriableError if a step of a sequence follows neither its predecessor nor itself.
+    """
+    if split.offset is None:
+        return committed
+    if committed == split.offset:
+        return {"done": True, "rows": 0}
+    if committed != split.after:
+        raise RetriableError(f"{dict(split.partition)} is at {committed}, not at {split.after}: it is planned again")
+    return None
+
+
+def _is_done(positions: Mapping[Any, dict[str, Any]], split: Split) -> bool:
+    return bool(positions.get(partition_key(split.partition), {}).get("done"))
 
 
 def _positions(admission: Admission) -> dict[Any, dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from fencepost.api import ConfigError, Split
+from fencepost.api import ConfigError, Positions, Split
 from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
@@ -157,6 +157,9 @@ class Stage:
         if self.plans > _MOST_TURNS or set(self.files) <= {*self.written, *self.set_aside_files}:
             self.task.control.stop()
         return [self._split(name) for name in self.files]
+
+    def next_splits(self, session: Any, positions: Positions) -> Iterable[Split]:
+        return self.splits(session)
 
     def _split(self, name: str) -> Split:
         order = sorted(self.files).index(name)
@@ -811,3 +814,118 @@ def test_run_is_traced_to_its_commit_and_a_failed_run_names_its_error_class(
     assert parent_of(commit) == id_of(span)
     assert [int(value.split("-")[2], 16) for ((_, value),) in headers] == [id_of(failed), id_of(span)]
     assert "secret" not in "".join(str(each.attributes) for each in traced.all)
+
+
+# steps of a sequence
+
+ORDERS = {"table": "orders"}
+
+
+class Steps(Stage):
+    """A table of which each step has a row, and three steps are planned at once; it ends after `last`.
+
+    `before` is called with an executor's step before its admission, `after` when it has committed.
+    """
+
+    last = 5
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(monkeypatch)
+        self.place: dict[str, int] | None = None
+        self.rows: list[int] = []
+        self.topics: list[str] = []
+        self.before: Callable[..., None] = lambda number: None
+        self.after: Callable[..., None] = lambda number: None
+
+    def decide(self, *_: object) -> Admission:
+        return Admission(True, "", () if self.place is None else ((ORDERS, self.place),))
+
+    def next_splits(self, session: Any, positions: Positions) -> Iterable[Split]:
+        self.plans += 1
+        after = positions.offset(ORDERS)
+        assert positions.is_mine(ORDERS)
+        first = 1 if after is None else after["id"] + 1
+        if self.plans > _MOST_TURNS or first > self.last:
+            self.task.control.stop()
+        numbers = range(first, min(first + 3, self.last + 1))
+        return [
+            Split(ORDERS, after={"id": n - 1} if n > 1 else None, offset={"id": n}, topic="t-orders") for n in numbers
+        ]
+
+    def is_unchanged(self, session: Any, split: Split) -> bool:
+        return True
+
+    def run_splits(self, runtime: Any, reader: Any, splits: Sequence[Split], url: str, name: str) -> None:
+        self.run_name = name
+        spec = self.ask("spec", name)
+        number = spec["offset"]["id"]
+        self.before(number)
+        (position,) = self.ask("admit")["positions"]
+        if position is None:
+            self.topics.append(spec["topic"])
+            self.rows.append(number)
+            self.place = spec["offset"]
+        self.ask("report", name, rows=[1 if position is None else 0], skipped=position is not None)
+        self.after(number)
+
+
+def test_steps_are_committed_in_order_each_with_its_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Steps(monkeypatch)
+    it.run()
+    assert (it.rows, it.place, set(it.topics)) == ([1, 2, 3, 4, 5], {"id": 5}, {"t-orders"})
+    assert "FAILED" not in it.events.told
+
+
+def test_step_is_not_written_again_when_its_commit_was_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Steps(monkeypatch)
+    it.after = fails(3, job_failed("the answer was lost"))
+    it.run()
+    assert it.rows == [1, 2, 3, 4, 5]
+
+
+def test_step_without_its_predecessor_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Steps(monkeypatch)
+
+    def moved(number: int) -> None:
+        if it.plans == 1 and number == 2:
+            it.place = {"id": 3}  # as if somebody else had written steps 2 and 3
+
+    it.before = moved
+    it.run()
+    assert it.rows == [1, 4, 5]
+    assert "FAILED" not in it.events.told
+
+
+def test_step_that_is_committed_already_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Steps(monkeypatch)
+
+    def done(number: int) -> None:
+        if it.plans == 1 and number == 2:
+            it.place = {"id": 2}
+
+    it.before = done
+    it.run()
+    assert it.rows == [1, 3, 4, 5]
+
+
+def test_step_with_broken_content_fails_the_task_and_is_not_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Steps(monkeypatch)
+
+    def broken(number: int) -> None:
+        if number == 3:
+            raise SplitError("a value that is no number", is_broken=True)
+
+    it.before = broken
+    it.run()
+    assert (it.rows, it.set_aside_files, it.events.told[-1]) == ([1, 2], [], "FAILED")
+    assert "{'table': 'orders'}, meant for topic t-orders" in it.trace
+
+
+def test_step_for_a_closed_topic_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Steps(monkeypatch)
+    look_up = it.task.spec.look_up
+    closed = replace(look_up.closed, writes=("t-orders",))
+    it.task.spec = replace(it.task.spec, look_up=replace(look_up, closed=closed))
+    it.run()
+    assert (it.rows, it.events.told[-1]) == ([], "FAILED")
+    assert "would go to topic t-orders: this topic is the workers'" in it.trace
