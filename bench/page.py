@@ -15,6 +15,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "benchmarks.md"
 PARTS = (
     "throughput",
     "sink",
+    "postgres_sink",
     "java_files",
     "java_debezium",
     "json_rows",
@@ -47,6 +48,7 @@ TITLES = {
     "without plugins": "Fencepost without plug-ins",
     "old way": "a producer for each partition",
     "librdkafka": "by librdkafka",
+    "psql": "psql's COPY",
 }
 
 _HEAD = """\

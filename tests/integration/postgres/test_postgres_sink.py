@@ -1,7 +1,9 @@
 """PostgresSink on a real server: rows and offsets are one transaction, whoever dies, hangs or wakes up."""
 
 import itertools
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -9,8 +11,9 @@ import pytest
 
 from fencepost.api import INT32, STRING, FatalError, FencedError, RetriableError, Schema, SinkRecord, TopicPartition
 from fencepost.builtin.postgres.sink.database import Database
+from fencepost.builtin.postgres.sink.task import PostgresSink
 from fencepost.testing import SinkRun, eventually
-from support.postgres import Postgres
+from support.postgres import Postgres, running_postgres
 from support.postgres_sink import DELETING, KEY, UPSERT, Letters, SinkScene, record, sql
 
 _numbers = itertools.count(1)
@@ -202,8 +205,6 @@ def test_offsets_that_are_changed_by_an_administrator_count_at_the_next_start(sc
     place = scene.places[0]
     given = {"name": scene.name, "connection.port": str(scene.server.port), "connection.user": "postgres",
              "connection.host": "127.0.0.1"}  # fmt: skip
-    from fencepost.builtin.postgres.sink.task import PostgresSink
-
     assert PostgresSink(given).alter_offsets({place: 2})
     assert scene.run(2).positions == {place: 2}
     assert PostgresSink(given).alter_offsets({place: None})
@@ -356,15 +357,13 @@ def test_released_partition_is_not_written_after_it(scene: SinkScene) -> None:
     assert (numbers(scene), scene.offsets()) == ([0, 2, 4], {0: 3, 1: None})
 
 
-@pytest.fixture(scope="module")
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    from support.postgres import running_postgres
-
-    directory = tmp_path_factory.mktemp("postgres")
-    for each in (directory, *directory.parents[:2]):
-        each.chmod(0o755)
-    with running_postgres(directory) as server:
-        yield server
+@pytest.fixture
+def own_server() -> Iterator[Postgres]:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory,
+        running_postgres(Path(directory)) as found,
+    ):
+        yield found
 
 
 def test_server_that_crashes_in_the_middle_is_waited_for(own_server: Postgres) -> None:

@@ -16,19 +16,17 @@ from fencepost.builtin.postgres.sink.offsets import FENCED, Log, Move, OffsetTab
 from fencepost.builtin.postgres.sink.settings import SinkSettings
 from fencepost.builtin.postgres.sink.table_name import TableName
 from fencepost.builtin.postgres.sink.target import LOCK_MS, Stage, Tables
+from fencepost.postgres import connect, explain, is_retriable
 
 _IDLE_MS = 30_000
 _BEGIN = (
     f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {_IDLE_MS}; SET LOCAL lock_timeout = {LOCK_MS}; "
     "SET LOCAL client_min_messages = warning"
 )
-_NAME_MAX = 63
 # A value that does not fit, a constraint, a limit of a row, a trigger or a view that refuses it.
 _OF_ROW = ("22", "23", "54", "44", "P0")
 _TABLE_CHANGED = frozenset({"42P01", "42703", "42804", "3F000", "428C9"})
 _NO_UNIQUE_INDEX = "42P10"
-_RETRIABLE = ("08", "40", "53", "57", "58")
-_RETRIABLE_STATES = frozenset({"55P03", "25006", "25P03", "XX000"})
 _TRIES = 3
 
 
@@ -58,7 +56,7 @@ class Database:
         """Connect, and create the table of offsets if it is missing. Raises RetriableError or FatalError."""
         self.close()
         with self._translated():
-            self._connection = _connect(self._settings, f"fencepost-{self._sink}")
+            self._connection = connect(self._settings.connection(f"fencepost-{self._sink}"), fixed_formats=False)
             self._offsets.ensure(self._connection)
 
     def close(self) -> None:
@@ -173,8 +171,9 @@ class Database:
             if state in _TABLE_CHANGED:
                 self._undo()
                 raise TableChangedError(f"the database refuses it: {_reason(error)}") from None
+            was_lost = self._connection is not None and self._connection.closed
             self.close()
-            raise _translated(error, state, self._settings) from None
+            raise _translated(error, self._settings, was_lost=was_lost) from None
         except Exception:
             self._undo()
             raise
@@ -192,24 +191,6 @@ class Database:
 def _merges(stages: Sequence[tuple[Stage, bytes]]) -> Iterator[str]:
     for stage, _ in stages:
         yield from stage.merge
-
-
-def _connect(settings: SinkSettings, name: str) -> Any:
-    import psycopg
-
-    password = settings.connection_password
-    return psycopg.connect(
-        **settings.connection_parameters,  # type: ignore[arg-type]
-        password=None if password is None else password.reveal(),
-        autocommit=True,
-        prepare_threshold=None,  # a pooler may give each transaction another session
-        application_name=name[:_NAME_MAX],
-        keepalives=1,
-        keepalives_idle=10,
-        keepalives_interval=5,
-        keepalives_count=3,
-        tcp_user_timeout=30_000,
-    )
 
 
 def _is_of_row(error: Exception) -> bool:
@@ -230,22 +211,15 @@ def _reason(error: Exception) -> str:
     return ": ".join(parts)
 
 
-def _translated(error: Any, state: str, settings: SinkSettings) -> Exception:
-    reason = _reason(error) if state else str(error).strip().replace("\n", " ")
+def _translated(error: Exception, settings: SinkSettings, *, was_lost: bool) -> Exception:
+    state = str(getattr(error, "sqlstate", None) or "")
     if state == FENCED:
-        return FencedError(reason)
+        return FencedError(explain(error))
     if state == _NO_UNIQUE_INDEX:
         return FatalError(
-            f"{reason}: insert.mode={settings.insert_mode.lower()} needs a unique index on exactly the columns of "
-            "pk.fields"
+            f"{explain(error)}: insert.mode={settings.insert_mode.lower()} needs a unique index on exactly the columns "
+            "of pk.fields"
         )
-    if not state and not _is_refusal(reason):
-        return RetriableError(f"the database cannot be reached: {reason}")
-    if state.startswith(_RETRIABLE) or state in _RETRIABLE_STATES:
-        return RetriableError(f"the database cannot do it now: {reason}")
-    return FatalError(f"the database refuses it: {reason}")
-
-
-def _is_refusal(reason: str) -> bool:
-    """Say whether a connection was refused for good: psycopg gives such errors no SQLSTATE."""
-    return any(each in reason for each in ("authentication failed", "does not exist", "no password supplied", "pg_hba"))
+    if was_lost or is_retriable(error):
+        return RetriableError(f"the database cannot be reached, or cannot do it now: {explain(error)}")
+    return FatalError(f"the database refuses it: {explain(error)}")

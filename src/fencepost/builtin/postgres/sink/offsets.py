@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from fencepost.api import FatalError, FencedError, FencingToken, TopicPartition
 from fencepost.builtin.postgres.sink.table_name import TableName
+from fencepost.postgres.name import literal
 
 FENCED = "FP001"
 """The SQLSTATE with which a transaction fails whose task no longer owns a partition."""
@@ -86,20 +87,20 @@ class OffsetTable:
         It has no parameters, so that one message can carry it with the rest of the transaction.
         """
         values = ", ".join(
-            f"({_literal(m.log.place.topic)}, {m.log.place.partition}, {_literal(m.log.topic_id)}, "
+            f"({literal(m.log.place.topic)}, {m.log.place.partition}, {literal(m.log.topic_id)}, "
             f"{'NULL' if m.before is None else m.before}::bigint, {m.after}::bigint)"
             for m in sorted(moves, key=lambda move: move.log)
         )
         body = (
             f"DECLARE moved integer; BEGIN UPDATE {self.name.sql} o SET next_offset = m.after, written_at = now() "
             f"FROM (VALUES {values}) m(topic, partition, topic_id, before, after) "
-            f"WHERE o.sink = {_literal(self._sink)} AND o.topic = m.topic AND o.partition = m.partition "
+            f"WHERE o.sink = {literal(self._sink)} AND o.topic = m.topic AND o.partition = m.partition "
             "AND o.topic_id = m.topic_id AND o.next_offset IS NOT DISTINCT FROM m.before "
             f"AND (o.task_generation, o.group_generation) = ({token.task_generation}, {token.group_generation}); "
             f"GET DIAGNOSTICS moved = ROW_COUNT; IF moved <> {len(moves)} THEN "
             f"RAISE EXCEPTION 'another task has written these partitions' USING ERRCODE = '{FENCED}'; END IF; END"
         )
-        return f"DO {_literal(body)}"
+        return f"DO {literal(body)}"
 
     def alter(self, connection: Any, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Set the offsets of partitions that have one here; None: the group's offset counts at the next start."""
@@ -109,8 +110,3 @@ class OffsetTable:
                     f"UPDATE {self.name.sql} SET next_offset = %s WHERE sink = %s AND topic = %s AND partition = %s",
                     (offset, self._sink, topic, number),
                 )
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f" E'{escaped}'"

@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fencepost.api import HIGH, LOW, Config, ConfigError, Secret, Type, at_least, between, non_empty, one_of, setting
+from fencepost.postgres import ConnectionSettings
 
 INSERT, UPSERT, UPDATE = "insert", "upsert", "update"
 NONE, KAFKA, RECORD_KEY, RECORD_VALUE = "none", "kafka", "record_key", "record_value"
@@ -21,8 +22,9 @@ _SAME_KEYS = {
     "fields.include": "fields.whitelist",
 }
 """Debezium's keys, and ours with the same meaning."""
+_NAME_MAX = 63
 _EVOLUTION = "schema.evolution"
-_OF_URL = {"sslmode", "sslrootcert", "sslcert", "sslkey", "ApplicationName", "connectTimeout", "user", "currentSchema"}
+_OF_URL = {"sslmode", "sslrootcert", "sslcert", "sslkey", "ApplicationName", "user", "currentSchema"}
 
 
 class DatabaseConfig(Config):
@@ -31,7 +33,7 @@ class DatabaseConfig(Config):
     connection_url: str | None = setting(
         "connection.url", default=None, importance=HIGH,
         doc="`jdbc:postgresql://host:port/database`, as for JDBC; its parameters `sslmode`, `sslrootcert`, `sslcert`, "
-        "`sslkey`, `connectTimeout` and `currentSchema` are used. Or set `connection.host` and what follows.",
+        "`sslkey` and `currentSchema` are used. Or set `connection.host` and what follows.",
     )  # fmt: skip
     connection_host: str = setting("connection.host", default="localhost", doc="The host, without a URL.")
     connection_port: int = setting(
@@ -133,13 +135,15 @@ class SinkSettings(ModeConfig):
     def _url_faults(self) -> list[str]:
         url = self.connection_url
         if url is None:
-            return []
+            return ["connection.user is missing: set the user of the database"] if self.connection_user is None else []
         if not url.startswith(_JDBC):
             return [f"connection.url must begin with {_JDBC}//"]
         parts = urlsplit(url.removeprefix("jdbc:"))
         given = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
         if given & _SECRETS or "@" in parts.netloc:
             return ["connection.url has a password, which it would show: set connection.user and connection.password"]
+        if "user" not in given and self.connection_user is None:
+            return ["connection.user is missing: set the user of the database"]
         unknown = sorted(given - _OF_URL)
         if unknown:
             return [f"connection.url has parameters that are not supported: {', '.join(unknown)}; remove them"]
@@ -156,28 +160,25 @@ class SinkSettings(ModeConfig):
         """Return the zone of `db.timezone`; None for UTC."""
         return None if self.db_timezone.upper() == "UTC" else ZoneInfo(self.db_timezone)
 
-    @cached_property
-    def connection_parameters(self) -> dict[str, object]:
-        """Return the keywords of libpq, but for the password."""
-        if self.connection_url is None:
-            found: dict[str, object] = {
-                "host": self.connection_host,
-                "port": self.connection_port,
-                "dbname": self.connection_database,
-                "sslmode": self.connection_sslmode.lower(),
-            }
-        else:
-            parts = urlsplit(self.connection_url.removeprefix("jdbc:"))
-            given = dict(parse_qsl(parts.query))
-            found = {"host": parts.hostname or "localhost", "port": parts.port or 5432, **given}
-            found["dbname"] = unquote(parts.path.lstrip("/")) or None
-            if "connectTimeout" in found:
-                found["connect_timeout"] = found.pop("connectTimeout")
-            found.pop("ApplicationName", None)
-            found.pop("currentSchema", None)
-        if self.connection_user is not None:
-            found["user"] = self.connection_user
-        return {name: value for name, value in found.items() if value is not None}
+    def connection(self, name: str) -> ConnectionSettings:
+        """Return where the database is. `name` is how it shows the sink's sessions."""
+        parts = urlsplit((self.connection_url or "").removeprefix("jdbc:"))
+        given = dict(parse_qsl(parts.query))
+        user = self.connection_user or given.get("user") or ""
+        password = self.connection_password
+        is_url = self.connection_url is not None
+        return ConnectionSettings(
+            host=(parts.hostname or "localhost") if is_url else self.connection_host,
+            port=(parts.port or 5432) if is_url else self.connection_port,
+            database=(unquote(parts.path.lstrip("/")) if is_url else self.connection_database) or user,
+            user=user,
+            password=None if password is None else password.reveal(),
+            sslmode=given.get("sslmode", "prefer") if is_url else self.connection_sslmode.lower(),
+            sslrootcert=given.get("sslrootcert"),
+            sslcert=given.get("sslcert"),
+            sslkey=given.get("sslkey"),
+            application_name=name[:_NAME_MAX],
+        )
 
     @cached_property
     def default_schema(self) -> str | None:

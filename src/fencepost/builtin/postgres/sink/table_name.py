@@ -3,10 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-
-def quoted(name: str) -> str:
-    """Return a name as an identifier that keeps its case."""
-    return '"' + name.replace('"', '""') + '"'
+from fencepost.postgres.name import quoted
 
 
 def listed(names: Iterable[str], prefix: str = "") -> str:

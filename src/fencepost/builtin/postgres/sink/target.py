@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 from fencepost.api import FatalError, RecordError
 from fencepost.builtin.postgres.sink.changes import BadRecordsError, Changes, Column
 from fencepost.builtin.postgres.sink.settings import INSERT, UPSERT, SinkSettings
-from fencepost.builtin.postgres.sink.table_name import TableName, listed, quoted
+from fencepost.builtin.postgres.sink.table_name import TableName, listed
 from fencepost.builtin.postgres.sink.text import ColumnType, column_type, copy_column, schemaless_column
+from fencepost.postgres.name import literal, quoted
 
 LOCK_MS = 30_000
 """How long a statement waits for a lock of others before it is tried again later."""
@@ -78,7 +79,7 @@ class Tables:
         type_ = column_type(schema, self._settings.zone)
         default = ""
         if schema.default is not None and not isinstance(schema.default, dict | list):
-            default = f" DEFAULT {_literal(type_.text(schema.default))}"
+            default = f" DEFAULT {literal(type_.text(schema.default))}"
         is_required = is_key or not (schema.is_optional or self._settings.delete_enabled)
         return f"{quoted(column.name)} {type_.name}{default}{' NOT NULL' if is_required else ''}"
 
@@ -120,11 +121,6 @@ def _with_values(changes: Changes, columns: Sequence[Column]) -> list[tuple[int,
         error = RecordError(f"table {changes.table} has no column {each.name}")
         found |= {row: error for row, value in zip(changes.rows, each.values, strict=True) if value is not None}
     return sorted(found.items()) or [(row, error) for row in changes.rows]
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"E'{escaped}'"
 
 
 class Stage:

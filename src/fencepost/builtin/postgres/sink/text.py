@@ -76,7 +76,7 @@ def _date(value: Any) -> str:
 
 
 def _days(days: int) -> str:
-    return f"J{days + _EPOCH_JULIAN}"
+    return _INFINITE_DAYS.get(days) or f"J{days + _EPOCH_JULIAN}"
 
 
 def _clock(unit: int, value: Any) -> str:
@@ -87,10 +87,11 @@ def _clock(unit: int, value: Any) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest * 1_000_000 // unit:06}"
 
 
-# What Debezium writes for Postgres's infinity: PGStatement.DATE_POSITIVE_INFINITY and its opposite, in milliseconds,
-# taken for microseconds; `Timestamp` has them divided by 1000.
-_INFINITE = {1_000: 9_223_372_036_825_200, 1_000_000: 9_223_372_036_825_200_000}
-_MINUS_INFINITE = {1_000: -9_223_372_036_832_400, 1_000_000: -9_223_372_036_832_400_000}
+# What Debezium writes for Postgres's infinity, in units a second: PGStatement.DATE_POSITIVE_INFINITY in milliseconds,
+# taken for microseconds; and two days of the year 5,877,612 BC.
+_INFINITE = {1_000: 9_223_372_036_825_200, 1_000_000: 9_223_372_036_825_200_000, 1_000_000_000: 2**63 - 1}
+_MINUS_INFINITE = {1_000: -9_223_372_036_832_400, 1_000_000: -9_223_372_036_832_400_000, 1_000_000_000: -(2**63)}
+_INFINITE_DAYS = {-2_147_472_692: "infinity", -2_147_472_691: "-infinity"}
 
 
 def _moment(unit: int, value: int) -> str:

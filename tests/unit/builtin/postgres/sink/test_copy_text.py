@@ -50,6 +50,8 @@ CASES = [
     (debezium("time.MicroTimestamp"), "timestamp", 86_400_000_001, "J2440589 00:00:00.000001+00"),
     (debezium("time.MicroTimestamp"), "timestamp", 9_223_372_036_825_200_000, "infinity"),
     (debezium("time.Timestamp"), "timestamp", -9_223_372_036_832_400, "-infinity"),
+    (debezium("time.NanoTimestamp"), "timestamp", -(2**63), "-infinity"),
+    (debezium("time.Date", SchemaType.INT32), "date", -2_147_472_692, "infinity"),
     (debezium("time.NanoTimestamp"), "timestamp", 1_999, "J2440588 00:00:00.000001+00"),
     (debezium("time.ZonedTimestamp", SchemaType.STRING), "timestamptz", "2024-01-01T00:00:00Z", "2024-01-01T00:00:00Z"),
     (debezium("time.MicroDuration"), "interval", -5, "-5 microseconds"),

@@ -1,5 +1,7 @@
 """The sink's settings: a JDBC sink's config is understood, and what is wrong is named without a secret."""
 
+from typing import Any
+
 import pytest
 
 from fencepost.api import ConfigError
@@ -10,15 +12,14 @@ URL = "jdbc:postgresql://db:5433/shop"
 
 def test_url_of_jdbc_names_the_database() -> None:
     settings = PostgresSink({"connection.url": f"{URL}?sslmode=require&currentSchema=sales", "connection.user": "u"})
-    assert settings.connection_parameters == {
-        "host": "db", "port": 5433, "dbname": "shop", "sslmode": "require", "user": "u",
-    }  # fmt: skip
+    found = settings.connection("name")
+    assert (found.host, found.port, found.database, found.user, found.sslmode) == ("db", 5433, "shop", "u", "require")
     assert settings.default_schema == "sales"
 
 
 def test_host_and_port_are_used_without_a_url() -> None:
-    found = PostgresSink({"connection.host": "db", "connection.database": "shop"}).connection_parameters
-    assert (found["host"], found["port"], found["dbname"]) == ("db", 5432, "shop")
+    found = PostgresSink({"connection.host": "db", "connection.user": "u"}).connection("name")
+    assert (found.host, found.port, found.database, found.sslmode) == ("db", 5432, "u", "prefer")
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,7 @@ def test_host_and_port_are_used_without_a_url() -> None:
         ({"connection.url": "jdbc:postgresql://u:s3cret@db/shop"}, r"connection\.password"),
         ({"connection.url": f"{URL}?targetServerType=primary"}, "targetServerType"),
         ({"connection.url": "jdbc:postgresql://a,b/shop"}, "several hosts"),
+        ({"connection.user": None}, r"connection\.user is missing"),
         ({"insert.mode": "upsert"}, r"set pk\.mode"),
         ({"delete.enabled": "true"}, r"delete\.enabled=true needs pk\.mode=record_key"),
         ({"pk.mode": "kafka", "pk.fields": "a,b"}, r"pk\.fields"),
@@ -37,9 +39,9 @@ def test_host_and_port_are_used_without_a_url() -> None:
         ({"pk.mode": "none", "primary.key.mode": "record_key"}, r"primary\.key\.mode and pk\.mode differ"),
     ],
 )
-def test_wrong_setting_is_named_without_a_secret(config: dict[str, str], said: str) -> None:
+def test_wrong_setting_is_named_without_a_secret(config: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said) as caught:
-        PostgresSink(config)
+        PostgresSink({"connection.user": "u", **config})
     assert "s3cret" not in str(caught.value)
 
 
@@ -60,5 +62,7 @@ def test_keys_of_debezium_mean_the_same() -> None:
 
 
 def test_password_is_not_printed() -> None:
-    settings = PostgresSink({"connection.password": "s3cret"})
-    assert "s3cret" not in f"{settings.connection_password} {settings.connection_parameters}"
+    settings = PostgresSink({"connection.user": "u", "connection.password": "s3cret"})
+    found = settings.connection("name")
+    assert found.password == "s3cret"
+    assert "s3cret" not in f"{settings.connection_password} {found}"

@@ -30,7 +30,7 @@ def row(number: int, name: str | None = "a", **more: Any) -> dict[str, Any]:
 
 
 def changes(records: list[SinkRecord], **settings: str) -> list[Changes]:
-    return Layout(SinkSettings(settings)).changes(SinkBatch.of_records(records))
+    return Layout(SinkSettings({"connection.user": "u", **settings})).changes(SinkBatch.of_records(records))
 
 
 def columns(change: Changes) -> dict[str, list[Any]]:
