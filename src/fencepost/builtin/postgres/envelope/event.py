@@ -80,7 +80,7 @@ class Events:
             ]
         key, row = shape.key(new), shape.row(new)
         before = None if old is None else shape.row(old)
-        old_key = shape.key(old) if old is not None and shape.has_key(old) else key
+        old_key = shape.key(old) if old is not None and shape.has_old_key else key
         if old_key == key:
             if "u" not in self._skipped:
                 yield self._event(shape, "u", key, (before, row), position, transaction)

@@ -48,7 +48,8 @@ class _Member(NamedTuple):
 class TableShape:
     """The records of one table. Values are given in the order of `table.columns`.
 
-    `topic`, `key_schema` (None: the table has no key), `value_schema` and `envelope_schema` are Debezium's.
+    `topic`, `key_schema` (None: the table has no key) and `envelope_schema` are Debezium's. `has_old_key` says whether
+    old rows have the key: the replica identity may have other columns.
     """
 
     def __init__(self, table: Table, settings: PostgresSettings, rules: ColumnRules | None = None) -> None:
@@ -58,11 +59,12 @@ class TableShape:
         changed = ColumnRules(settings) if rules is None else rules
         names = [column.name for column in table.columns]
         own = key_columns(settings, table.schema, table.name, names) or _own_key(table)
+        self.has_old_key = table.replica_identity == "f" or set(own) <= set(_identity(table))
         self._key = _members(table, [names.index(one) for one in own if one in names], settings, None)
         self._value = _members(table, [at for at, one in enumerate(names) if is_kept(one)], settings, changed)
         self.key_schema = _struct(settings, f"{self.topic}.Key", self._key) if self._key else None
-        self.value_schema = _struct(settings, f"{self.topic}.Value", self._value).optional()
-        self.envelope_schema = _envelope(name.schema_name(settings, f"{self.topic}.Envelope"), self.value_schema)
+        value_schema = _struct(settings, f"{self.topic}.Value", self._value).optional()
+        self.envelope_schema = _envelope(name.schema_name(settings, f"{self.topic}.Envelope"), value_schema)
         self._plan = [(one.field.name, one.at, one.convert, one.absent) for one in self._value]
 
     def row(self, values: Sequence[Text]) -> dict[str, Any]:
@@ -77,10 +79,6 @@ class TableShape:
     def key(self, values: Sequence[Text]) -> dict[str, Any] | None:
         """Return the key of a row; None if the table has none."""
         return {one.field.name: _converted(one, values[one.at]) for one in self._key} if self._key else None
-
-    def has_key(self, old: Sequence[Text]) -> bool:
-        """Say whether an old row, of which perhaps only the replica identity is there, has the key."""
-        return all(old[one.at] is not None for one in self._key if not one.field.schema.is_optional)
 
     def rows(self, columns: Sequence[Sequence[str | None]]) -> StructColumn:
         """Return the values of many rows, of which each column is given as a list; no value may be unchanged."""
@@ -97,6 +95,10 @@ class TableShape:
 def _own_key(table: Table) -> tuple[str, ...]:
     """Return the columns of the primary key; without one, those of the first unique index, as Debezium does."""
     return table.key or next(iter(table.unique_keys), ())
+
+
+def _identity(table: Table) -> tuple[str, ...]:
+    return table.identity_key if table.replica_identity == "i" else table.key
 
 
 def kind_of(column: Column) -> Kind:
