@@ -96,7 +96,7 @@ def test_write_killed_at_any_point_of_its_commit_is_there_once_after_a_rerun(
         with pytest.raises(Exception, match="Python"):
             writing.result(_WITHIN_S)
     _write(kafka.bootstrap_servers, frame, topic)
-    assert _committed(kafka, topic) == _numbers()
+    assert _written(kafka, topic) == _numbers()
     assert _open(kafka, topic) == set()
 
 
@@ -111,7 +111,7 @@ def test_killed_program_leaves_nothing_visible_and_its_rerun_writes_all(
     held.discard()
     assert _committed(kafka, topic) == []
     _write(kafka.bootstrap_servers, frame, topic)
-    assert _committed(kafka, topic) == _numbers()
+    assert _written(kafka, topic) == _numbers()
 
 
 def test_rerun_of_a_committed_write_is_skipped_even_with_other_rows(
@@ -121,7 +121,7 @@ def test_rerun_of_a_committed_write_is_skipped_even_with_other_rows(
     others = frame.union(frame).repartition(5).selectExpr("value as key", "value")
     for rerun in (frame, frame.coalesce(1), others):
         _write(kafka.bootstrap_servers, rerun, topic)
-        assert _committed(kafka, topic) == _numbers()
+        assert _written(kafka, topic) == _numbers()
     eventually(lambda: f"write.id {topic} was committed at 20" in logged(), within_s=30)
     assert f"UTC with {_ROWS} records: nothing is written" in logged()
 
@@ -135,7 +135,7 @@ def test_write_of_no_rows_is_decided_too(kafka: EmbeddedKafka, topic: str, frame
 def test_anonymous_write_is_written_again_by_each_run(kafka: EmbeddedKafka, topic: str, frame: Any) -> None:
     for runs in (1, 2):
         _write(kafka.bootstrap_servers, frame, topic, write_id=None)
-        assert _committed(kafka, topic) == sorted(_numbers() * runs)
+        assert _written(kafka, topic) == sorted(_numbers() * runs)
     assert _records(kafka, f"{topic}-writes") == {}
 
 
@@ -152,7 +152,7 @@ def test_of_two_runs_at_once_the_newer_commits_and_the_older_is_fenced(
         held.release()
         with pytest.raises(Exception, match=f"another run of write.id {topic} has"):
             older.result(_WITHIN_S)
-    assert _committed(kafka, topic) == [n + 1000 for n in _numbers()]
+    assert _written(kafka, topic) == [n + 1000 for n in _numbers()]
 
 
 def test_nothing_is_visible_when_a_task_fails(kafka: EmbeddedKafka, topic: str, frame: Any) -> None:
@@ -162,7 +162,7 @@ def test_nothing_is_visible_when_a_task_fails(kafka: EmbeddedKafka, topic: str, 
     assert _committed(kafka, topic) == []
     assert _open(kafka, topic) == set()
     _write(kafka.bootstrap_servers, frame, topic)
-    assert _committed(kafka, topic) == _numbers()
+    assert _written(kafka, topic) == _numbers()
 
 
 def _marker(partition: int, *, rows: int = _ROWS // 2, done: bool = True) -> tuple[Any, Any]:
@@ -206,7 +206,7 @@ def test_write_that_failed_before_any_commit_of_an_older_version_is_written(
 ) -> None:
     _put_former(kafka, topic, [_run(over=True), ({"partition": 0}, None), ({"pulse": 0}, None)])
     _write(kafka.bootstrap_servers, frame, topic)
-    assert _committed(kafka, topic) == _numbers()
+    assert _written(kafka, topic) == _numbers()
 
 
 def _put_former(kafka: EmbeddedKafka, write_id: str, records: list[tuple[Any, Any]]) -> None:
@@ -232,11 +232,16 @@ def _numbers() -> list[int]:
     return list(range(_ROWS))
 
 
-def _committed(kafka: EmbeddedKafka, topic: str) -> list[int]:
+def _written(kafka: EmbeddedKafka, topic: str) -> list[int]:
+    """Return the numbers of committed transactions, sorted, once each partition has the markers of those that ended."""
+    return _committed(kafka, topic, waits=True)
+
+
+def _committed(kafka: EmbeddedKafka, topic: str, *, waits: bool = False) -> list[int]:
     """Return the numbers before the first open transaction of each partition, sorted."""
     values: list[int] = []
     reader = LogReader({"bootstrap.servers": kafka.bootstrap_servers}, topic)
-    reader.read_to_end(30, lambda record: values.append(int(record.value or b"")), waits=False)
+    reader.read_to_end(30, lambda record: values.append(int(record.value or b"")), waits=waits)
     reader.close()
     return sorted(values)
 
