@@ -65,6 +65,7 @@ class QueryCampaign:
         self.drivers: list[QueryDriver] = []
         self._directory = directory
         self._input = feed
+        self._next: QueryDriver | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -75,7 +76,6 @@ class QueryCampaign:
         self._admin = TransactionAdmin({"bootstrap.servers": self.given.source}, timeout_s=60.0)
         self._stack.callback(self._admin.close)
         self._ids_before = self.ids()
-        self._stack.callback(lambda: [driver.kill() for driver in self.drivers])
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -89,14 +89,24 @@ class QueryCampaign:
         """Return all transactional ids that the brokers know."""
         return {each.transactional_id for each in eventually(self._admin.list, within_s=WITHIN_S)}
 
-    def start(self, **conf: str) -> QueryDriver:
-        """Start the program, with settings that may be others each time, and wait until it runs."""
-        shuffled = {
-            "spark.sql.shuffle.partitions": str(self.chosen.randint(1, 3)),
-            "spark.speculation": self.chosen.choice(("true", "false")),
-        }
-        log = self._directory / f"driver-{len(self.drivers)}.log"
-        self.drivers.append(QueryDriver(self.given, log, shuffled | conf))
+    def prepare(self) -> None:
+        """Start the program, with settings that may be others each time. Its queries wait for `start`. Idempotent."""
+        if self._next is None:
+            shuffled = {
+                "spark.sql.shuffle.partitions": str(self.chosen.randint(1, 3)),
+                "spark.speculation": self.chosen.choice(("true", "false")),
+            }
+            log = self._directory / f"driver-{len(self.drivers)}.log"
+            self._next = QueryDriver(self.given, log, shuffled)
+            self._stack.callback(self._next.kill)
+
+    def start(self) -> QueryDriver:
+        """Start the program, or the queries of the one that was prepared, and wait until they run."""
+        self.prepare()
+        assert self._next is not None
+        self.drivers.append(self._next)
+        self._next = None
+        self.driver.go()
         self.driver.await_started()
         return self.driver
 

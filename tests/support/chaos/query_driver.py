@@ -19,6 +19,7 @@ from support.chaos.query_program import Given
 from support.quick import spark_properties
 
 _TESTS = Path(__file__).parents[2]
+_WARM = Path(__file__).with_name("warm")
 _START_S = 240.0
 _LOCAL = "local[2,4]"  # a task may fail three times
 
@@ -27,7 +28,7 @@ class QueryDriver:
     """One start of the program. Several may have the same checkpoints."""
 
     def __init__(self, given: Given, log: Path, conf: Mapping[str, str]) -> None:
-        """Start it, with a session of this `conf`, and return at once."""
+        """Start it, with a session of this `conf`, and return at once. Its queries wait for `go`."""
         own = {
             "spark.master": _LOCAL,
             "spark.ui.enabled": "false",
@@ -39,10 +40,11 @@ class QueryDriver:
         }
         self.log = log
         arguments = asdict(given) | {"conf": spark_properties() | own | dict(conf)}
-        paths = [str(_TESTS), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        paths = [str(_WARM), str(_TESTS), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         with log.open("wb") as file:
             self._process = subprocess.Popen(
                 [sys.executable, query_program.__file__, json.dumps(arguments)],
+                stdin=subprocess.PIPE,
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -53,6 +55,12 @@ class QueryDriver:
                 },
             )
         self._known: dict[int, psutil.Process] = {}
+
+    def go(self) -> None:
+        """Let its queries start."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
 
     def await_started(self) -> None:
         """Wait until its queries run."""

@@ -54,6 +54,9 @@ class Kind(Enum):
     STOPPED = "the driver stands still, and wakes up when another one has its checkpoint"
 
 
+_ENDS_DRIVER = (Kind.DRIVER, Kind.JVM, Kind.STOPPED)
+
+
 def plan(seed: int, passes: int) -> list[Kind]:
     """Return rounds, of which each hits every query."""
     chosen = random.Random(seed)
@@ -118,7 +121,11 @@ class QueryFaults:
         self._turn = campaign.chosen.randrange(len(Spot))
 
     def run(self, rounds: Sequence[Kind]) -> None:
+        left = sum(kind in _ENDS_DRIVER for kind in rounds)
         for number, kind in enumerate(rounds, 1):
+            if left:
+                self._campaign.prepare()
+            left -= kind in _ENDS_DRIVER
             began_s = time.monotonic()
             print(f"round {number}: {kind.value}", flush=True)
             self._acts[kind](self, kind)

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from support.log_writer import LogWriter
 
 PARTITIONS, KEYS = 2, 5
-BLOCK, PER_S = 10, 20
+BLOCK, PER_S = 10, 10
 _ABORTED_EVERY = 6
 _SENT_S = 300.0
 

@@ -1,7 +1,7 @@
 """A program of a user's: streaming queries from one topic, each into a topic of its own. It runs until it is killed.
 
-Its argument is a JSON object with the fields of `Given`. A query that ends by an error is started again, from its
-checkpoint, and the error is printed.
+Its argument is a JSON object with the fields of `Given`. The queries start with the first line of its input. One that
+ends by an error is started again, from its checkpoint, and the error is printed.
 """
 
 import json
@@ -97,6 +97,7 @@ def main() -> None:
         session.sql(f"ADD JAR '{jar}'")
     session.dataSource.register(FencepostDataSource)
     session.dataSource.register(dying_source.DyingSource)
+    sys.stdin.readline()  # it comes when they are to run
     running = {query: started(session, query, given) for query in given.queries}
     print("started", flush=True)
     while True:
