@@ -93,7 +93,10 @@ class SourceTaskContext(Protocol):
 
     @property
     def transaction(self) -> TransactionContext | None:
-        """Return how the task defines its transactions; None unless `transaction.boundary` is `connector`."""
+        """Return how the task defines its transactions; None unless `transaction.boundary` is `connector`.
+
+        It is `connector` also if the class `defines_transactions`.
+        """
 
     def offset(self, partition: SourcePartition) -> dict[str, Any]:
         """Return the committed offset of a source partition; an empty dict if nothing is committed."""
@@ -235,6 +238,10 @@ class SourceConnector(Connector):
 
     task: ClassVar[type[SourceTask]]
 
+    defines_transactions: ClassVar[bool] = False
+    """Whether the tasks always define their transactions: `transaction.boundary` is `connector` then without being set,
+    and a config with another value is refused. For changes that must become visible together, for example."""
+
     def exactly_once_support(self) -> ExactlyOnceSupport | None:
         """Return whether this config supports exactly-once; None if the author does not declare it."""
         return None
@@ -245,7 +252,7 @@ class SourceConnector(Connector):
 
     def can_define_transaction_boundaries(self) -> bool:
         """Return whether the tasks use `context.transaction`."""
-        return False
+        return self.defines_transactions
 
     def alter_offsets(self, offsets: Mapping[tuple[tuple[str, Any], ...], SourceOffset | None]) -> bool:
         """Check an administrator's change of offsets, or carry it out in the outside system. Raise to refuse it."""

@@ -131,6 +131,14 @@ def converters_of(config: RawConfig) -> Mapping[str, str]:
         return {}
 
 
+def defines_transactions(config: RawConfig) -> bool:
+    """Say whether a source's class defines its transactions; False if the class is not found."""
+    try:
+        return bool(getattr(typical_class_of(config), "defines_transactions", False))
+    except ConfigError:
+        return False
+
+
 def is_source(snapshot: ClusterSnapshot, connector: str) -> bool:
     """Say whether a connector is a source whose class is installed here."""
     return type_of(snapshot, connector) is ConnectorType.SOURCE

@@ -48,6 +48,14 @@ def exactly_once_faults(case: Examination) -> Faults:
 
 def boundary_faults(case: Examination) -> Faults:
     assert isinstance(case.instance, SourceConnector)
+    if case.instance.defines_transactions:
+        if case.text(_BOUNDARY) and case.chosen(_BOUNDARY) not in ("", TransactionBoundary.CONNECTOR.value):
+            yield (
+                _BOUNDARY,
+                f"Invalid value {case.text(_BOUNDARY)} for configuration {_BOUNDARY}: this connector defines its "
+                f"transactions itself; remove the setting, or set it to {TransactionBoundary.CONNECTOR.value}.",
+            )
+        return
     if case.chosen(_BOUNDARY) != TransactionBoundary.CONNECTOR.value:
         return
     try:

@@ -9,6 +9,7 @@ from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import KeyReport, ValidationReport
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry
+from fencepost.plugin.directory import public_name
 from fencepost.worker.validation.chain import plugin_definitions, require_converters
 from fencepost.worker.validation.validation import require_valid, validate_connector
 from support.plugins import OwnPlugins
@@ -286,6 +287,23 @@ def test_connector_boundaries_are_refused_when_the_connector_cannot_define_them(
 
 
 EXACTLY_ONCE = {"exactly_once_source_enabled": "true"}
+
+
+class Whole(FileStreamSourceConnector):
+    defines_transactions = True
+
+
+@pytest.mark.parametrize(("value", "is_right"), [("poll", False), ("INTERVAL", False), ("connector", True)])
+def test_another_boundary_is_refused_when_the_class_defines_transactions(value: str, is_right: bool) -> None:
+    found = validate_connector(
+        {"name": "c", "connector.class": public_name(Whole), "topic": "t", "file": "f", "transaction.boundary": value},
+        plugins=PluginRegistry(connectors=[Whole]),
+        worker=WorkerConfig(SETTINGS),
+    )
+    faults = errors(found).get("transaction.boundary", ())
+    assert list(faults) == [] if is_right else faults[0].endswith("or set it to connector.")
+
+
 INTERVAL_KEY, TIMEOUT_KEY = "transaction.boundary.interval.ms", "producer.override.transaction.timeout.ms"
 
 

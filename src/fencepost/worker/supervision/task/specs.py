@@ -11,6 +11,7 @@ from fencepost.config.connector import (
     SinkChoice,
     SourceConnectorConfig,
     StreamConnectorConfig,
+    TransactionBoundary,
     interval_of,
 )
 from fencepost.config.file_limit import file_limit
@@ -48,7 +49,7 @@ from fencepost.task.channel.task_spec import (
     TracingSpec,
 )
 from fencepost.worker.closed_topics import require_open_source, require_open_topics
-from fencepost.worker.connector_classes import is_dataframe, is_stream
+from fencepost.worker.connector_classes import defines_transactions, is_dataframe, is_stream
 from fencepost.worker.plan import (
     NO_EFFECT,
     RECENT_S,
@@ -239,8 +240,15 @@ def _commits(plan: ConnectorPlan, flushes: CommitSpec, producer: Mapping[str, An
     own_ms, timeout_ms = source.transaction_boundary_interval_ms, transaction_timeout_ms(producer)
     return replace(
         flushes,
-        boundary=source.transaction_boundary.lower(),
+        boundary=_boundary(plan, source),
         boundary_interval_ms=interval_of(own_ms, plan.worker.offset_flush_interval_ms, timeout_ms),
         lanes=plan.runtime.transaction_lanes,
         batch_bytes=own_batch_bytes(plan.clients.producer_properties),
     )
+
+
+def _boundary(plan: ConnectorPlan, source: SourceConnectorConfig) -> str:
+    """Return where transactions end: as the class says if it defines them, else as the config says."""
+    if defines_transactions(plan.config):
+        return TransactionBoundary.CONNECTOR.value
+    return source.transaction_boundary.lower()

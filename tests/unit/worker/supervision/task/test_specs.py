@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from fencepost.api import ConfigData
+from fencepost.builtin.connector.generator.verifiable import VerifiableSourceConnector
 from fencepost.builtin.provider.environment import EnvVarConfigProvider
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.plugin import PluginRegistry
+from fencepost.plugin.directory import public_name
+from fencepost.plugin.process import registry, use_registry
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TaskId
@@ -58,6 +62,24 @@ def spec_of(settings: WorkerSettings, config: dict[str, str], task_config: dict[
     is_sink = "topics" in config
     handle = TaskHandle(StartIdentity(task, snapshot.commit_offsets["c"], "i", is_sink=is_sink), "STARTED")
     return task_spec(settings, snapshot, handle)
+
+
+class Whole(VerifiableSourceConnector):
+    defines_transactions = True
+
+
+@pytest.mark.parametrize("boundary", [None, "poll", "connector"])
+def test_task_defines_its_transactions_if_its_class_says_so(settings: WorkerSettings, boundary: str | None) -> None:
+    config = {"name": "c", "connector.class": public_name(Whole)} | (
+        {} if boundary is None else {"transaction.boundary": boundary}
+    )
+    before = registry()
+    use_registry(PluginRegistry(connectors=[Whole]))
+    try:
+        assert spec_of(settings, config, {}).commits.boundary == "connector"
+    finally:
+        use_registry(before)
+    assert spec_of(settings, SOURCE, {}).commits.boundary == "poll"
 
 
 @pytest.mark.parametrize("config", [SOURCE, SINK, STREAM, EPOCHS], ids=lambda config: config["connector.class"])
