@@ -39,6 +39,7 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         "fencepost.connector.files_sink.FilesSink": _HERE + "connector.files.sink:FilesSink",
         "fencepost.connector.postgres_sink.PostgresSink": _HERE + "postgres.sink.task:PostgresSink",
         "fencepost.connector.jdbc.JdbcSource": _HERE + "connector.jdbc.source:JdbcSource",
+        "fencepost.connector.postgres_source.PostgresSource": _HERE + "postgres.source.connector:PostgresSource",
         "fencepost.connector.spool.SpoolDirectorySource": _HERE + "connector.spool.source:SpoolDirectorySource",
         "fencepost.connector.sql_stream.SqlStream": _HERE + "connector.sql_stream:SqlStream",
         "fencepost.connector.topic_sql.TopicSql": _HERE + "connector.topic:TopicSql",

@@ -1,0 +1,162 @@
+"""The stage before the snapshot: publication, slot, and the plan of the chunks.
+
+1. Commit the intent to make the slot. A slot of that name that is there before belongs to somebody else, and is left.
+2. Make the publication, if asked to, and the slot, which exports the snapshot of its first position.
+3. Commit the plan: all tables as that snapshot has them, and who was committed for it.
+
+A process that dies between 1 and 3 may leave a slot: the next one drops it, and begins again at 2. No chunk is read
+before a plan is committed.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from fencepost.api import FatalError, SourceTaskContext
+from fencepost.builtin.postgres.source.progress import (
+    Offsets,
+    Phase,
+    Plan,
+    Position,
+    Progress,
+    Server,
+    TablePlan,
+    intent,
+    position_offset,
+)
+from fencepost.builtin.postgres.source.publishing import Capture, ensure_publication
+from fencepost.builtin.postgres.source.settings import SourceSettings
+from fencepost.builtin.postgres.source.turn import NOTHING, Turn
+from fencepost.postgres.catalog import Table
+from fencepost.postgres.connection import connect
+from fencepost.postgres.slots import create_slot, drop_slot, ensure_usable, server_identity, slot_state
+
+log = logging.getLogger(__name__)
+
+_SLOT_S = 120.0
+
+
+class Planning:
+    """Makes what the snapshot needs, step by step. Each step is committed before the next one begins."""
+
+    def __init__(self, config: SourceSettings, context: SourceTaskContext, progress: Progress) -> None:
+        self._config, self._context = config, context
+        self._phase = progress.phase
+        self._is_waiting = False
+        self._holder: Any = None
+        self._open: list[Any] = []
+        self.is_over = False
+
+    def turn(self) -> Turn:
+        if self._is_waiting or self._config.part:
+            self._context.wait(0.1)
+            return NOTHING
+        try:
+            turn = self._begin() if self._phase is Phase.BEGIN else self._plan()
+        finally:
+            self._close_all()
+        self._is_waiting = True
+        return turn
+
+    def committed(self, offsets: Offsets) -> None:
+        self._is_waiting = False
+        self.is_over = self._phase is Phase.SLOT or not self._config.has_snapshot
+        self._phase = Phase.SLOT
+
+    def take_holder(self) -> Any:
+        """Return the connection that keeps the snapshot while it is open."""
+        holder, self._holder = self._holder, None
+        return holder
+
+    def reset(self) -> None:
+        self._close_all()
+        self._is_waiting = False
+        if self._holder is not None:
+            self._holder.close()
+            self._holder = None
+
+    def close(self) -> None:
+        self.reset()
+
+    def _begin(self) -> Turn:
+        config = self._config
+        connection = self._connected()
+        _ensure_logical(connection)
+        state = slot_state(connection, config.slot_name)
+        if config.has_snapshot and state is not None:
+            raise FatalError(
+                f"slot {config.slot_name} exists, but this connector has no position in it; it may be another's. "
+                f"If nobody needs it, drop it (SELECT pg_drop_replication_slot('{config.slot_name}')); to continue "
+                f"from it, take over its offsets; else set {type(config).key_of('slot_name')} to another name"
+            )
+        if not config.has_snapshot:
+            return self._without_snapshot(connection, exists=state is not None)
+        return Turn(offsets=intent(config.prefix, config.slot_name), ends=True)
+
+    def _without_snapshot(self, connection: Any, *, exists: bool) -> Turn:
+        """Return the position from which changes are streamed if no rows are read: the slot's, which may be new."""
+        config = self._config
+        ensure_publication(connection, config)
+        replication = self._connected(replication=True)
+        identity = server_identity(replication)
+        if exists:
+            lsn = ensure_usable(connection, config.slot_name).confirmed_flush_lsn or 0
+        else:
+            made = create_slot(replication, config.slot_name, failover=config.slot_failover, timeout_s=_SLOT_S)
+            lsn = made.consistent_lsn
+        position = Position(lsn, server=Server(identity.system_identifier, identity.timeline))
+        return Turn(offsets=position_offset(config.prefix, position), ends=True)
+
+    def _plan(self) -> Turn:
+        config = self._config
+        connection = self._connected()
+        drop_slot(connection, config.slot_name)
+        ensure_publication(connection, config)
+        holder = self._connected(replication=True)
+        identity = server_identity(holder)
+        made = create_slot(
+            holder, config.slot_name, export_snapshot=True, failover=config.slot_failover, timeout_s=_SLOT_S
+        )
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        connection.execute(f"SET TRANSACTION SNAPSHOT '{made.snapshot}'")
+        (xids,) = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
+        tables = tuple(_cut(connection, Capture.of(connection, config), config.chunk_bytes))
+        connection.execute("COMMIT")
+        server = Server(identity.system_identifier, identity.timeline)
+        plan = Plan(made.consistent_lsn, xids, str(made.snapshot), server, tables)
+        self._open.remove(holder)
+        self._holder = holder
+        log.info("%s: snapshot of %d tables in %d chunks", config.prefix, len(tables), plan.chunks)
+        return Turn(offsets=plan.offsets(config.prefix), ends=True)
+
+    def _connected(self, *, replication: bool = False) -> Any:
+        connection = connect(self._config.connection_settings(), replication=replication)
+        self._open.append(connection)
+        return connection
+
+    def _close_all(self) -> None:
+        for connection in self._open:
+            connection.close()
+        self._open = []
+
+
+def _cut(connection: Any, capture: Capture, chunk_bytes: int) -> Iterable[TablePlan]:
+    """Yield the tables of a snapshot, with chunks of about a size."""
+    for stored, shown in capture.stored():
+        (size,) = connection.execute(f"SELECT pg_table_size({stored.oid})").fetchone()
+        pages = max(stored.pages, 1)
+        chunk_pages = max(1, min(chunk_bytes // 8192, int(chunk_bytes * pages / max(size, 1))))
+        yield TablePlan(stored.oid, shown.oid, _named(stored), stored.filenode or 0, stored.pages, chunk_pages)
+
+
+def _named(table: Table) -> str:
+    return f"{table.schema}.{table.name}"
+
+
+def _ensure_logical(connection: Any) -> None:
+    (level,) = connection.execute("SHOW wal_level").fetchone()
+    if level != "logical":
+        raise FatalError(
+            f"the server has wal_level={level}, with which it sends no changes: set wal_level=logical in its "
+            "configuration, restart it, and restart this connector"
+        )

@@ -1,0 +1,133 @@
+"""The stage in which changes are streamed from the slot."""
+
+import logging
+import time
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import Any
+
+from fencepost.api import FatalError, partition_key
+from fencepost.builtin.postgres.source.changes import Changes
+from fencepost.builtin.postgres.source.progress import (
+    Offsets,
+    Position,
+    Progress,
+    Server,
+    position_offset,
+    removal,
+)
+from fencepost.builtin.postgres.source.publishing import ensure_publication
+from fencepost.builtin.postgres.source.settings import SourceSettings
+from fencepost.builtin.postgres.source.slot_check import refusal
+from fencepost.builtin.postgres.source.turn import NOTHING, Turn
+from fencepost.builtin.postgres.source.writer import RecordWriter
+from fencepost.postgres import pgoutput
+from fencepost.postgres.connection import connect
+from fencepost.postgres.lsn import format_lsn, parse_lsn
+from fencepost.postgres.replication import KeepAlive, ReplicationStream
+from fencepost.postgres.slots import NOW, ensure_usable, server_identity
+
+log = logging.getLogger(__name__)
+
+_READ_S = 0.1
+_MOST_MESSAGES = 10_000
+_PART = 5_000
+_IDLE_MOVE_S = 5.0
+
+
+class _Session:
+    """A stream that is open, with what puts its messages together. `sql` is asked about tables."""
+
+    def __init__(self, sql: Any, stream: ReplicationStream, config: SourceSettings, start: Position) -> None:
+        self.sql, self.stream = sql, stream
+        self.writer = RecordWriter(config, sql)
+        self.changes = Changes(self.writer, start)
+        self.idle_lsn = 0
+
+    def receive(self) -> None:
+        for one in self.stream.read(_READ_S, _MOST_MESSAGES):
+            if not isinstance(one, KeepAlive):
+                self.changes.feed(one[0], pgoutput.decode(one[2]))
+            elif self.changes.is_between:
+                self.idle_lsn = one.wal_end
+
+    def close(self) -> None:
+        self.stream.close()
+        self.sql.close()
+
+
+class Streaming:
+    """Streams from a position on. What was not returned as part of a committed transaction is received again."""
+
+    is_over = False
+
+    def __init__(self, config: SourceSettings, progress: Progress) -> None:
+        assert progress.start is not None
+        self._config = config
+        self._committed = progress.start
+        self._first: Offsets = {} if progress.position is not None else position_offset(config.prefix, progress.start)
+        self._first.update(removal(progress))
+        self._session: _Session | None = None
+        self._moved_s = time.monotonic()
+        self._interval_s = config.heartbeat_interval_ms / 1000 or _IDLE_MOVE_S
+
+    def turn(self) -> Turn:
+        if self._session is None:
+            self._session = self._opened()
+        if self._first:
+            first, self._first = self._first, {}
+            return Turn(offsets=first, ends=True)
+        self._session.receive()
+        return self._next(self._session)
+
+    def committed(self, offsets: Offsets) -> None:
+        """Let the server forget what is in Kafka now."""
+        stored = offsets.get(partition_key({"server": self._config.prefix}))
+        position = None if stored is None else Position.of_offset(stored)
+        if position is not None:
+            self._committed = position
+        if self._session is not None:
+            self._session.stream.confirm(self._committed.lsn)
+
+    def reset(self) -> None:
+        if self._session is not None:
+            self._session.close()
+        self._session = None
+
+    def close(self) -> None:
+        self.reset()
+
+    def _next(self, session: _Session) -> Turn:
+        """Return whole transactions, or a part of a large one; now and then also the position of idle tables."""
+        changes = session.changes
+        records = changes.take_whole()
+        is_due = changes.is_between and time.monotonic() - self._moved_s >= self._interval_s
+        if is_due:
+            self._moved_s = time.monotonic()
+            changes.move_to(session.idle_lsn)
+            records += session.writer.heartbeat()
+        if records or (is_due and changes.position.lsn > self._committed.lsn):
+            return Turn(records, position_offset(self._config.prefix, changes.position), ends=True)
+        return Turn(changes.take_part()) if len(changes.part) >= _PART else NOTHING
+
+    def _opened(self) -> _Session:
+        """Connect, and continue from what is committed. Raises FatalError if the slot cannot do that."""
+        config = self._config
+        with ExitStack() as opened:
+            sql = opened.enter_context(closing(connect(config.connection_settings())))
+            replication = opened.enter_context(closing(connect(config.connection_settings(), replication=True)))
+            identity = server_identity(replication)
+            server = Server(identity.system_identifier, identity.timeline)
+            state = ensure_usable(sql, config.slot_name)
+            end = sql.execute(f"SELECT {NOW}::text".encode()).fetchone()
+            assert end is not None
+            why = refusal(self._committed, server, parse_lsn(end[0]), state)
+            if why is not None:
+                raise FatalError(why)
+            ensure_publication(sql, config)
+            lsn = self._committed.lsn
+            stream = ReplicationStream(replication, config.slot_name, config.publication_name, lsn, messages=False)
+            opened.pop_all()
+        self._committed = replace(self._committed, server=server)
+        log.info("%s: streaming from %s on", config.prefix, format_lsn(lsn))
+        return _Session(sql, stream, config, self._committed)

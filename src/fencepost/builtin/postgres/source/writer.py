@@ -1,0 +1,176 @@
+"""Makes records of what pgoutput sends, and of rows of the snapshot."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fencepost.api import Batch, FatalError, Repeated, SourceRecord
+from fencepost.builtin.postgres.envelope import (
+    Event,
+    Events,
+    Heartbeats,
+    OpenTransaction,
+    TableFilter,
+    TableShape,
+    TransactionRecords,
+)
+from fencepost.builtin.postgres.envelope import Position as Place
+from fencepost.builtin.postgres.source.changes import ChangePlace
+from fencepost.builtin.postgres.source.settings import SourceSettings
+from fencepost.postgres import pgoutput
+from fencepost.postgres.catalog import Column, Table, TypeEntry, table, types
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def snapshot_batch(config: SourceSettings, shape: TableShape, rows: list[list[str | None]], place: Place) -> Batch:
+    """Return rows of a snapshot as a batch, in columns. They have no offset: their chunk has."""
+    count = len(rows)
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    keys, values = Events(config, now_us).read_columns(shape, columns, place, Repeated("true", count))
+    return Batch(
+        Repeated(shape.topic, count),
+        values,
+        Repeated({"server": config.prefix}, count),
+        Repeated(None, count),
+        shape.envelope_schema,
+        keys,
+        None if keys is None else shape.key_schema,
+    )
+
+
+class RecordWriter:
+    """Makes the records of changes. `connection` is asked about tables; it has autocommit."""
+
+    def __init__(self, config: SourceSettings, connection: Any) -> None:
+        self._config, self._connection = config, connection
+        self._keep = TableFilter(config)
+        self._events = Events(config, now_us)
+        self._shapes: dict[int, TableShape | None] = {}
+        self._partition = {"server": config.prefix}
+        self._transactions = TransactionRecords(config) if config.provide_transaction_metadata else None
+        self._open: OpenTransaction | None = None
+
+    def relation(self, relation: pgoutput.Relation) -> None:
+        """Learn the form of a table, as the changes after it have it."""
+        if not self._keep(relation.schema, relation.table):
+            self._shapes[relation.oid] = None
+            return
+        known = table(self._connection, relation.oid)
+        oids = [column.type_oid for column in relation.columns]
+        self._shapes[relation.oid] = TableShape(as_sent(relation, known, types(self._connection, oids)), self._config)
+
+    def begin(self, place: ChangePlace) -> Sequence[SourceRecord]:
+        if self._transactions is None:
+            return ()
+        self._open = OpenTransaction()
+        return (self._record(self._transactions.begin(_at(place))),)
+
+    def end(self, place: ChangePlace) -> Sequence[SourceRecord]:
+        if self._transactions is None or self._open is None:
+            return ()
+        return (self._record(self._transactions.end(_at(place), self._open)),)
+
+    def heartbeat(self) -> Sequence[SourceRecord]:
+        """Return a heartbeat, if the config asks for them."""
+        if not self._config.heartbeat_interval_ms:
+            return ()
+        return (self._record(Heartbeats(self._config).beat(now_us() // 1000)),)
+
+    def change(self, change: Any, place: ChangePlace) -> Sequence[SourceRecord]:
+        return [self._record(event) for event in self._events_of(change, _at(place))]
+
+    def _events_of(self, change: Any, at: Place) -> Iterator[Event]:
+        match change:
+            case pgoutput.Truncate():
+                for each in filter(None, map(self._shape, change.oids)):
+                    yield from self._events.truncate(each, at, self._open)
+            case pgoutput.Insert() | pgoutput.Update() | pgoutput.Delete():
+                shape = self._shape(change.oid)
+                if shape is not None:
+                    yield from self._of_row(shape, change, at)
+
+    def _of_row(self, shape: TableShape, change: Any, at: Place) -> Iterable[Event]:
+        match change:
+            case pgoutput.Insert():
+                return self._events.insert(shape, change.new, at, self._open)
+            case pgoutput.Update():
+                return self._events.update(shape, change.old, change.new, at, self._open)
+            case _:
+                return self._events.delete(shape, change.old, at, self._open)
+
+    def _shape(self, oid: int) -> TableShape | None:
+        try:
+            return self._shapes[oid]
+        except KeyError:
+            raise FatalError(f"the server sent a change of table {oid}, and not what the table is") from None
+
+    def _record(self, event: Event) -> SourceRecord:
+        return SourceRecord(
+            self._partition,
+            None,
+            event.topic,
+            event.value,
+            event.value_schema,
+            event.key,
+            event.key_schema,
+            headers=event.headers,
+        )
+
+
+def _at(place: ChangePlace) -> Place:
+    return Place(place.lsn, place.last_commit_lsn, place.begin.xid, place.begin.commit_time_us)
+
+
+def as_sent(relation: pgoutput.Relation, known: Table | None, entries: dict[int, TypeEntry]) -> Table:
+    """Return a table as a message says it is, with what the catalog says about the columns that are the same now.
+
+    The catalog may be newer: a column may have been dropped, renamed or retyped since.
+    """
+    now = {} if known is None else {column.name: column for column in known.columns}
+    columns = []
+    for position, sent in enumerate(relation.columns, 1):
+        same = now.get(sent.name)
+        if same is not None and (same.type_oid, same.type_modifier) == (sent.type_oid, sent.type_modifier):
+            columns.append(same)
+        else:
+            columns.append(_column(sent, position, entries))
+    names = {column.name for column in columns}
+    key = () if known is None else tuple(name for name in known.key if name in names)
+    if known is None or len(key) < len(known.key):
+        key = tuple(column.name for column in relation.columns if column.is_key and relation.replica_identity != "f")
+    base = Table(relation.oid, relation.schema, relation.table, ()) if known is None else known
+    return replace(base, schema=relation.schema, name=relation.table, columns=tuple(columns), key=key)
+
+
+def _column(sent: pgoutput.RelationColumn, position: int, entries: dict[int, TypeEntry]) -> Column:
+    """Return a column that the catalog does not have any more, by its type."""
+    own = entries.get(sent.type_oid)
+    if own is None:
+        raise FatalError(
+            f"column {sent.name} has a type that was dropped (oid {sent.type_oid}), so its values cannot be read: "
+            "leave the column out (column.exclude.list), or create the type again"
+        )
+    base, modifier = own, -1
+    while base.kind == "d":
+        modifier = base.base_modifier if modifier < 0 else modifier
+        base = entries[base.base_oid]
+    element = entries.get(base.element_oid)
+    return Column(
+        sent.name,
+        position,
+        sent.type_oid,
+        sent.type_modifier,
+        own.name,
+        element is not None,
+        base.element_oid,
+        element.enum_values if element else base.enum_values,
+        base.oid if own.kind == "d" else 0,
+        not_null=sent.is_key,
+        element_name=element.name if element else "",
+        domain_base_name=base.name if own.kind == "d" else "",
+        domain_base_modifier=modifier,
+    )

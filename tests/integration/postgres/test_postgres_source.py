@@ -1,0 +1,224 @@
+"""The Postgres source, step by step on a real server, without Kafka: its phases, restarts, and what it refuses."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from fencepost.api import FatalError, SourceRecord
+from fencepost.builtin.postgres.source.connector import PostgresSource
+from fencepost.builtin.postgres.source.progress import Phase, Progress
+from fencepost.task.source.boundary import BoundaryDecision, ConnectorBoundary
+from fencepost.testing import OffsetStore
+from fencepost.testing.source_run import SourceRun
+from support.postgres import Postgres, running_postgres
+
+psycopg = pytest.importorskip("psycopg")
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with TemporaryDirectory() as directory, running_postgres(Path(directory)) as found:
+        yield found
+
+
+class Source:
+    """One connector's task, started and killed as often as a test says. Each has a schema and a slot of its own."""
+
+    def __init__(self, server: Postgres, **config: str) -> None:
+        self.name = f"s{next(_numbers)}"
+        self.server = server
+        self.store = OffsetStore()
+        self.transactions: list[list[SourceRecord]] = []
+        self.config = {
+            "database.hostname": "127.0.0.1",
+            "database.port": str(server.port),
+            "database.user": "postgres",
+            "database.dbname": "postgres",
+            "plugin.name": "pgoutput",
+            "topic.prefix": self.name,
+            "slot.name": self.name,
+            "publication.name": self.name,
+            "publication.autocreate.mode": "filtered",
+            "table.include.list": rf"{self.name}\..*",
+            **{key.replace("__", "."): value for key, value in config.items()},
+        }
+        self._connection = psycopg.connect(host="127.0.0.1", port=server.port, user="postgres", autocommit=True)
+        self._connection.execute(f"CREATE SCHEMA {self.name}".encode())
+        self._run: SourceRun | None = None
+        self._open: list[SourceRecord] = []
+
+    def sql(self, text: str) -> Any:
+        """Carry out statements, each in a transaction unless they say otherwise. Returns the value of the last one."""
+        for statement in text.replace("SCHEMA", self.name).split(";"):
+            cursor = self._connection.execute(statement.encode())
+        return cursor.fetchone()[0] if cursor.description else None
+
+    def begin(self, **task: str) -> None:
+        self._boundary = ConnectorBoundary()
+        self._open = []
+        own = {**self.config, "name": self.name, **{key.replace("__", "."): value for key, value in task.items()}}
+        self._run = SourceRun(PostgresSource, store=self.store, task_config=own, transaction=self._boundary)
+
+    def step(self, *, commits: bool = True) -> bool:
+        """Poll once. Returns whether a transaction of Kafka has ended."""
+        assert self._run is not None
+        records, batches = self._run.poll_batches()
+        count = sum(map(len, batches))
+        found = records if records is not None else [each for batch in batches for each in batch.records()]
+        has_ended = False
+        for start, stop, verdict in self._boundary.segments(records, count):
+            self._open += found[start:stop]
+            if verdict is BoundaryDecision.GO_ON:
+                continue
+            has_ended = True
+            if verdict is BoundaryDecision.COMMIT and commits:
+                self.transactions += [self._open] if self._open else []
+                self._run.commit()
+            self._open = []
+        return has_ended
+
+    def crash(self) -> None:
+        """Let go of the connections, as the end of the process does, and of all else."""
+        assert self._run is not None
+        self._run.task.stop()
+        self._run.crash()
+
+    @property
+    def progress(self) -> Progress:
+        return Progress.of(self.name, self.store.pairs())
+
+    def until(self, predicate: Callable[[], Any], *, within_s: float = 120) -> None:
+        """Poll until something is so. Errors of the task propagate."""
+        until_s = time.monotonic() + within_s
+        while not predicate():
+            assert time.monotonic() < until_s, f"not within {within_s} s; progress: {self.progress}"
+            self.step()
+
+    @property
+    def records(self) -> list[SourceRecord]:
+        return list(itertools.chain(*self.transactions))
+
+    def rebuilt(self, table: str) -> dict[Any, Any]:
+        """Return the table as its topic has it."""
+        rows: dict[Any, Any] = {}
+        for record in self.records:
+            if record.topic == f"{self.name}.{self.name}.{table}" and record.value is not None:
+                key = record.key["id"]
+                if record.value["op"] == "d":
+                    del rows[key]
+                else:
+                    assert (record.value["op"] == "u") == (key in rows), record
+                    rows[key] = record.value["after"]
+        return rows
+
+    def table(self, table: str) -> dict[Any, Any]:
+        found = self.sql(f"SELECT coalesce(json_object_agg(id, to_json(whole)), '{{}}') FROM SCHEMA.{table} whole")
+        return {int(key): row for key, row in found.items()}
+
+
+@pytest.fixture
+def source(server: Postgres) -> Source:
+    found = Source(server)
+    found.sql("CREATE TABLE SCHEMA.a (id int PRIMARY KEY, n int, t text)")
+    found.sql("INSERT INTO SCHEMA.a SELECT i, i, repeat('x', 500) FROM generate_series(1, 2000) i")
+    return found
+
+
+def has_caught_up(source: Source, table: str = "a") -> bool:
+    return source.progress.phase is Phase.STREAM and source.rebuilt(table) == source.table(table)
+
+
+def test_snapshot_is_followed_by_the_stream_with_nothing_missing_or_twice(source: Source) -> None:
+    source.begin()
+    source.until(lambda: source.progress.phase is Phase.CHUNKS)
+    source.sql("UPDATE SCHEMA.a SET n = n + 1 WHERE id % 2 = 0; DELETE FROM SCHEMA.a WHERE id % 7 = 0")
+    source.sql("INSERT INTO SCHEMA.a SELECT i, i, 'new' FROM generate_series(3000, 3100) i")
+    source.until(lambda: has_caught_up(source))
+    reads = [record for record in source.records if record.value is not None and record.value["op"] == "r"]
+    assert len(reads) == 2000
+    source.crash()
+    source.sql("UPDATE SCHEMA.a SET id = id + 10000 WHERE id < 10")
+    source.begin()
+    source.until(lambda: has_caught_up(source))
+    assert not source.progress.leftovers
+
+
+def test_transaction_of_the_database_is_one_of_kafka_and_is_whole(source: Source) -> None:
+    source.sql("CREATE TABLE SCHEMA.b (id int PRIMARY KEY, n int)")
+    source.begin()
+    source.until(lambda: source.progress.position is not None)
+    for number in range(50):
+        source.sql(
+            f"BEGIN; INSERT INTO SCHEMA.b VALUES ({number}, 1); SAVEPOINT s; "
+            f"INSERT INTO SCHEMA.b VALUES ({number + 1000}, 1); ROLLBACK TO s; "
+            f"UPDATE SCHEMA.a SET n = -{number} WHERE id = 1; COMMIT"
+        )
+    source.sql("INSERT INTO SCHEMA.b SELECT i, 2 FROM generate_series(10000, 29999) i")
+    source.until(lambda: has_caught_up(source, "b") and has_caught_up(source))
+    whole: dict[int, set[int]] = {}
+    for number, records in enumerate(source.transactions):
+        for record in records:
+            whole.setdefault(record.value["source"]["txId"], set()).add(number)
+    assert {len(numbers) for xid, numbers in whole.items() if xid is not None} == {1}
+
+
+def test_snapshot_goes_on_without_its_holder_and_without_ghosts(source: Source) -> None:
+    source.begin()
+    source.until(lambda: source.progress.phase is Phase.CHUNKS)
+    source.crash()
+    source.sql("DELETE FROM SCHEMA.a WHERE id % 5 = 0; UPDATE SCHEMA.a SET n = 0 WHERE id % 3 = 0")
+    source.sql("INSERT INTO SCHEMA.a VALUES (5, 5, 'again'), (9999, 1, 'new')")
+    source.begin()
+    source.until(lambda: source.progress.phase is Phase.STREAM)
+    reads = [record.key["id"] for record in source.records]
+    assert sorted(reads) == [number for number in range(1, 2001) if number % 5 and number % 3]
+
+
+def test_slot_of_another_owner_is_refused_and_left(source: Source) -> None:
+    source.sql(f"SELECT pg_create_logical_replication_slot('{source.name}', 'pgoutput')")
+    source.begin()
+    with pytest.raises(FatalError, match=f"slot {source.name} exists"):
+        source.until(lambda: False)
+    assert source.sql(f"SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{source.name}'") == 1
+    assert source.store.pairs() == []
+
+
+def test_slot_that_was_made_before_a_crash_is_made_again(source: Source) -> None:
+    source.begin()
+    source.until(lambda: source.progress.phase is Phase.SLOT)
+    source.step(commits=False)
+    source.crash()
+    assert source.progress.plan is None
+    source.begin()
+    source.until(lambda: has_caught_up(source))
+
+
+def test_slot_moves_while_captured_tables_are_idle(source: Source) -> None:
+    source.begin()
+    source.until(lambda: source.progress.position is not None)
+    source.sql("CREATE TABLE IF NOT EXISTS public.foreign_rows (n int)")
+    source.sql("INSERT INTO public.foreign_rows SELECT generate_series(1, 50000)")
+    end = int(source.sql("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"))
+    query = f"SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots WHERE slot_name = '{source.name}'"
+    source.until(lambda: int(source.sql(query)) >= end)
+    assert source.progress.position is not None
+    assert source.progress.position.lsn >= end
+
+
+def test_position_older_than_the_slots_is_refused(source: Source) -> None:
+    source.begin()
+    source.until(lambda: source.progress.position is not None)
+    before = source.store.copy()
+    source.sql("UPDATE SCHEMA.a SET n = n + 1")
+    source.until(lambda: has_caught_up(source))
+    source.crash()
+    source.store = before
+    source.begin()
+    with pytest.raises(FatalError, match="beyond the committed position"):
+        source.until(lambda: False)

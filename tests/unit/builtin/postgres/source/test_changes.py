@@ -1,0 +1,94 @@
+"""Messages of pgoutput become whole transactions, and what is in Kafka already is skipped."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from fencepost.api import SourceRecord
+from fencepost.builtin.postgres.source.changes import ChangePlace, Changes
+from fencepost.builtin.postgres.source.progress import Position
+from fencepost.postgres.pgoutput import Begin, Commit, Insert, Message, Relation
+
+
+class Names:
+    """Makes records whose values say which change they are of."""
+
+    def relation(self, relation: Relation) -> None: ...
+
+    def begin(self, place: ChangePlace) -> Sequence[SourceRecord]:
+        return ()
+
+    def end(self, place: ChangePlace) -> Sequence[SourceRecord]:
+        return ()
+
+    def change(self, change: Any, place: ChangePlace) -> Sequence[SourceRecord]:
+        return [SourceRecord({}, None, "t", change.new[0])]
+
+
+def changes(position: Position = Position(100)) -> Changes:  # noqa: B008
+    return Changes(Names(), position)
+
+
+def feed(made: Changes, commit_lsn: int, values: Sequence[str], *, ends: bool = True) -> None:
+    """Feed a transaction whose changes are at the LSNs before that of its commit; it ends ten bytes after that."""
+    made.feed(commit_lsn - len(values), Begin(commit_lsn, 7, 9))
+    for number, value in enumerate(values):
+        made.feed(commit_lsn - len(values) + number, Insert(1, [value]))
+    if ends:
+        made.feed(commit_lsn + 10, Commit(commit_lsn, commit_lsn + 10, 7))
+
+
+def values(records: Sequence[SourceRecord]) -> list[str]:
+    return [record.value for record in records]
+
+
+def test_only_whole_transactions_are_whole() -> None:
+    made = changes()
+    feed(made, 200, ["a", "b"])
+    feed(made, 300, ["c"], ends=False)
+    assert (values(made.take_whole()), values(made.part), made.is_between) == (["a", "b"], ["c"], False)
+    assert made.position == Position(210, 9, 7)
+    made.feed(310, Commit(300, 310, 8))
+    assert (values(made.take_whole()), made.part, made.position) == (["c"], [], Position(310, 9, 8))
+
+
+def test_part_that_was_taken_is_not_taken_again_with_the_whole() -> None:
+    made = changes()
+    feed(made, 200, ["a"], ends=False)
+    assert values(made.take_part()) == ["a"]
+    made.feed(199, Insert(1, ["b"]))
+    made.feed(210, Commit(200, 210, 7))
+    assert values(made.take_whole()) == ["b"]
+
+
+@pytest.mark.parametrize(("commit_lsn", "is_skipped"), [(90, True), (99, True), (100, False), (150, False)])
+def test_transaction_that_was_committed_before_the_position_is_skipped(commit_lsn: int, is_skipped: bool) -> None:
+    made = changes(Position(100))
+    feed(made, commit_lsn, ["a"])
+    assert values(made.take_whole()) == ([] if is_skipped else ["a"])
+    assert made.position.lsn == (100 if is_skipped else commit_lsn + 10)
+
+
+def test_changes_that_debezium_has_written_of_a_transaction_are_skipped_once() -> None:
+    made = changes(Position(100, processed_lsn=198))
+    feed(made, 200, ["a", "b"])  # at 198 and 199
+    feed(made, 300, ["c"])
+    assert values(made.take_whole()) == ["b", "c"]
+
+
+def test_idle_position_moves_between_transactions_only() -> None:
+    made = changes()
+    made.move_to(150)
+    assert made.position.lsn == 150
+    made.move_to(120)
+    assert made.position.lsn == 150
+    feed(made, 200, ["a"], ends=False)
+    made.move_to(500)
+    assert made.position.lsn == 150
+
+
+def test_messages_outside_of_transactions_are_ignored() -> None:
+    made = changes()
+    made.feed(150, Message(150, False, "p", b""))
+    assert (made.whole, made.part, made.is_between) == ([], [], True)
