@@ -3,6 +3,7 @@
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from fencepost.api import INT32, STRING, FatalError, FencedError, RetriableError, Schema, SinkRecord, TopicPartition
 from fencepost.builtin.postgres.sink.database import Database
+from fencepost.builtin.postgres.sink.offsets import _COLUMNS
 from fencepost.builtin.postgres.sink.task import PostgresSink
 from fencepost.testing import SinkRun, eventually
 from support.postgres import Postgres, running_postgres
@@ -337,6 +339,51 @@ def test_database_that_is_away_is_tried_again_and_one_that_refuses_is_not(scene:
         scene.run(**{"connection.url": "jdbc:postgresql://127.0.0.1:1/postgres", "connection.password": "s3cret"})
     with pytest.raises(FatalError, match="does not exist"):
         scene.run(**{"connection.url": f"jdbc:postgresql://127.0.0.1:{scene.server.port}/absent"})
+
+
+def test_start_does_not_fail_while_the_database_is_away(scene: SinkScene) -> None:
+    away = {"connection.url": "jdbc:postgresql://127.0.0.1:1/postgres"}
+    run = scene.run(is_open=False, **away)
+    with pytest.raises(RetriableError, match="cannot be reached"):
+        run.open(*scene.places)
+
+
+def test_offsets_table_that_another_task_creates_in_the_same_moment_is_used(scene: SinkScene) -> None:
+    name = f"offsets_{scene.name}"[:60]
+    waits = (
+        f"SELECT FROM pg_stat_activity WHERE application_name = 'fencepost-{scene.name}' AND wait_event_type = 'Lock'"
+    )
+    where = {"host": "127.0.0.1", "port": scene.server.port, "user": "postgres"}
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(**where) as other:
+        other.execute(f'CREATE TABLE "{name}" {_COLUMNS}'.encode())
+        made = pool.submit(inserting(scene).run, **{"offsets.table": name})
+        eventually(lambda: made.done() or sql(scene.server, waits), within_s=60)
+        other.commit()
+        run = made.result(120)
+    run.deliver(scene.log)
+    run.commit()
+    assert numbers(scene) == [0, 1, 2, 3, 4]
+
+
+def test_partition_that_is_kept_while_another_moves_is_still_written(scene: SinkScene) -> None:
+    scene = SinkScene(scene.server, scene.name, partitions=2, config={"auto.create": "true"})
+    for number in range(6):
+        scene.add(number, "a", partition=number % 2)
+    kept, gained = scene.places
+    run = scene.run(is_open=False)
+    run.open(kept)
+    run.deliver(scene.log, 1)
+    run.commit()
+    run._member.generation = 2  # a rebalance that takes nothing from the task
+    run.open(gained)
+    run.deliver(scene.log)
+    run.commit()
+    assert (numbers(scene), scene.offsets()) == ([0, 1, 2, 3, 4, 5], {0: 3, 1: 3})
+    run._member.generation = 3  # one that changes nothing for it
+    scene.add(6, "a")
+    run.deliver(scene.log)
+    run.commit()
+    assert scene.offsets() == {0: 4, 1: 3}
 
 
 def test_rows_reach_the_database_without_a_commit_once_no_record_comes(scene: SinkScene) -> None:

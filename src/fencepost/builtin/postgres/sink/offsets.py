@@ -15,6 +15,7 @@ from fencepost.postgres.name import literal
 FENCED = "FP001"
 """The SQLSTATE with which a transaction fails whose task no longer owns a partition."""
 _NOT_ALLOWED = "42501"
+_MADE_MEANWHILE = ("23505", "42P07")  # another task has created the table in the same moment
 _COLUMNS = """(
     sink text NOT NULL, topic text NOT NULL, partition integer NOT NULL, topic_id text NOT NULL,
     next_offset bigint, task_generation bigint NOT NULL, group_generation bigint NOT NULL,
@@ -50,7 +51,10 @@ class OffsetTable:
         try:
             connection.execute(f"CREATE TABLE IF NOT EXISTS {self.name.sql} {_COLUMNS}")
         except Exception as error:
-            if getattr(error, "sqlstate", None) != _NOT_ALLOWED:
+            state = getattr(error, "sqlstate", None)
+            if state in _MADE_MEANWHILE:
+                return
+            if state != _NOT_ALLOWED:
                 raise
             columns = " ".join(_COLUMNS.split())
             raise FatalError(

@@ -66,7 +66,11 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
         self._gathered: list[SinkBatch] = []
         self._since_s = 0.0
         self._end: FencedError | None = None  # this instance must write nothing more
-        self._database.connect()
+        self._claimed_with: FencingToken | None = None
+        try:
+            self._database.connect()
+        except RetriableError as error:  # a start is not repeated, but an `open` is
+            log.warning("the task connects again when it gets partitions: %s", error)
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         self._ensure_claimed()
@@ -118,16 +122,20 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
     def _ensure_claimed(self) -> None:
         """Connect again after an error: the database's offsets say what of the gathered records is committed.
 
+        Partitions that the task has kept while others moved are claimed again: its token is another one then.
+
         Raises FencedError, now and whenever it is called again, if the database has lost what it had committed, as a
         standby may that takes over: another instance continues there.
         """
         if self._end is not None:
             raise self._end
-        if self._database.is_connected:
+        if self._database.is_connected and self._claimed_with == self._token:
             return
-        self._database.connect()
+        if not self._database.is_connected:
+            self._database.connect()
         before = {place: owned.stored for place, owned in self._owned.items()}
         self._claim(list(self._owned))
+        self._claimed_with = self._token
         back = [place for place, owned in self._owned.items() if (owned.stored or 0) < (before[place] or 0)]
         if back:
             self._end = FencedError(f"the database has gone back in {back[0]}: the task starts over at its offsets")
