@@ -153,6 +153,27 @@ def test_unanswered_commit_is_decided_by_the_offsets_and_not_repeated(scene: Sin
     assert (numbers(scene), scene.offsets()) == ([0, 1, 2, 3, 4, 5], {0: 6})
 
 
+def test_last_message_that_arrives_late_fails(scene: SinkScene) -> None:
+    run = inserting(scene).run()
+    database: Database = run.task._database
+    finish, late = database._finish, []
+
+    def lost(statements: Any) -> None:
+        late.append((database._connection, "; ".join(statements)))
+        database._connection, database._finish = None, finish  # type: ignore[method-assign]
+        raise psycopg.OperationalError("the connection is lost")
+
+    database._finish = lost  # type: ignore[method-assign]
+    run.deliver(scene.log)
+    with pytest.raises(RetriableError):
+        run.let_commit()
+    run.commit()
+    [(connection, message)] = late
+    with connection, pytest.raises(psycopg.Error, match="another task"):
+        connection.execute(message)
+    assert (numbers(scene), scene.offsets()) == ([0, 1, 2, 3, 4], {0: 5})
+
+
 def test_connection_that_is_lost_before_the_commit_writes_again(scene: SinkScene) -> None:
     run = inserting(scene).run()
     after(run, "_copy", lambda: sql(scene.server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
