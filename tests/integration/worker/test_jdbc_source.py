@@ -20,7 +20,8 @@ from support.mariadb import PASSWORD, USER, MariaDb, running_mariadb
 from support.postgres import Postgres, running_postgres
 from support.worker import Worker
 
-WITHIN_S = 240
+pytestmark = pytest.mark.timeout(3600)
+WITHIN_S = 600
 SECRET = "pw-of-the-reader"
 Values = Callable[..., list[str]]
 
@@ -32,7 +33,6 @@ def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> It
     settings["spark.driver.extraJavaOptions"] = "-Duser.timezone=America/New_York"
     directory = tmp_path_factory.mktemp("worker")
     with Worker(kafka.bootstrap_servers, directory, settings, group=f"jdbc-{uuid.uuid4().hex[:6]}") as running:
-        eventually(running.slots, within_s=WITHIN_S)
         yield running
 
 

@@ -1,7 +1,7 @@
 """The columns that records have, as expressions of Spark's SQL over the columns that its JDBC source returns."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 NONE, PRECISION_ONLY, BEST_FIT, EAGER_DOUBLE = "none", "precision_only", "best_fit", "best_fit_eager_double"
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
@@ -23,15 +23,17 @@ def stored_types(fields: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{quoted(name)} {_AS_STORED[kind]}" for name, kind in fields if kind in _AS_STORED)
 
 
-def expressions(fields: Iterable[tuple[str, str]], mapping: str, zone: str) -> list[str]:
+def expressions(fields: Iterable[tuple[str, str]], mapping: str, zone: str, local: Collection[str] = ()) -> list[str]:
     """Return an expression for each column, given as (name, type): timestamps are moments, decimals as `mapping` says.
 
-    `zone`: the time zone of timestamps that have none.
+    `zone`: the time zone of timestamps that have none. `local` are such columns that Spark took for moments in UTC.
     """
     found = []
     for name, kind in fields:
         column = quoted(name)
         changed = _moment(column, zone) if kind == "timestamp_ntz" else _number(column, kind, mapping)
+        if kind == "timestamp" and name in local:
+            changed = f"to_utc_timestamp({column}, '{zone}')"
         found.append(column if changed is None else f"{changed} AS {column}")
     return found
 

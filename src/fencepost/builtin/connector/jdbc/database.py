@@ -162,7 +162,7 @@ class Database:
     def _kind(self, facts: Any, n: int) -> Any:
         """Return the Java class of a column's timestamps; None for other columns."""
         kind = int(facts.getColumnType(n))
-        if self.dialect.has_text_of_times or kind not in (_TIMESTAMP, _TIMESTAMP_WITH_ZONE):
+        if self.dialect.is_sqlite or kind not in (_TIMESTAMP, _TIMESTAMP_WITH_ZONE):
             return None
         has_zone = kind == _TIMESTAMP_WITH_ZONE or str(facts.getColumnTypeName(n)) == "timestamptz"
         return self._jvm.java.lang.Class.forName(f"java.time.{'Offset' if has_zone else 'Local'}DateTime")

@@ -34,7 +34,7 @@ class Dialect:
         spark_scheme: The scheme by which Spark recognizes what SQL it needs, and a parameter with which the driver
             accepts it.
         shows_zone: The text of a moment has its time zone.
-        has_text_of_times: The driver's text of a timestamp is that of SQL, and not moved into a time zone of Java.
+        text_of_time: The expression of a timestamp's text, where Java would move it into its own time zone.
     """
 
     driver: str
@@ -47,7 +47,7 @@ class Dialect:
     is_sqlite: bool = False
     spark_scheme: tuple[str, str] | None = None
     shows_zone: bool = False
-    has_text_of_times: bool = False
+    text_of_time: str = "{}"
 
     def literal(self, *, has_zone: bool) -> str:
         """Return the form of a timestamp in SQL, with `{}` for its text."""
@@ -56,6 +56,7 @@ class Dialect:
         return "TIMESTAMP WITH TIME ZONE '{}'" if has_zone and self.shows_zone else "TIMESTAMP '{}'"
 
 
+_IN_UTC = {"connectionTimeZone": "UTC", "forceConnectionTimeZoneToSession": "true", "preserveInstants": "true"}
 _MYSQL_NOW = "SELECT UNIX_TIMESTAMP(NOW(6))"
 _DIALECTS = {
     "postgresql": Dialect(
@@ -69,20 +70,20 @@ _DIALECTS = {
     ),
     "mariadb": Dialect(
         "org.mariadb.jdbc.Driver",
-        {"socketTimeout": "300000", "timezone": "UTC"},
+        {"socketTimeout": "300000", **_IN_UTC},
         now=_MYSQL_NOW,
         zoned=("TIMESTAMP",),
-        has_text_of_times=True,
+        text_of_time="CAST({} AS CHAR)",
         spark_scheme=("mysql", "permitMysqlScheme"),
     ),
     "mysql": Dialect(
         "com.mysql.cj.jdbc.Driver",
-        {"socketTimeout": "300000", "connectionTimeZone": "UTC", "forceConnectionTimeZoneToSession": "true"},
+        {"socketTimeout": "300000", **_IN_UTC},
         now=_MYSQL_NOW,
         zoned=("TIMESTAMP",),
-        has_text_of_times=True,
+        text_of_time="CAST({} AS CHAR)",
     ),
-    "sqlite": Dialect("org.sqlite.JDBC", is_sqlite=True, has_text_of_times=True),
+    "sqlite": Dialect("org.sqlite.JDBC", is_sqlite=True),
 }
 
 

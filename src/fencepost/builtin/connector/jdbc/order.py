@@ -16,16 +16,24 @@ Place = Mapping[str, Any]
 class Order:
     """By which columns rows are read. Both are expressions of SQL; `literal` encloses the text of a timestamp.
 
+    `text` is the expression of that text.
+
     With both, the id decides among rows of the same timestamp.
     """
 
     timestamp: str | None = None
     id: str | None = None
     literal: str = "{}"
+    text: str = "{}"
 
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(column for column in (self.timestamp, self.id) if column is not None)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Return the expressions of what a place has."""
+        return tuple(self.text.format(c) if c == self.timestamp else c for c in self.columns)
 
     def after(self, place: Place | None) -> str:
         """Return the condition of the rows after a place; None: of all that have one."""

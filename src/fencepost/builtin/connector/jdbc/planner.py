@@ -14,7 +14,7 @@ from fencepost.api import ConfigError, Split
 from fencepost.builtin.connector.jdbc.database import Column, Database
 from fencepost.builtin.connector.jdbc.order import INCREMENTING, TIMESTAMP, Order, Place, place_fault
 from fencepost.builtin.connector.jdbc.relation import Relation
-from fencepost.builtin.connector.jdbc.settings import BULK, IDS, TIMES, RangeSettings
+from fencepost.builtin.connector.jdbc.settings import BOTH, BULK, IDS, TIMES, RangeSettings
 from fencepost.builtin.connector.jdbc.settled import Settled
 from fencepost.builtin.connector.jdbc.table import Table
 
@@ -30,10 +30,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that order a relation's rows: timestamps, of which the first that is not null counts, and an id."""
+    """The columns that order a relation's rows: timestamps, of which the first that is not null counts, and an id.
+
+    `local`: the timestamps that are in `db.timezone`, whether they order rows or not.
+    """
 
     times: Sequence[Column]
     id: Column | None
+    local: Sequence[str]
 
 
 class Planner:
@@ -62,9 +66,9 @@ class Planner:
                 f"mode={self._mode} cannot continue {relation.name} at {dict(after)}: {fault}. Restore the mode, or "
                 "set the offset (PATCH /connectors/NAME/offsets)"
             )
-        if self._mode == BULK:
-            return self._load(relation, after)
         columns = self._columns(database, relation)
+        if self._mode == BULK:
+            return self._load(relation, after, columns)
         initial_ms = self._settings.initial_ms
         if after is None and initial_ms is not None:  # it is committed, so that it stays the same
             at_s = database.now_s(time.time()) if initial_ms < 0 else Decimal(initial_ms) / 1000
@@ -81,13 +85,13 @@ class Planner:
             found.append(_split(relation, table.condition(start, end), columns, start, end))
         return found
 
-    def _load(self, relation: Relation, after: Place | None) -> list[Split]:
+    def _load(self, relation: Relation, after: Place | None, columns: Columns) -> list[Split]:
         now_ms, number = int(time.time() * 1000), 0
         if after is not None:
             number = after[LOAD]
             if now_ms < after[AT] + self._interval_ms:
                 return []
-        return [_split(relation, "1 = 1", Columns((), None), after, {LOAD: number + 1, AT: now_ms})]
+        return [_split(relation, "1 = 1", columns, after, {LOAD: number + 1, AT: now_ms})]
 
     def _complete(
         self, database: Database, relation: Relation, table: Table, after: Place | None, columns: Columns
@@ -138,12 +142,13 @@ class Planner:
                 raise ConfigError(f"{key}={times[0].name}: in {relation.name} it is not, or not all are, timestamps")
             if all(each.may_be_null for each in times):
                 self._refuse_null(key, times[0], relation)
-        if self._mode != TIMES:
+        if self._mode in (IDS, BOTH):
             key = RangeSettings.key_of("id_column")
             own = self._id(known, relation, key)
             if own.may_be_null and not own.is_automatic:
                 self._refuse_null(key, own, relation)
-        return Columns(times, own)
+        local = [column.name for column in known.values() if column.is_timestamp and not column.has_zone]
+        return Columns(times, own, local)
 
     def _id(self, known: Mapping[str, Column], relation: Relation, key: str) -> Column:
         if self._settings.id_column:
@@ -165,7 +170,8 @@ class Planner:
         first = f"COALESCE({', '.join(names)})" if names[1:] else next(iter(names), None)
         own = None if columns.id is None else database.quoted(columns.id.name)
         literal = database.dialect.literal(has_zone=_has_zone(columns))
-        return Table(relation.sql, Order(first, own, literal), database.rows, database.dialect.has_limit)
+        order = Order(first, own, literal, database.dialect.text_of_time)
+        return Table(relation.sql, order, database.rows, database.dialect.has_limit)
 
     def _text(self, database: Database, at_s: Decimal, columns: Columns) -> str:
         """Return seconds since 1970 as a value of the timestamps."""
@@ -196,7 +202,13 @@ def _split(
     size_bytes: int | None = None,
 ) -> Split:
     times, own = [each.name for each in columns.times], columns.id
-    hint = {"relation": relation.sql, "condition": condition, "times": times, "id": own and own.name}
+    hint = {
+        "relation": relation.sql,
+        "condition": condition,
+        "times": times,
+        "id": own and own.name,
+        "local": columns.local,
+    }
     return Split(
         relation.partition,
         (),

@@ -104,7 +104,7 @@ class JdbcSource(ConnectionSettings, TableSettings, RangeSettings, DataFrameConn
         by = [*([_SORTED] if times else []), *([columns.quoted(hint["id"])] if hint["id"] else [])]
         frame = frame.coalesce(1).sortWithinPartitions(*by) if by else frame
         rows = frame.select(*map(columns.quoted, names))
-        return rows.selectExpr(*columns.expressions(_fields(rows), self.mapping.lower(), self.zone))
+        return rows.selectExpr(*columns.expressions(_fields(rows), self.mapping.lower(), self.zone, hint["local"]))
 
     def row_settings(self) -> dict[str, str]:
         """Return nothing: a range is never committed in parts."""

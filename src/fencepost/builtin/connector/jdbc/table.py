@@ -49,7 +49,7 @@ class Table:
 
     def _end(self, after: Place | None, complete: Place, most_rows: int) -> Place | None:
         columns = self.order.columns
-        chosen = f"SELECT {', '.join(columns)} FROM {self.relation} WHERE {self.condition(after, complete)}"
+        chosen = f"SELECT {', '.join(self.order.shown)} FROM {self.relation} WHERE {self.condition(after, complete)}"
         descending = ", ".join(f"{column} DESC" for column in columns)
         full = self.ask(f"{chosen} ORDER BY {', '.join(columns)} {self._one_row(most_rows - 1)}")
         found = full or self.ask(f"{chosen} ORDER BY {descending} {self._one_row(0)}")

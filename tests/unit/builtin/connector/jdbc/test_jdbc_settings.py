@@ -138,6 +138,13 @@ def test_decimals_become_numbers_as_numeric_mapping_says(mapping: str, kind: str
     assert expressions([("n", kind)], mapping, "UTC") == [expected]
 
 
+def test_times_without_a_zone_are_in_that_of_the_database() -> None:
+    fields = [("a", "timestamp"), ("b", "timestamp"), ("c", "timestamp_ntz")]
+    zoned, local, other = expressions(fields, "none", "Europe/Berlin", ["b", "c"])
+    assert (zoned, local) == ("`a`", "to_utc_timestamp(`b`, 'Europe/Berlin') AS `b`")
+    assert other.endswith("extract(SECOND FROM `c`), 'Europe/Berlin') AS `c`")
+
+
 def test_columns_of_sqlite_have_the_types_of_stored_values() -> None:
     assert stored_types([("a`b", "int"), ("t", "timestamp_ntz"), ("x", "string")]) == "`a``b` BIGINT, `t` STRING"
     assert stored_types([("x", "string")]) == ""
