@@ -94,6 +94,8 @@ class StartQueue:
 
 log = logging.getLogger(__name__)
 
+_STOP_S = 5.0
+"""How long the tasks of a slot that leaves may take to stop."""
 _MOST_CALLS = 4_000
 """How deep calls may be: JSON has up to 1,024 levels, for each of which a transform or a sink may need three."""
 
@@ -129,6 +131,7 @@ class Slot:
         reporter.start()
         self._obey()
         self._leave()
+        self._worker.has_left = True
         self._has_report.set()
         reporter.join(2.0)
 
@@ -198,7 +201,7 @@ class Slot:
             self._has_report.wait(self._worker.spec.report_every_s)
             self._has_report.clear()
             self._begin_due()
-            is_last = self._worker.is_leaving
+            is_last = self._worker.has_left
             with self._lock:
                 changes, self._reports = self._reports, []
                 is_due = time.monotonic() - last_counters >= self._worker.spec.report_every_s
@@ -221,7 +224,7 @@ class Slot:
             runners = list(self._runners.values())
         for runner in runners:
             runner.control.stop()
-        deadline = time.monotonic() + 5.0
+        deadline = time.monotonic() + _STOP_S
         for runner in [r for r in runners if r.thread.ident is not None]:
             runner.thread.join(max(0.0, deadline - time.monotonic()))
             if runner.thread.is_alive():

@@ -59,6 +59,7 @@ class WorkerLine:
         self._last_contact = time.monotonic()
         self._failed_reports = 0
         self.is_leaving = False
+        self.has_left = False  # its tasks have ended, and so have their reports
 
     def _call(self, path: Path, message: Message, timeout_s: float = 30.0) -> dict[str, Any]:
         answer = self._channel.call(path, message.to_json(), timeout_s=timeout_s)

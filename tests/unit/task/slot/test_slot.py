@@ -6,6 +6,7 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -271,6 +272,22 @@ def test_slot_survives_short_worker_outages_and_repeats_its_reports(
     eventually(lambda: worker.of(0)[-1].state is RunState.FAILED)
     count = worker.of(1)[-1].counters["records_written"]
     eventually(lambda: worker.of(1)[-1].counters["records_written"] > count)
+
+
+def test_leaving_slot_reports_the_end_of_its_slowest_task(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the worker would wait for the end of the slot's Spark job, and say that the task was lost."""
+    monkeypatch.setattr(module, "_STOP_S", 60.0)
+    entered, released = threading.Event(), threading.Event()
+    slow = SimpleNamespace(wait=lambda timeout_s: (entered.set(), released.wait(timeout_s)))
+    eventually(lambda: worker.of(0) and worker.of(1), within_s=60)
+    monkeypatch.setattr(Running, "hangs", {1: slow})
+    assert entered.wait(60)
+    worker.is_leaving.set()
+    try:
+        eventually(lambda: worker.of(0)[-1].state is RunState.STOPPED, within_s=60)
+    finally:
+        released.set()
+    eventually(lambda: worker.of(1)[-1].state is RunState.STOPPED, within_s=60)
 
 
 def test_unsendable_report_is_dropped_with_a_log_and_later_ones_arrive(
