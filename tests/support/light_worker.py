@@ -97,7 +97,7 @@ def _driver(nursery: Nursery, config: "WorkerConfig") -> "Driver":
         def runtime(self) -> LightSpark:
             return LightSpark(config.spark.get("spark.master", "local[4]"))
 
-        def slot_jobs(self, runtime: object, on_end: OnEnd) -> ChildSlots:
+        def slot_jobs(self, runtime: object, on_end: OnEnd, on_leaving: object) -> ChildSlots:
             return ChildSlots(nursery, self.secrets, on_end, spares=_KILL_TIMEOUT in config.spark)
 
     return LightDriver(config)

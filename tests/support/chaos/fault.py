@@ -14,6 +14,7 @@ class Kind(Enum):
     STOP_SLOT = "SIGSTOP of a slot, replaced, SIGCONT"
     KILL_WORKER = "SIGKILL of the worker with all below it, started again"
     KILL_EXECUTOR = "SIGKILL of an executor's JVM (Spark cluster)"
+    END_EXECUTOR = "SIGTERM of an executor's JVM (Spark cluster)"
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ class Kills:
             Kind.STOP_SLOT: self._stop_slot,
             Kind.KILL_WORKER: self._kill_worker,
             Kind.KILL_EXECUTOR: self._kill_executor,
+            Kind.END_EXECUTOR: self._end_executor,
         }[fault.kind]
         return act(fault)
 
@@ -72,9 +73,16 @@ class Kills:
 
     def _kill_executor(self, fault: Fault) -> float:
         """The JVM that runs a slot; what was below it is an orphan, and a zombie for as long as it lives."""
-        slot = psutil.Process(_chosen(self._slots(), fault))
-        next(p for p in slot.parents() if "CoarseGrainedExecutorBackend" in command(p)).kill()
+        _executor_of(_chosen(self._slots(), fault)).kill()
         return self._recover()
+
+    def _end_executor(self, fault: Fault) -> float:
+        """Its slots hand their tasks over before it ends; the next fault comes when another executor is there."""
+        executor = _executor_of(_chosen(self._slots(), fault))
+        executor.terminate()
+        took_s = self._recover()
+        eventually(lambda: not is_alive(executor), within_s=RECOVERY_S)
+        return took_s
 
     def _stop_slot(self, fault: Fault) -> float:
         """The zombie wakes up when its successor has committed, and must leave by itself."""
@@ -124,6 +132,10 @@ class Kills:
     def _producing(self, pids: Iterable[int]) -> list[int]:
         """Return those processes that are connected to the broker, as every running task and split is."""
         return sorted(pid for pid in pids if self._campaign.broker_port in peer_ports(pid))
+
+
+def _executor_of(slot: int) -> psutil.Process:
+    return next(p for p in psutil.Process(slot).parents() if "CoarseGrainedExecutorBackend" in command(p))
 
 
 def _chosen(pids: Sequence[int], fault: Fault) -> int:

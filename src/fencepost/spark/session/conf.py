@@ -87,6 +87,7 @@ def spark_properties(given: Mapping[str, str]) -> dict[str, str]:
     if not is_local(master):
         # Java takes the encoding of file names from the locale, and an executor's locale is not known here.
         properties |= {"spark.executorEnv.LC_ALL": _UTF8_LOCALE, "spark.executorEnv.PYTHONUTF8": "1"}
+        properties |= _defaults_of_leaving(master)
     if is_local(master):
         # Else Spark would cut even three rows into as many partitions as there are nominal cores.
         properties["spark.default.parallelism"] = str(os.cpu_count() or 1)
@@ -152,6 +153,14 @@ def _defaults_on_this_machine() -> dict[str, str]:
         # Elsewhere our package may come with py_files, which a daemon does not see.
         "spark.python.daemon.module": DAEMON_MODULE,
     }
+
+
+def _defaults_of_leaving(master: str) -> dict[str, str]:
+    """Let executors say that they are to end, and end with their last task (docs/decisions/0124)."""
+    properties = {"spark.decommission.enabled": "true"}
+    if not master.startswith("k8s:"):  # there, the script of Spark's images sends the usual signal, SIGPWR
+        properties["spark.executor.decommission.signal"] = "TERM"
+    return properties
 
 
 def python_environment(master: str, properties: Mapping[str, str]) -> dict[str, str]:

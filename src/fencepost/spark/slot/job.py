@@ -9,23 +9,30 @@ import contextlib
 import logging
 import re
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from fencepost.spark.slot.departure import LeavingExecutors
+
 log = logging.getLogger(__name__)
 
 SlotEntry = Callable[[str, int], None]
 OnSlotEnd = Callable[[str, Exception | None], None]
+OnSlotLeaving = Callable[[str, float], None]
+
+_LOOK_EVERY_S = 0.2
 
 
 class ContextOwner(Protocol):
     """The part of `SparkRuntime` that is needed here."""
 
     @property
-    def context(self) -> Any: ...
+    def context(self) -> Any:
+        """Return the SparkContext. Raises RuntimeError once Spark has ended."""
 
 
 class SlotEndedError(RuntimeError):
@@ -60,6 +67,13 @@ class SlotJobs:
         self._slots: dict[str, _Slot] = {}
         self._lock = threading.Lock()
 
+    def watch_executors(self, on_leaving: OnSlotLeaving) -> None:
+        """Call `on_leaving(slot_id, for_s)` again and again while a slot's executor is leaving, as it has for `for_s`.
+
+        The thread that calls it ends with the runtime.
+        """
+        threading.Thread(target=self._watch, args=(on_leaving,), name="slot-departures", daemon=True).start()
+
     def launch(self, slot_id: str, spec_json: str) -> None:
         """Submit the slot's job and return at once. Raises ValueError if the slot still runs."""
         with self._lock:
@@ -85,6 +99,28 @@ class SlotJobs:
     def running(self) -> frozenset[str]:
         with self._lock:
             return frozenset(self._slots)
+
+    def _watch(self, on_leaving: OnSlotLeaving) -> None:
+        executors: LeavingExecutors | None = None
+        since: dict[str, float] = {}
+        while True:
+            threading.Event().wait(_LOOK_EVERY_S)
+            with self._lock:
+                groups = {slot_id: slot.group for slot_id, slot in self._slots.items()}
+            try:
+                context = self._runtime.context
+            except RuntimeError:
+                return
+            try:
+                executors = executors or LeavingExecutors(context)
+                leaving = executors.slots(groups)
+            except Exception as error:  # the JVM has ended, which the runtime handles
+                log.debug("Spark does not say which executors leave: %s", error)
+                continue
+            now = time.monotonic()
+            since = {slot_id: since.get(slot_id, now) for slot_id in leaving}
+            for slot_id, first in since.items():
+                on_leaving(slot_id, now - first)
 
     def _run(self, slot_id: str, slot: _Slot, spec_json: str) -> None:
         error: Exception | None = None

@@ -125,10 +125,19 @@ def _stages(context: Any, job: int) -> Iterator[Any]:
 
 
 def _dumps(context: Any, job: int) -> Iterator[str]:
+    for task in _running_tasks(context, job):
+        dump = context._jsc.sc().getTaskThreadDump(task.taskId(), task.executorId())
+        if dump.isDefined():
+            yield str(dump.get().toString())
+
+
+def executors_of(context: Any, group: str) -> frozenset[str]:
+    """Return the ids of the executors on which tasks of a job group run, among its first tasks."""
+    jobs = context.statusTracker().getJobIdsForGroup(group)
+    return frozenset(str(task.executorId()) for job in jobs for task in _running_tasks(context, int(job)))
+
+
+def _running_tasks(context: Any, job: int) -> Iterator[Any]:
     for stage in _stages(context, job):
         tasks = _store(context).taskList(stage.stageId(), stage.attemptId(), 10 * _MOST_TASKS)
-        for task in (tasks.apply(n) for n in range(tasks.size())):
-            if task.status() == "RUNNING":
-                dump = context._jsc.sc().getTaskThreadDump(task.taskId(), task.executorId())
-                if dump.isDefined():
-                    yield str(dump.get().toString())
+        yield from (task for task in (tasks.apply(n) for n in range(tasks.size())) if task.status() == "RUNNING")

@@ -19,7 +19,7 @@ from fencepost.telemetry.slot_log import log_again
 
 if TYPE_CHECKING:
     from fencepost.spark.session.session import SparkRuntime
-    from fencepost.spark.slot.job import OnSlotEnd, SlotJobs
+    from fencepost.spark.slot.job import OnSlotEnd, OnSlotLeaving, SlotJobs
 
 log = logging.getLogger("fencepost.worker")
 
@@ -66,12 +66,16 @@ class Driver:
 
         return SparkRuntime(self.config.spark, secrets=self.secrets, on_line=print_line, jvm=jvm)
 
-    def slot_jobs(self, runtime: "SparkRuntime", on_end: "OnSlotEnd") -> "SlotJobs":
-        """Return the launcher of slots for a Spark that was started."""
+    def slot_jobs(self, runtime: "SparkRuntime", on_end: "OnSlotEnd", on_leaving: "OnSlotLeaving") -> "SlotJobs":
+        """Return the launcher of slots for a Spark that was started. In local mode no executor ever leaves."""
+        from fencepost.spark.session.conf import LOCAL_MASTER, is_local
         from fencepost.spark.slot.job import SlotJobs
         from fencepost.task.slot.slot import run_slot
 
-        return SlotJobs(runtime, run_slot, on_end)
+        jobs = SlotJobs(runtime, run_slot, on_end)
+        if not is_local(self.config.spark.get("spark.master", LOCAL_MASTER)):
+            jobs.watch_executors(on_leaving)
+        return jobs
 
 
 def print_line(line: str) -> None:

@@ -1,5 +1,6 @@
 """The slots of a worker: a pool that requests them from Spark and spreads tasks over them, and their channel."""
 
+import contextlib
 import logging
 import threading
 import time
@@ -35,6 +36,8 @@ _NEW_TASK_S = 3.0
 log = logging.getLogger(__name__)
 
 _POLL_S = 1.0
+_SUCCESSOR_S = 5.0
+"""For how long a slot waits for its successor; a standalone worker kills its executors ten seconds after SIGTERM."""
 
 
 @dataclass
@@ -60,10 +63,15 @@ class SlotTask:
 
 
 class Use(Enum):
-    """OPEN: it may get tasks. TAINTED: it has an abandoned thread, and gets no more. LEAVING: it is to end."""
+    """OPEN: it may get tasks; all others get no more.
+
+    TAINTED: it has an abandoned thread. REPLACED: its executor is to be taken away, and another slot is awaited.
+    LEAVING: it is to end.
+    """
 
     OPEN = auto()
     TAINTED = auto()
+    REPLACED = auto()
     LEAVING = auto()
 
 
@@ -382,6 +390,25 @@ class SlotPool:
         elif lost:
             self._events.lost(lost, reason)
         self._events.room_changed()
+
+    def executor_leaves(self, slot_id: str, for_s: float) -> None:
+        """Replace a slot whose executor is to be taken away, which has been known for `for_s`; call this repeatedly.
+
+        Once another slot is there, or cannot be awaited any longer, it stops its tasks, which start in the other, and
+        leaves.
+        """
+        with self._table.changed:
+            slot = self._table.slots.get(slot_id)
+            if slot is None or slot.use is Use.LEAVING:
+                return
+            slot.use = Use.REPLACED
+            others = [s for s in self._table.all() if s.use is Use.OPEN and s.owner == slot.owner]
+            if not slot.tasks or any(s.attempt for s in others) or for_s > _SUCCESSOR_S:
+                log.info("slot %s leaves: its executor is about to be taken away", slot_id)
+                self._table.ask_to_leave(slot)
+            elif not others:
+                with contextlib.suppress(NoRoomError, NoCoreError):
+                    self._launch(slot.owner)
 
     def check_leases(self) -> None:
         """Abandon slots that are silent for longer than their lease; end the trials of tasks that live."""

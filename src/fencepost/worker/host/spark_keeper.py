@@ -174,7 +174,7 @@ class SparkKeeper:
         """Attach the hosts, slots first: they need no session, and creating one would take processor time from them."""
         self._kept.runtime = runtime
         self._ledger.set_total(runtime.cores)
-        self._slots.attach(self._sparks.slot_jobs(runtime, self._slots.job_ended))
+        self._slots.attach(self._sparks.slot_jobs(runtime, self._slots.job_ended, self._slots.executor_leaves))
         self._slots.prepare(is_full=self._forecast.takes_over)
         self._frames.attach(runtime)
 

@@ -102,3 +102,13 @@ def test_java_uses_utf8_in_driver_and_executors_unless_configured() -> None:
     assert remote["spark.executorEnv.LC_ALL"] == "C.UTF-8"
     own = {"spark.driver.extraJavaOptions": "-Dfile.encoding=COMPAT"}
     assert "UTF-8" not in spark_properties(own)["spark.driver.extraJavaOptions"]
+
+
+@pytest.mark.parametrize(
+    ("master", "signal"),
+    [("spark://there:7077", "TERM"), ("yarn", "TERM"), ("k8s://https://there", None), ("local[4]", None)],
+)
+def test_executors_of_clusters_say_that_they_are_to_end(master: str, signal: str | None) -> None:
+    properties = spark_properties({"spark.master": master})
+    assert ("spark.decommission.enabled" in properties) == (not master.startswith("local"))
+    assert properties.get("spark.executor.decommission.signal") == signal

@@ -368,6 +368,43 @@ def test_a_task_that_ended_leaves_its_slot(pool: Pool) -> None:
     assert pool.events.lost_starts == []
 
 
+def test_slot_on_a_leaving_executor_is_asked_to_leave_when_another_is_there(pool: Pool) -> None:
+    leaving = pool.start("a")
+    pool.register(leaving)
+    for for_s in (0.0, 0.2):
+        pool.slots.executor_leaves(leaving, for_s)
+    [_, successor] = pool.jobs.launched
+    assert [directive["verb"] for directive in pool.directives(leaving)] == ["start"]
+    pool.register(successor)
+    for for_s in (0.4, 0.6):
+        pool.slots.executor_leaves(leaving, for_s)
+    assert [directive["verb"] for directive in pool.directives(leaving)] == ["start", "leave"]
+    pool.report(leaving, "a", "STOPPED")
+    assert pool.start("b") == successor
+    pool.slots.job_ended(leaving, None)
+    assert (pool.events.lost_starts, pool.events.crashed_starts) == ([], [])
+    assert pool.jobs.launched == [leaving, successor]
+
+
+def test_slot_on_a_leaving_executor_leaves_although_its_successor_is_late(pool: Pool) -> None:
+    leaving = pool.start("a")
+    pool.register(leaving)
+    pool.slots.executor_leaves(leaving, 0.0)
+    pool.slots.executor_leaves(leaving, 5.1)
+    assert [directive["verb"] for directive in pool.directives(leaving)] == ["start", "leave"]
+
+
+def test_dedicated_slot_on_a_leaving_executor_is_replaced_by_one_of_its_own(pool: Pool) -> None:
+    shared, leaving = pool.start("b"), pool.start("a", is_dedicated=True)
+    for slot in (shared, leaving):
+        pool.register(slot)
+    pool.slots.executor_leaves(leaving, 0.0)
+    pool.slots.executor_leaves("unknown", 0.0)
+    [*_, successor] = pool.jobs.launched
+    pool.report(leaving, "a", "STOPPED")
+    assert pool.start("c", is_dedicated=True) == successor
+
+
 def test_an_unknown_slot_is_refused(pool: Pool) -> None:
     with pytest.raises(RefusedError, match="no longer needed"):
         pool.register("nobody")

@@ -43,7 +43,7 @@ class SparkKeeperStage:
     def runtime(self) -> "SparkKeeperStage":
         return self
 
-    def slot_jobs(self, runtime: object, on_end: Any) -> Any:
+    def slot_jobs(self, runtime: object, on_end: Any, on_leaving: Any) -> Any:
         return "jobs"
 
     def on_exit(self, listener: Callable[[str], None]) -> None:
@@ -63,6 +63,8 @@ class SparkKeeperStage:
     def prepare(self, *, is_full: bool) -> None: ...
 
     def job_ended(self, slot_id: str, error: Exception | None) -> None: ...
+
+    def executor_leaves(self, slot_id: str, for_s: float) -> None: ...
 
     def wait_until_there(self, timeout_s: float) -> bool:
         if self.is_stopping or self.frames.count("ready") > 1:
