@@ -5,7 +5,7 @@ import pwd
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from importlib.util import find_spec
@@ -46,8 +46,9 @@ def debezium(plugin_path: Path) -> None:
 class Postgres:
     """A server that runs."""
 
-    def __init__(self, directory: Path, programs: Path) -> None:
+    def __init__(self, directory: Path, programs: Path, options: Mapping[str, str]) -> None:
         self.port = free_port()
+        self._options = options
         self._directory = directory
         self._programs = programs
 
@@ -57,6 +58,7 @@ class Postgres:
             "wal_level": "logical",
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": self._directory,
+            **self._options,
         }
         options = " ".join(f"-c {name}={value}" for name, value in settings.items())
         log = f"{self._directory}/log"
@@ -81,7 +83,7 @@ class Postgres:
 
     def copied_to(self, directory: Path) -> "Postgres":
         """Return a server that is a standby of this one, and does not run yet."""
-        standby = Postgres(directory, self._programs)
+        standby = Postgres(directory, self._programs, self._options)
         self._run(
             "pg_basebackup",
             "-h",
@@ -138,17 +140,20 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres(directory: Path, version: int | None = None) -> Iterator[Postgres]:
+def running_postgres(
+    directory: Path, version: int | None = None, options: Mapping[str, str] | None = None
+) -> Iterator[Postgres]:
     """Run a server whose files are in a directory.
 
     Args:
         directory: Becomes that of the server's user.
         version: The major version; None: Debian's newest, or else that of the wheel.
+        options: Settings of the server.
 
     Raises:
         NoPostgresError: There is no such server.
     """
-    server = Postgres(directory, _programs(version))
+    server = Postgres(directory, _programs(version), options or {})
     _give(directory)
     server.create()
     server.start()

@@ -15,9 +15,12 @@ VERSIONS = (15, 18)
 
 @contextmanager
 def running_postgres(directory: Path, version: int | None = None) -> Iterator[Postgres]:
-    """Run a server whose files are in a directory. Skips the test where no server of this version is installed."""
+    """Run a server whose files are in a directory. Skips the test where no server of this version is installed.
+
+    It does not wait for the disk: processes are killed in tests, and not machines.
+    """
     try:
-        with postgres.running_postgres(directory, version) as server:
+        with postgres.running_postgres(directory, version, {"fsync": "off"}) as server:
             yield server
     except postgres.NoPostgresError as error:
         pytest.skip(str(error))

@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _KEEP_ALIVE_S = 30
 _UNANSWERED_MS = 60_000
+_CANCEL_S = 5.0
 
 # Values come as text: these make one text of each value, on every server and for every user.
 _FORMATS = {
@@ -112,7 +113,9 @@ def connect(
 
 @contextmanager
 def deadline(connection: "psycopg.Connection[Any]", timeout_s: float, doing: str) -> Iterator[None]:
-    """Cut the connection if the block takes longer; psycopg itself waits for ever for a server that hangs.
+    """Cancel the statement and cut the connection if the block takes longer.
+
+    psycopg itself waits for ever for a server that hangs.
 
     Args:
         connection: It is of no use after the cut.
@@ -127,7 +130,10 @@ def deadline(connection: "psycopg.Connection[Any]", timeout_s: float, doing: str
 
         def expire() -> None:
             cut.set()
-            own.shutdown(socket.SHUT_RDWR)
+            with suppress(Exception):  # a server that hangs does not answer this either
+                connection.cancel_safe(timeout=_CANCEL_S)
+            with suppress(OSError):
+                own.shutdown(socket.SHUT_RDWR)
 
         timer = threading.Timer(timeout_s, expire)
         timer.daemon = True

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fencepost.postgres.connection import deadline
-from fencepost.postgres.error import ConnectionLostError, ProtocolError
+from fencepost.postgres.error import ConnectionLostError, PostgresError, ProtocolError
 from fencepost.postgres.lsn import format_lsn, parse_lsn
 from fencepost.postgres.name import literal, quoted
 
@@ -58,7 +58,7 @@ class ReplicationStream:
         dead_after_s: A server that sends nothing for so long, though asked to, is taken for dead.
 
     Raises:
-        psycopg.Error: The slot or the publication is missing, or in use; `is_retriable` and `explain` say more.
+        psycopg.Error: The slot is missing, or in use; `is_retriable` and `explain` say more.
     """
 
     def __init__(
@@ -78,6 +78,9 @@ class ReplicationStream:
         self._received = 0
         self._has_confirmed = False
         self._failure: Exception | None = None
+        self._heard_at = self._sent_at = time.monotonic()
+        self._asked_at: float | None = None
+        connection.add_notice_handler(self._take_notice)
         try:
             with deadline(connection, dead_after_s, "starting the stream"):
                 self._confirmed = self._slot_confirmed(slot)
@@ -85,14 +88,13 @@ class ReplicationStream:
         except Exception:
             connection.close()
             raise
-        self._heard_at = self._sent_at = time.monotonic()
-        self._asked_at: float | None = None
 
     def read(self, timeout_s: float, most: int) -> list[WalData | KeepAlive]:
         """Return up to `most` messages as soon as there are any; none after `timeout_s`.
 
         Raises:
             ConnectionLostError: The server ended the stream, or is silent.
+            PostgresError: There was no publication of this name when changes were made: they are missing.
             psycopg.Error: The server reports an error, or the connection is lost.
         """
         until = time.monotonic() + timeout_s
@@ -174,6 +176,8 @@ class ReplicationStream:
         reply = False
         while len(found) < most:
             size, data = get(1)
+            if self._failure is not None:
+                raise self._failure  # of a notice: changes are missing from what follows
             if size > 0:
                 if data[0] == _WAL_DATA:
                     wal_start, wal_end = _DATA(data, 1)
@@ -198,6 +202,14 @@ class ReplicationStream:
         if reply:
             self._send_status(reply=False)
 
+    def _take_notice(self, notice: "psycopg.errors.Diagnostic") -> None:
+        """Fail where the server leaves out changes: from version 18 on, a missing publication is only a warning."""
+        if notice.sqlstate == "55000":
+            self._failure = PostgresError(
+                f"{notice.message_primary}: the changes that it had published are missing from the stream. Create it "
+                "again, and take a new snapshot with a new slot"
+            )
+
     def _end(self) -> Exception:
         from psycopg import errors
         from psycopg.pq import ExecStatus
@@ -218,7 +230,8 @@ class ReplicationStream:
     def _wait(self, timeout_s: float) -> None:
         poll = select.poll()
         poll.register(self._pgconn.socket, select.POLLIN | (select.POLLOUT if self._pgconn.flush() else 0))
-        poll.poll(timeout_s * 1000)
+        if any(event & select.POLLIN for _, event in poll.poll(timeout_s * 1000)):
+            self._heard_at, self._asked_at = time.monotonic(), None  # perhaps a part of a message of a gigabyte
 
 
 def _command(slot: str, publication: str, start_lsn: int, messages: bool, streaming: bool) -> str:
