@@ -6,6 +6,7 @@ _RETRIABLE_CLASSES = frozenset({"08", "53", "58"})  # connections, resources (a 
 _RETRIABLE = frozenset(
     {
         "25006",  # read-only: the primary before a failover
+        "25P03",  # idle for too long within a transaction
         "40001",  # could not serialize, or a conflict with the recovery of a standby
         "40P01",  # deadlock
         "55006",  # in use: a slot whose former reader the server has not missed yet

@@ -108,6 +108,20 @@ def server_identity(connection: "Connection") -> ServerIdentity:
     return ServerIdentity(str(row[0]), int(row[1]), connection.info.server_version)
 
 
+def timeline_end(connection: "Connection", timeline: int) -> int:
+    """Return where the server's history left an earlier timeline; 0 if that is none of its history.
+
+    What was written on that timeline after it is not on this server. The connection is one for replication.
+    """
+    row = connection.execute("IDENTIFY_SYSTEM").fetchone()
+    assert row is not None
+    found = connection.execute(f"TIMELINE_HISTORY {int(row[1])}".encode()).fetchone() if int(row[1]) > 1 else None
+    content = "" if found is None else found[1]
+    text = content.decode() if isinstance(content, bytes) else str(content)
+    ends = (line.split() for line in text.splitlines() if line[:1].isdigit())
+    return next((parse_lsn(each[1]) for each in ends if int(each[0]) == timeline), 0)
+
+
 def create_slot(
     connection: "Connection",
     name: str,

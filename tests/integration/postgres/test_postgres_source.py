@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, SourceRecord
+from fencepost.builtin.postgres.source import streaming
 from fencepost.builtin.postgres.source.connector import PostgresSource
 from fencepost.builtin.postgres.source.progress import Phase, Progress
 from fencepost.task.source.boundary import BoundaryDecision, ConnectorBoundary
@@ -82,6 +83,11 @@ class Source:
                 self._run.commit()
             self._open = []
         return has_ended
+
+    @property
+    def stage(self) -> Any:
+        assert self._run is not None
+        return self._run.task._stage
 
     def crash(self) -> None:
         """Let go of the connections, as the end of the process does, and of all else."""
@@ -197,6 +203,60 @@ def test_slot_that_was_made_before_a_crash_is_made_again(source: Source) -> None
     assert source.progress.plan is None
     source.begin()
     source.until(lambda: has_caught_up(source))
+
+
+def test_connection_that_is_lost_before_the_confirmation_is_made_again(source: Source) -> None:
+    source.begin()
+    source.until(lambda: source.progress.position is not None)
+    active = f"FROM pg_replication_slots WHERE slot_name = '{source.name}' AND active"
+    stream = source.stage._session.stream
+    confirm = stream.confirm
+
+    def lost(lsn: int) -> None:
+        source.sql(f"SELECT pg_terminate_backend(active_pid) {active}")
+        with pytest.raises(psycopg.Error):  # as in a turn that gets the last records, and the end after them
+            stream.read(60, 10_000)
+        confirm(lsn)
+
+    stream.confirm = lost
+    source.sql("UPDATE SCHEMA.a SET n = n + 1 WHERE id = 1")
+    source.until(lambda: has_caught_up(source))
+    source.sql("UPDATE SCHEMA.a SET n = n + 1 WHERE id = 1")
+    source.until(lambda: has_caught_up(source))
+    assert [record.key["id"] for record in source.records].count(1) == 3
+
+
+def test_stream_is_read_by_the_first_task_only(source: Source) -> None:
+    source.begin()
+    source.until(lambda: source.progress.phase is Phase.STREAM)
+    source.crash()
+    source.begin(snapshot__part="1", snapshot__parts="2")
+    for _ in range(3):
+        source.step()
+    assert not source.sql(f"SELECT active FROM pg_replication_slots WHERE slot_name = '{source.name}'")
+    source.crash()
+    source.begin(snapshot__part="0", snapshot__parts="2")
+    source.until(lambda: has_caught_up(source))
+
+
+def test_transaction_that_was_returned_in_parts_is_committed_at_its_end(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "_MOST_MESSAGES", 1)
+    monkeypatch.setattr(streaming, "_PART", 1)
+    source.config["heartbeat.interval.ms"] = "3600000"
+    source.begin()
+    source.until(lambda: source.progress.position is not None)
+    source.sql("UPDATE SCHEMA.a SET n = n + 1 WHERE id < 4")
+    source.until(lambda: has_caught_up(source))
+    assert len(source.transactions[-1]) == 3
+
+
+def test_offset_of_a_chunk_waits_for_the_records_of_the_chunk(source: Source) -> None:
+    source.begin()
+    source.until(lambda: source.progress.phase is Phase.STREAM)
+    partition = {"server": source.name, "snapshot": "part", "part": 0, "of": 1}
+    assert [record.source_partition for record in source.records] == [partition] * 2000
 
 
 def test_slot_moves_while_captured_tables_are_idle(source: Source) -> None:

@@ -32,6 +32,7 @@ class _Session:
             self._opened = opened.pop_all()
         self._reader = SnapshotReader(rows, plan, config.snapshot_name or plan.name)
         self._place = Place(plan.lsn, None, None, now_us())
+        self._partition = dict(next(iter(plan.part_offset(config.prefix, Part(config.part, config.parts, 0)))))
 
     def batches(self, chunk: Chunk) -> Iterator[Batch]:
         """Return the rows of a chunk, all from one transaction of the database."""
@@ -43,7 +44,7 @@ class _Session:
             return chosen
 
         for rows in self._reader.rows(chunk, selection):
-            yield snapshot_batch(self._config, shapes[0], rows, self._place)
+            yield snapshot_batch(self._config, shapes[0], rows, self._place, self._partition)
 
     def close(self) -> None:
         self._opened.close()

@@ -10,10 +10,13 @@ _AGAIN = (
 )
 
 
-def refusal(position: Position, server: Server, end_lsn: int, state: SlotState) -> str | None:
+def refusal(
+    position: Position, server: Server, end_lsn: int, state: SlotState, *, fork_lsn: int | None = None
+) -> str | None:
     """Return why a stream cannot continue from a position; None if it can.
 
-    `server` is the one that answers now, `end_lsn` the end of its log.
+    `server` is the one that answers now, `end_lsn` the end of its log, and `fork_lsn` where its history has left the
+    timeline of the position; None if it has not.
     """
     known, at = position.server, format_lsn(position.lsn)
     if known.system_identifier and known.system_identifier != server.system_identifier:
@@ -21,9 +24,11 @@ def refusal(position: Position, server: Server, end_lsn: int, state: SlotState) 
             f"the offsets are of the server with the system identifier {known.system_identifier}, but this one has "
             f"{server.system_identifier}: connect to that server or to a standby that was promoted; {_AGAIN}"
         )
-    if position.lsn > end_lsn:
+    if position.lsn > (end_lsn if fork_lsn is None else min(fork_lsn, end_lsn)):
+        where = "end" if fork_lsn is None else "point where the server's log left that timeline, or the end"
+        end = format_lsn(end_lsn if fork_lsn is None else min(fork_lsn, end_lsn))
         return (
-            f"the committed position {at} is beyond the end of the server's log, {format_lsn(end_lsn)} (timeline "
+            f"the committed position {at} is beyond the {where} of the server's log, {end} (timeline "
             f"{server.timeline}, before {known.timeline or 'unknown'}): the server was restored from a backup, or a "
             f"standby that lacked changes was promoted; {_AGAIN}"
         )

@@ -88,14 +88,14 @@ class SnapshotReader:
 
     def _begin(self, cursor: Any) -> str | None:
         """Begin a transaction. Returns the condition for rows; None if all that it sees are those of the snapshot."""
-        import psycopg
+        from psycopg import errors
 
         if self._name is not None:
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
                 cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._name}'")
                 return None
-            except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject):
+            except (errors.InvalidParameterValue, errors.UndefinedObject, errors.ObjectNotInPrerequisiteState):
                 log.warning("snapshot %s is not held any more; chunks are read by who was committed", self._name)
                 self._name = None
                 cursor.execute("ROLLBACK")

@@ -23,9 +23,10 @@ from fencepost.builtin.postgres.source.turn import NOTHING, Turn
 from fencepost.builtin.postgres.source.writer import RecordWriter
 from fencepost.postgres import pgoutput
 from fencepost.postgres.connection import connect
+from fencepost.postgres.error import is_retriable
 from fencepost.postgres.lsn import format_lsn, parse_lsn
 from fencepost.postgres.replication import KeepAlive, ReplicationStream
-from fencepost.postgres.slots import NOW, ensure_usable, server_identity
+from fencepost.postgres.slots import NOW, ensure_usable, server_identity, timeline_end
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,8 @@ class _Session:
         self.writer = RecordWriter(config, sql)
         self.changes = Changes(self.writer, start)
         self.idle_lsn = 0
+        self.part_after: int | None = None
+        """Where the transaction before the one of which a part was returned ends."""
 
     def receive(self) -> None:
         for one in self.stream.read(_READ_S, _MOST_MESSAGES):
@@ -87,7 +90,15 @@ class Streaming:
         if position is not None:
             self._committed = position
         if self._session is not None:
-            self._session.stream.confirm(self._committed.lsn)
+            try:
+                self._session.stream.confirm(self._committed.lsn)
+            except Exception as error:
+                if not is_retriable(error):
+                    raise
+                log.warning(
+                    "%s: the position is confirmed once the stream is read again: %s", self._config.prefix, error
+                )
+                self.reset()
 
     def reset(self) -> None:
         if self._session is not None:
@@ -100,15 +111,20 @@ class Streaming:
     def _next(self, session: _Session) -> Turn:
         """Return whole transactions, or a part of a large one; now and then also the position of idle tables."""
         changes = session.changes
+        has_ended = session.part_after is not None and changes.position.lsn > session.part_after
         records = changes.take_whole()
         is_due = changes.is_between and time.monotonic() - self._moved_s >= self._interval_s
         if is_due:
             self._moved_s = time.monotonic()
             changes.move_to(session.idle_lsn)
             records += session.writer.heartbeat()
-        if records or (is_due and changes.position.lsn > self._committed.lsn):
+        if has_ended or records or (is_due and changes.position.lsn > self._committed.lsn):
+            session.part_after = None
             return Turn(records, position_offset(self._config.prefix, changes.position), ends=True)
-        return Turn(changes.take_part()) if len(changes.part) >= _PART else NOTHING
+        if len(changes.part) < _PART:
+            return NOTHING
+        session.part_after = changes.position.lsn
+        return Turn(changes.take_part())
 
     def _opened(self) -> _Session:
         """Connect, and continue from what is committed. Raises FatalError if the slot cannot do that."""
@@ -121,7 +137,9 @@ class Streaming:
             state = ensure_usable(sql, config.slot_name)
             end = sql.execute(f"SELECT {NOW}::text".encode()).fetchone()
             assert end is not None
-            why = refusal(self._committed, server, parse_lsn(end[0]), state)
+            known = self._committed.server.timeline
+            fork = timeline_end(replication, known) if known and known != server.timeline else None
+            why = refusal(self._committed, server, parse_lsn(end[0]), state, fork_lsn=fork)
             if why is not None:
                 raise FatalError(why)
             ensure_publication(sql, config)

@@ -97,7 +97,7 @@ class PostgresSourceTask(SourceTask):
         own = self.config
         if progress.is_left_in_snapshot:
             raise FatalError(own.left_in_snapshot())
-        if progress.phase is Phase.STREAM:
+        if progress.phase is Phase.STREAM and own.part == 0:  # the others wait until the tasks are planned again
             return Streaming(own, progress)
         if progress.phase is Phase.CHUNKS:
             holder = before.take_holder() if isinstance(before, Planning) else None

@@ -26,15 +26,20 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-def snapshot_batch(config: SourceSettings, shape: TableShape, rows: list[list[str | None]], place: Place) -> Batch:
-    """Return rows of a snapshot as a batch, in columns. They have no offset: their chunk has."""
+def snapshot_batch(
+    config: SourceSettings, shape: TableShape, rows: list[list[str | None]], place: Place, partition: dict[str, Any]
+) -> Batch:
+    """Return rows of a snapshot as a batch, in columns. They have no offset: their chunk has.
+
+    `partition` is the source partition of that offset, which waits for its records if there are no transactions.
+    """
     count = len(rows)
     columns = [list(column) for column in zip(*rows, strict=True)]
     keys, values = Events(config, now_us).read_columns(shape, columns, place, Repeated("true", count))
     return Batch(
         Repeated(shape.topic, count),
         values,
-        Repeated({"server": config.prefix}, count),
+        Repeated(partition, count),
         Repeated(None, count),
         shape.envelope_schema,
         keys,

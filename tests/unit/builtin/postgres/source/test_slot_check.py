@@ -29,3 +29,9 @@ def test_stream_continues_only_where_nothing_is_lost(
 ) -> None:
     found = refusal(position, server, 500, replace(STATE, confirmed_flush_lsn=confirmed))
     assert found is None if words is None else words in (found or "")
+
+
+def test_position_beyond_the_fork_of_its_timeline_is_refused() -> None:
+    promoted, at = Server("7316", 2), Position(150, server=HERE)
+    assert refusal(at, promoted, 500, STATE, fork_lsn=150) is None
+    assert "left that timeline" in (refusal(at, promoted, 500, STATE, fork_lsn=149) or "")
