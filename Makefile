@@ -95,6 +95,7 @@ chaos: setup ## the long faults, recorded; the long forms of what a cluster does
 		tests/conformance/transaction/test_broker_away.py tests/conformance/transaction/test_quotas.py
 	$(PY) tests/oracle/live_handover.py
 	$(PY) -m tests.floor
+	$(PY) -m tests.floor --spark 4.2
 
 # A tree without a JDK has no host.jar; a release must have it. The pages come along (`fencepost docs`).
 dist: setup site ## the sdist and the wheel of a release, in dist

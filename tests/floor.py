@@ -1,7 +1,8 @@
 """Runs a part of the tests with other versions than those of requirements.lock: by default the lowest that are allowed.
 
-`python -m tests.floor` is part of `make chaos`. `--python 3.13`, `--resolution highest` and `--with pyspark==4.2.1` try
-other ends of the ranges in pyproject.toml. The environment is made anew each time, in `build/floor`.
+`python -m tests.floor` is part of `make chaos`, and so is `python -m tests.floor --spark 4.2`: that Spark, with the
+newest versions of the rest, and only the tests of Spark. `--python 3.13`, `--resolution highest` and `--with
+REQUIREMENT` try other ends of the ranges in pyproject.toml. The environment is made anew each time, in `build/floor`.
 """
 
 import argparse
@@ -17,16 +18,24 @@ ENVIRONMENT = ROOT / "build/floor"
 
 # What a version may break: everything without Kafka and Spark, each kind of connector with both, writes and reads of
 # Spark, and the formats of registries.
-TESTS = (
-    "tests/unit",
+OF_SPARK = (
     "tests/conformance/task/test_epoch_matrix.py",
-    "tests/conformance/transaction",
     "tests/integration/spark/test_data_source.py",
-    "tests/integration/spark/test_kafka_read.py",
     "tests/integration/spark/test_epoch_frame.py",
     "tests/integration/spark/test_json_columns.py",
+    "tests/integration/spark/test_kafka_read.py",
+    "tests/integration/spark/test_running_jobs.py",
     "tests/integration/spark/test_slot_jobs.py",
     "tests/integration/spark/test_spool_source.py",
+    "tests/integration/spark/test_stream_sink.py",
+    "tests/integration/spark/test_write_rerun.py",
+    "tests/integration/worker/test_sql_stream.py",
+    "tests/integration/worker/test_topic_sql.py",
+)
+TESTS = (
+    "tests/unit",
+    "tests/conformance/transaction",
+    *OF_SPARK,
     "tests/integration/worker/test_life_cycle.py",
     "tests/integration/worker/test_new_connectors.py",
 )
@@ -58,7 +67,8 @@ def main() -> int:
     print(frozen, flush=True)
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile"]
     left_out = [*(f"--ignore={path}" for path in _LEFT_OUT), *(f"--deselect={test}" for test in _DESELECTED)]
-    return subprocess.run([*command, *left_out, *(options.tests or TESTS)], cwd=ROOT, check=False).returncode
+    tests = options.tests or (OF_SPARK if options.spark else TESTS)
+    return subprocess.run([*command, *left_out, *tests], cwd=ROOT, check=False).returncode
 
 
 def _options() -> argparse.Namespace:
@@ -66,8 +76,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--python", default=sys.executable, help="a version, or the path of an interpreter")
     parser.add_argument("--resolution", default="lowest-direct", choices=["lowest-direct", "highest"])
     parser.add_argument("--with", dest="extra", action="append", default=[], metavar="REQUIREMENT")
+    parser.add_argument("--spark", metavar="VERSION", help="only the tests of Spark, with a Spark such as 4.2")
     parser.add_argument("tests", nargs="*", help="instead of those that are listed in the module")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.spark:
+        options.resolution = "highest"
+        options.extra.append(f"pyspark=={options.spark}.*")
+    return options
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from confluent_kafka import Producer
 from file_connector import created, settings_of_tests
@@ -20,7 +21,10 @@ from fencepost.testing.reader import CommittedReader
 from support.cluster import Cluster, identity, pause, resume
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(3)
+pytestmark = [
+    pytest.mark.drawn(3),
+    pytest.mark.skipif(pyspark.__version__ < "4.2", reason="SqlStream needs Spark 4.2, as the page says"),
+]
 
 STRINGS, JSON = "org.apache.kafka.connect.storage.StringConverter", "org.apache.kafka.connect.json.JsonConverter"
 PARTITIONS, KEYS = 3, ("a", "b", "c")
