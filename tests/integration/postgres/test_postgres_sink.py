@@ -247,6 +247,16 @@ def test_last_record_of_a_key_wins_and_deletes_are_in_order(scene: SinkScene) ->
     assert scene.rows("id, name, kept") == [(1, "b", "old"), (3, "c", "new")]
 
 
+def test_value_that_debezium_leaves_out_stays_in_the_row(scene: SinkScene) -> None:
+    scene.config = {**UPSERT, "auto.create": "true"}
+    for number, name in ((1, "a large value"), (2, "b"), (1, "__debezium_unavailable_value"), (2, "c")):
+        scene.add(number, name)
+    run = scene.run()
+    run.deliver(scene.log)
+    run.commit()
+    assert scene.rows("id, name") == [(1, "a large value"), (2, "c")]
+
+
 def test_update_changes_only_rows_that_exist(scene: SinkScene) -> None:
     scene.config = {"insert.mode": "update", "pk.mode": "record_key"}
     sql(scene.server, f'CREATE TABLE "{scene.name}" (id int, name text)')

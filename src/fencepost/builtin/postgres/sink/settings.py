@@ -103,6 +103,11 @@ class SinkSettings(ModeConfig):
     fields_whitelist: list[str] = setting(
         "fields.whitelist", default=[], doc="The fields of the value that are written; unset: all. Keys always are."
     )
+    unavailable_value_placeholder: str = setting(
+        "unavailable.value.placeholder", default="__debezium_unavailable_value", importance=LOW,
+        doc="What the source writes for a large value that a change did not touch, as its setting of this name says. "
+        "Such a column keeps its value.",
+    )  # fmt: skip
     auto_create: bool = setting("auto.create", default=False, doc="Whether a missing table is created.")
     auto_evolve: bool = setting("auto.evolve", default=False, doc="Whether missing columns are added to the table.")
     quote_sql_identifiers: str = setting(

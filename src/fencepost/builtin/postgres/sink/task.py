@@ -21,10 +21,11 @@ from fencepost.api import (
     SinkTask,
     TopicPartition,
 )
-from fencepost.builtin.postgres.sink.changes import BadRecordsError, Layout
+from fencepost.builtin.postgres.sink.changes import BadRecordsError, Changes, Layout
 from fencepost.builtin.postgres.sink.database import Database
 from fencepost.builtin.postgres.sink.offsets import Log, Move
 from fencepost.builtin.postgres.sink.settings import SinkSettings, with_own_keys
+from fencepost.builtin.postgres.sink.unavailable import cut, placeholders
 from fencepost.record.column import runs_of
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
 
     def start(self) -> None:
         self._layout = Layout(self.config)
+        self._placeholders = placeholders(self.config.unavailable_value_placeholder)
         self._database = Database(self.config, sink_name(self.config))
         self._owned: dict[TopicPartition, Partition] = {}
         self._gathered: list[SinkBatch] = []
@@ -186,7 +188,7 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
             return
         while True:
             try:
-                self._database.write(self._layout.changes(batch), moves, self._token)  # 2
+                self._database.write(self._changes(batch), moves, self._token)  # 2
                 break
             except BadRecordsError as error:
                 batch = self._without(batch, error)  # 1
@@ -194,6 +196,9 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
         for move in moves:
             owned = self._owned[move.log.place]
             owned.stored, owned.next = move.after, max(move.after, owned.next)
+
+    def _changes(self, batch: SinkBatch) -> list[Changes]:
+        return [piece for whole in self._layout.changes(batch) for piece in cut(whole, self._placeholders)]
 
     def _without(self, batch: SinkBatch, error: BadRecordsError) -> SinkBatch:
         """Report records that cannot be written, wait until their dead letters are safe, and return the others."""
