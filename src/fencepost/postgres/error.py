@@ -79,7 +79,7 @@ class ProtocolError(PostgresError):
 
 
 def is_retriable(error: BaseException) -> bool:
-    """Whether the same call may succeed later, on a new connection, with nothing changed by a person.
+    """Return whether the same call may succeed later, on a new connection, with nothing changed by a person.
 
     So are restarts, lost connections, too many connections, a slot whose former reader the server has not missed yet,
     and a full disk. Wrong credentials, missing rights and a statement that is wrong are not.

@@ -118,7 +118,7 @@ class ReplicationStream:
 
     @property
     def confirmed_lsn(self) -> int:
-        """The position that was last confirmed: here, or by the slot's reader before."""
+        """Return the position that was last confirmed: here, or by the slot's reader before."""
         return self._confirmed
 
     def keep_alive(self) -> None:

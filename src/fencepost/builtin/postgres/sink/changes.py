@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from fencepost.api import RecordError, Repeated, Schema, SchemaType, SinkBatch, StructColumn
-from fencepost.builtin.postgres.sink.settings import KAFKA, NONE, RECORD_KEY, SinkSettings
+from fencepost.builtin.postgres.sink.settings import INSERT, KAFKA, NONE, RECORD_KEY, SinkSettings
 from fencepost.builtin.postgres.sink.table_name import TableName
 from fencepost.record import picked
 from fencepost.record.schema import INT32, INT64, STRING
@@ -18,6 +18,7 @@ from fencepost.record.schema import INT32, INT64, STRING
 _KAFKA_FIELDS = ("__connect_topic", "__connect_partition", "__connect_offset")
 _DELETE, _SKIPPED = "d", frozenset({"t", "m"})
 _ENVELOPE = {"op", "before", "after", "source"}
+_NO_VALUE = "its key's column {} is null, so no row can be found by it"
 
 
 class BadRecordsError(Exception):
@@ -171,6 +172,9 @@ class Layout:
             missing = set(names) - {each.name for each in key}
             if missing:
                 bad.extend((row, RecordError(_lacks("value", missing))) for row in rows)
+        if self._settings.insert_mode.lower() != INSERT or self._settings.delete_enabled:
+            bad.extend((row, RecordError(_NO_VALUE.format(each.name))) for each in key if None in each.values
+                       for row, value in zip(rows, each.values, strict=True) if value is None)  # fmt: skip
         keys = [each.name for each in key]
         return keys, [*key, *self._listed([each for each in columns if each.name not in keys], keys)]
 

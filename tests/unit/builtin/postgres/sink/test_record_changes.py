@@ -131,3 +131,14 @@ def test_part_of_changes_has_the_rows_of_its_records() -> None:
         [False, True],
         [1, 2],
     )
+
+
+def test_null_in_a_key_by_which_rows_are_found_is_refused() -> None:
+    given = [record(1, row(1)), record(2, row(2), key={"id": None})]
+    with pytest.raises(BadRecordsError) as error:
+        changes(given, **UPSERT)
+    assert [(at, str(reason)) for at, reason in error.value.found] == [
+        (1, "its key's column id is null, so no row can be found by it")
+    ]
+    [found] = changes(given, **{"pk.mode": "record_key"})
+    assert columns(found)["id"] == [1, None]
