@@ -1,4 +1,4 @@
-"""The Postgres source under random transactions, while its process is killed and its connections are cut.
+"""The Postgres source under random transactions: its process is killed, its connections are cut, its server crashes.
 
 The rebuilt tables must equal the tables; and the brokers' segments say that no transaction of the database is in two of
 Kafka.
@@ -187,9 +187,12 @@ class Scene:
 
     def strike(self) -> str:
         """Do one fault."""
-        kind = self.drawn.choice(("kill", "sever"))
+        kind = self.drawn.choice(("kill", "sever", "restart"))
         if kind == "kill":
             self.pipeline.crash()
+        elif kind == "restart":
+            self.server.stop("immediate")
+            self.server.start()
         else:
             with suppress(psycopg.OperationalError), self.workload.connected() as connection:
                 connection.execute(
@@ -256,7 +259,8 @@ def judged(scene: Scene, placed: list[Placed]) -> Faults:
             key, value = json.loads(one.record.key)["id"], json.loads(one.record.value)
             source, operation = value["source"], value["op"]
             identity = (key, source["txId"], source["lsn"], operation)
-            doubled += [identity] if identity in seen else []
+            comes_again = operation in ("r", "c") and key in rows
+            doubled += [identity] if identity in seen or comes_again else []
             seen.add(identity)
             back += [identity] if source["lsn"] < newest.get(key, 0) else []
             newest[key] = source["lsn"]

@@ -54,6 +54,7 @@ _LOOKED_UP = {
     "${file:/run/secrets/kafka.properties:jaas}": (
         'org.apache.kafka.common.security.scram.ScramLoginModule required username="shop" password="p";'
     ),
+    "${file:/etc/fencepost/shop.properties:password}": "secret",
     "${env:SHOP_TOPIC}": "orders",
 }
 """The values that the references of the pages stand for."""
