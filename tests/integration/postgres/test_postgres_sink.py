@@ -382,7 +382,7 @@ def test_start_does_not_fail_while_the_database_is_away(scene: SinkScene) -> Non
 def test_offsets_table_that_another_task_creates_in_the_same_moment_is_used(scene: SinkScene) -> None:
     name = f"offsets_{scene.name}"[:60]
     waits = (
-        f"SELECT FROM pg_stat_activity WHERE application_name = 'fencepost-{scene.name}' AND wait_event_type = 'Lock'"
+        f"SELECT 1 FROM pg_stat_activity WHERE application_name = 'fencepost-{scene.name}' AND wait_event_type = 'Lock'"
     )
     where = {"host": "127.0.0.1", "port": scene.server.port, "user": "postgres"}
     with ThreadPoolExecutor(1) as pool, psycopg.connect(**where) as other:
