@@ -14,7 +14,7 @@ from fencepost.builtin.postgres.source import streaming
 from fencepost.builtin.postgres.source.connector import PostgresSource
 from fencepost.builtin.postgres.source.progress import Phase, Progress
 from fencepost.task.source.boundary import BoundaryDecision, ConnectorBoundary
-from fencepost.testing import OffsetStore
+from fencepost.testing import OffsetStore, eventually
 from fencepost.testing.source_run import SourceRun
 from support.postgres import Postgres, running_postgres
 
@@ -95,6 +95,14 @@ class Source:
         self._run.task.stop()
         self._run.crash()
 
+    def end(self) -> None:
+        """Drop the slot once its reader has gone: a server has room for ten."""
+        if self._run is not None:
+            self.crash()
+        drop = f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{self.name}'"
+        eventually(lambda: self._connection.execute(drop.encode()), within_s=60)
+        self._connection.close()
+
     @property
     def progress(self) -> Progress:
         return Progress.of(self.name, self.store.pairs())
@@ -129,11 +137,12 @@ class Source:
 
 
 @pytest.fixture
-def source(server: Postgres) -> Source:
+def source(server: Postgres) -> Iterator[Source]:
     found = Source(server)
     found.sql("CREATE TABLE SCHEMA.a (id int PRIMARY KEY, n int, t text)")
     found.sql("INSERT INTO SCHEMA.a SELECT i, i, repeat('x', 500) FROM generate_series(1, 2000) i")
-    return found
+    yield found
+    found.end()
 
 
 def has_caught_up(source: Source, table: str = "a") -> bool:
