@@ -46,7 +46,7 @@ _SINKS = (
     _Offer(r"(?<![a-z])s?ftp|camelfile|filesink|\.file\.", "a sink for files", _FILES + "a directory"),
     _Offer(
         r"jdbc|(?<![a-z])sql|postgres|mysql|mariadb|oracle|yugabyte",
-        "a sink for databases", _PUT + " to the database, with the offsets where it is to be exact",
+        "a sink for databases", "the connector PostgresSink, or elsewhere " + _PUT + " to the database",
     ),
     _Offer("", "a sink", _PUT),
 )  # fmt: skip
@@ -65,6 +65,7 @@ _SOURCES = (
     _Offer(
         r"blob|adls|data.?lake|azure.?storage(?!.?queue)", "a source for Azure Storage", _SPOOL + "an abfss:// path"
     ),
+    _Offer(r"debezium.*postgres", "a source for the changes of Postgres", "the connector PostgresSource"),
     _Offer(r"debezium|cdc|golden.?gate|maxwell|yugabyte", "a source for the changes of a database", _CHANGES),
     _Offer(r"mongo", "a MongoDB source", _CHANGES),
     _Offer(

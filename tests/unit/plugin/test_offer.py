@@ -13,7 +13,7 @@ FILES_AZURE = "the connector FilesSink, whose path may be an abfss:// path"
 FILES_HDFS = "the connector FilesSink, whose path may be an hdfs:// path"
 SPOOL = "the connector SpoolDirectorySource, whose input.path may be "
 PUT = "a SinkConnector of your own, whose put() writes batches"
-PUT_TO_DATABASE = PUT + " to the database, with the offsets where it is to be exact"
+PUT_TO_DATABASE = f"the connector PostgresSink, or elsewhere {PUT} to the database"
 EPOCHS = "a DataFrameSink of your own, whose write() has Spark write an epoch"
 EPOCHS_OR_PUT = f"{EPOCHS}, or {PUT}"
 JDBC = "the connector JdbcSource"
@@ -99,7 +99,7 @@ SOURCES = {
     "org.apache.camel.kafkaconnector.timersource.CamelTimersourceSourceConnector": POLL,
     "org.apache.camel.kafkaconnector.postgresqlsource.CamelPostgresqlsourceSourceConnector": JDBC,
     # Debezium
-    "io.debezium.connector.postgresql.PostgresConnector": CHANGES,
+    "io.debezium.connector.postgresql.PostgresConnector": "the connector PostgresSource",
     "io.debezium.connector.mysql.MySqlConnector": CHANGES,
     "io.debezium.connector.mongodb.MongoDbConnector": CHANGES,
     "io.debezium.connector.sqlserver.SqlServerConnector": CHANGES,

@@ -9,6 +9,9 @@ from fencepost.plugin.builtin import BUILT_IN
 TESTS = Path(__file__).parents[2]
 _WITHOUT = {
     "SqlStream": "Spark runs its query: tests/integration/worker/test_sql_stream.py",
+    "JdbcSource": "it needs a database and Spark: tests/integration/worker/test_jdbc_source.py",
+    "PostgresSource": "it needs a server: tests/integration/postgres/test_postgres_source.py",
+    "PostgresSink": "the same: tests/integration/postgres/test_postgres_sink.py",
     "TopicSql": "it has no methods of its own: the runtime does the work of a DataFrameStream",
     "MirrorSourceConnector": "a mirror reads one cluster and writes another: tests/integration/mirror",
     "MirrorSinkConnector": "the same",

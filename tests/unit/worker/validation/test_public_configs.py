@@ -22,10 +22,10 @@ OF_ANOTHER = re.compile(
 )
 
 REFUSED = {
-    "debezium postgres": "a SourceConnector of your own over the database's change stream",
+    "debezium postgres": "the connector PostgresSource",
     "debezium mysql": "a SourceConnector of your own over the database's change stream",
-    "jdbc source": 'a DataFrameConnector of a few lines, whose read() returns session.read.format("jdbc")',
-    "jdbc sink": "a SinkConnector of your own, whose put() writes batches to the database",
+    "jdbc source": "the connector JdbcSource",
+    "jdbc sink": "the connector PostgresSink, or elsewhere",
     "s3 sink": "the connector FilesSink, whose path may be an s3a:// path",
     "elasticsearch sink": "a SinkConnector of your own, whose put() writes batches",
     "http sink": "a SinkConnector of your own, whose put() writes batches",
@@ -34,10 +34,10 @@ REFUSED = {
     "datagen": "the connector Datagen",
     "iceberg sink": "a DataFrameSink of your own, whose write() has Spark write an epoch",
     "iceberg sink of a REST catalog": "a DataFrameSink of your own, whose write() has Spark write an epoch",
-    "debezium postgres outbox": "a SourceConnector of your own over the database's change stream",
-    "debezium postgres 1": "a SourceConnector of your own over the database's change stream",
+    "debezium postgres outbox": "the connector PostgresSource",
+    "debezium postgres 1": "the connector PostgresSource",
     "debezium mysql 1": "a SourceConnector of your own over the database's change stream",
-    "debezium jdbc sink": "a SinkConnector of your own, whose put() writes batches to the database",
+    "debezium jdbc sink": "the connector PostgresSink, or elsewhere",
 }
 """Configs whose connector is somebody else's, and what is said to use instead."""
 
