@@ -7,6 +7,7 @@ from typing import Any
 
 from fencepost.api import HIGH, LOW, Config, Secret, Type, at_least, between, non_empty, one_of, setting
 from fencepost.builtin.postgres.envelope.other_settings import faults, notes
+from fencepost.builtin.postgres.envelope.unavailable import placeholder
 from fencepost.config.check import Check, parsed_by, unset_or
 from fencepost.config.java_regex import java_regex
 
@@ -345,8 +346,7 @@ class PostgresSettings(
     @property
     def placeholder(self) -> bytes:
         """Return what stands for an unchanged large value."""
-        text = self.unavailable_value_placeholder
-        return bytes.fromhex(text[4:]) if text.startswith("hex:") else text.encode()
+        return placeholder(self.unavailable_value_placeholder)
 
     @property
     def skipped(self) -> frozenset[str]:

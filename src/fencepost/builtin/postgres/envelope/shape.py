@@ -1,14 +1,11 @@
 """One table: its topic, its schemas, and its rows as Connect values."""
 
-import hashlib
-import struct
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fencepost.api import INT64, STRING, Schema, SchemaType, StructColumn
-from fencepost.builtin.postgres.envelope import compound, name
+from fencepost.builtin.postgres.envelope import compound, name, unavailable
 from fencepost.builtin.postgres.envelope.column_rule import ColumnRules
 from fencepost.builtin.postgres.envelope.default import default_of
 from fencepost.builtin.postgres.envelope.meaning import Kind, Meaning, meaning
@@ -147,13 +144,13 @@ def _members(
         is_optional = not (column.not_null or column.name in table.key)
         schema = replace(schema, is_optional=is_optional, default=default)
         missing = None if is_optional else (read.missing if default is None else default)
-        unavailable = _unavailable(kind, read, settings)
+        absent = _unavailable(kind, read, settings)
         convert = read.convert
         if change is not None:
             convert = _chain(convert, change)
-            missing, unavailable = change(missing), change(unavailable)  # a mask covers null, too
+            missing, absent = change(missing), change(absent)  # a mask covers null, too
         field = Field(name.field_name(settings, column.name), schema)
-        found.append(_Member(index, field, convert, missing, missing if unavailable is None else unavailable))
+        found.append(_Member(index, field, convert, missing, missing if absent is None else absent))
     return tuple(found)
 
 
@@ -164,27 +161,17 @@ def _chain(first: Convert | None, second: Convert) -> Convert:
 def _unavailable(kind: Kind, read: Meaning, settings: PostgresSettings) -> Any:
     """Return what stands for a large value that is not sent; None where a type has nothing that could."""
     raw = settings.placeholder
-    text = raw.decode("utf-8", "replace")
     if kind.element is not None:
-        items: dict[str, list[Any]] = {
-            **{name: [text] for name in ("bpchar", "json", "jsonb", "text", "varchar")},
-            **{name: list(struct.unpack(f"{len(raw)}b", raw)) for name in ("date", "int4", "int8")},
-            "bytea": [raw],
-            "uuid": [str(_name_uuid(raw))],
-        }
-        return items.get(kind.element)
+        return unavailable.as_items(raw).get(kind.element)
     if kind.name == "hstore":
-        pairs: dict[str, str | None] = {text: text}
+        pairs = unavailable.as_pairs(raw)
         return pairs if read.schema.type is SchemaType.MAP else compound.pairs_json(pairs)
-    return {SchemaType.STRING: text, SchemaType.BYTES: raw}.get(read.schema.type) if _can_hold(kind) else None
+    values = {SchemaType.STRING: unavailable.as_text(raw), SchemaType.BYTES: raw}
+    return values.get(read.schema.type) if _can_hold(kind) else None
 
 
 def _can_hold(kind: Kind) -> bool:
     return kind.name not in ("numeric", "bit", "varbit")
-
-
-def _name_uuid(raw: bytes) -> uuid.UUID:
-    return uuid.UUID(bytes=hashlib.md5(raw, usedforsecurity=False).digest(), version=3)
 
 
 def _struct(settings: PostgresSettings, full_name: str, members: tuple[_Member, ...]) -> Schema:

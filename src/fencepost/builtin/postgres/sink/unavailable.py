@@ -1,14 +1,12 @@
 """Values that a change does not have: large ones that it did not touch, for which Debezium writes a placeholder."""
 
-import hashlib
-import json
-import struct
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fencepost.api import SchemaType
+from fencepost.builtin.postgres.envelope import unavailable
+from fencepost.builtin.postgres.envelope.compound import pairs_json
 from fencepost.builtin.postgres.sink.changes import Changes
 
 Placeholders = Mapping[SchemaType | None, Sequence[Any]]
@@ -20,15 +18,14 @@ def placeholders(text: str) -> Placeholders:
     An array has it as its only element; one of integers has its bytes, one of UUIDs a UUID made of it. None is the type
     of a field without a schema.
     """
-    raw = text.encode()
-    of_uuid = uuid.UUID(bytes=hashlib.md5(raw, usedforsecurity=False).digest(), version=3)
-    of_pairs = json.dumps({text: text}, separators=(",", ":"))
+    raw = unavailable.placeholder(text)
+    pairs, own = unavailable.as_pairs(raw), unavailable.as_text(raw)
     return {
-        None: (text,),
-        SchemaType.STRING: (text, of_pairs),
+        None: (own,),
+        SchemaType.STRING: (own, pairs_json(pairs)),
         SchemaType.BYTES: (raw,),
-        SchemaType.ARRAY: ([text], [raw], [str(of_uuid)], list(struct.unpack(f"{len(raw)}b", raw))),
-        SchemaType.MAP: ({text: text},),
+        SchemaType.ARRAY: tuple(unavailable.as_items(raw).values()),
+        SchemaType.MAP: (pairs,),
     }
 
 

@@ -43,3 +43,12 @@ def test_placeholder_of_each_type_is_known(schema: Schema | None, mark: object) 
 def test_changes_with_all_values_and_keys_are_not_cut() -> None:
     whole = changes(id=(STRING, [TEXT, "2"]), body=(STRING, ["a", "b"]))
     assert list(cut(whole, KNOWN)) == [whole]
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "mark"),
+    [("hex:00ff", BYTES, b"\x00\xff"), ("ä", STRING, '{"ä":"ä"}'), ("ä", INTEGERS, [-61, -92])],
+)
+def test_placeholder_is_what_the_source_makes_of_its_setting(text: str, schema: Schema, mark: object) -> None:
+    [piece] = cut(changes(id=(STRING, ["1"]), body=(schema, [mark])), placeholders(text))
+    assert shown(piece) == {"id": ["1"]}
