@@ -49,6 +49,6 @@ def test_changes_with_all_values_and_keys_are_not_cut() -> None:
     ("text", "schema", "mark"),
     [("hex:00ff", BYTES, b"\x00\xff"), ("ä", STRING, '{"ä":"ä"}'), ("ä", INTEGERS, [-61, -92])],
 )
-def test_placeholder_is_what_the_source_makes_of_its_setting(text: str, schema: Schema, mark: object) -> None:
+def test_placeholder_has_the_form_that_the_setting_says(text: str, schema: Schema, mark: object) -> None:
     [piece] = cut(changes(id=(STRING, ["1"]), body=(schema, [mark])), placeholders(text))
     assert shown(piece) == {"id": ["1"]}
