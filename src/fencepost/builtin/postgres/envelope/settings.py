@@ -193,6 +193,7 @@ class TypeSettings(Config):
     unavailable_value_placeholder: str = setting(
         "unavailable.value.placeholder",
         default="__debezium_unavailable_value",
+        check=parsed_by(placeholder, "a text, or hex: and hexadecimal digits"),
         doc="What stands for a large value that a change left as it was, and that Postgres therefore does not send. A "
         "text that starts with `hex:` gives bytes.",
     )

@@ -6,6 +6,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fencepost.api import HIGH, LOW, Config, ConfigError, Secret, Type, at_least, between, non_empty, one_of, setting
+from fencepost.builtin.postgres.envelope.unavailable import placeholder
+from fencepost.config.check import parsed_by
 from fencepost.postgres import ConnectionSettings
 
 INSERT, UPSERT, UPDATE = "insert", "upsert", "update"
@@ -105,6 +107,7 @@ class SinkSettings(ModeConfig):
     )
     unavailable_value_placeholder: str = setting(
         "unavailable.value.placeholder", default="__debezium_unavailable_value", importance=LOW,
+        check=parsed_by(placeholder, "a text, or hex: and hexadecimal digits"),
         doc="What the source writes for a large value that a change did not touch, as its setting of this name says. "
         "Such a column keeps its value.",
     )  # fmt: skip

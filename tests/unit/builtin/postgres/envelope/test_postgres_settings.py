@@ -65,6 +65,7 @@ def test_include_and_exclude_lists_of_one_kind_exclude_each_other() -> None:
 
 def test_unavailable_placeholder_may_be_bytes() -> None:
     assert postgres_settings(unavailable_value_placeholder="hex:00ff").placeholder == b"\x00\xff"
+    assert "unavailable.value.placeholder" in faults({"unavailable.value.placeholder": "hex:zz"})
 
 
 @pytest.mark.parametrize(

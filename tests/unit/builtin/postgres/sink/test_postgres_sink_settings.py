@@ -35,6 +35,7 @@ def test_host_and_port_are_used_without_a_url() -> None:
         ({"delete.enabled": "true"}, r"delete\.enabled=true needs pk\.mode=record_key"),
         ({"pk.mode": "kafka", "pk.fields": "a,b"}, r"pk\.fields"),
         ({"db.timezone": "Mars/Base"}, r"db\.timezone=Mars/Base"),
+        ({"unavailable.value.placeholder": "hex:zz"}, r"unavailable\.value\.placeholder"),
         ({"dialect.name": "MySqlDatabaseDialect"}, r"dialect\.name"),
         ({"pk.mode": "none", "primary.key.mode": "record_key"}, r"primary\.key\.mode and pk\.mode differ"),
     ],
