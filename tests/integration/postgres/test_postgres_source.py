@@ -224,8 +224,7 @@ def test_connection_that_is_lost_before_the_confirmation_is_made_again(source: S
     def lost(lsn: int) -> None:
         source.sql(f"SELECT pg_terminate_backend(active_pid) {active}")
         with pytest.raises(psycopg.Error):  # as in a turn that gets the last records, and the end after them
-            while True:  # the server may have sent other messages before
-                stream.read(60, 10_000)
+            list(iter(lambda: stream.read(60, 10_000), None))  # the server may have sent other messages before
         confirm(lsn)
 
     stream.confirm = lost
