@@ -57,7 +57,7 @@ def run(options: Options) -> Result:
     runs: Runs = {}
     kills: dict[str, list[float]] = {side: [] for side in SIDES}
     wrong: dict[str, list[float]] = {side: [] for side in SIDES}
-    with options.directory() as directory, EmbeddedKafka() as kafka, _server() as postgres:
+    with options.directory() as directory, EmbeddedKafka() as kafka, server(_PREPARATION) as postgres:
         plugins = directory / "plugins"
         debezium(plugins)
         for turn in options.turns_of(3):
@@ -99,7 +99,7 @@ class _Race:
         self._postgres.sql(f"create table {name} as select * from made(1, {count})")
         self._postgres.sql(f"alter table {name} add primary key (id)")
         with self._connector(name) as topic:
-            snapshot = moved(self._side, self._kafka, topic, count, lambda: self._create(name, topic))  # 1
+            snapshot = moved(self._side, self._kafka, topic, count, lambda: self._create(name))  # 1
             self._check(topic, count)
             insert = f"call fill('{name}', {count + 1}, {streamed})"
             stream = moved(self._side, self._kafka, topic, streamed, lambda: self._postgres.sql(insert))  # 2
@@ -112,8 +112,8 @@ class _Race:
         name = f"{side.group}_kill".replace("-", "_")
         self._postgres.sql(f"create table {name} as select * from made(0, 0)")
         self._postgres.sql(f"alter table {name} add primary key (id)")
-        with self._connector(name) as topic, Tail(self._kafka.bootstrap_servers, topic, number=_id) as tail:
-            self._create(name, topic)
+        with self._connector(name) as topic, Tail(self._kafka.bootstrap_servers, topic, number=row_id) as tail:
+            self._create(name)
             tail.wait_for(0, _PATIENCE_S)
             with self._postgres.session() as session, _Inserting(session, name) as inserting:
                 tail.wait_for(1, _PATIENCE_S)  # it streams
@@ -140,31 +140,12 @@ class _Race:
         self._postgres.sql(f"select pg_drop_replication_slot('{name}')")
         self._postgres.sql(f"drop table {name}")
 
-    def _create(self, name: str, topic: str) -> None:
-        config = {
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "tasks.max": "1",
-            "plugin.name": "pgoutput",
-            "database.hostname": "127.0.0.1",
-            "database.port": str(self._postgres.port),
-            "database.user": "postgres",
-            "database.password": "nothing",
-            "database.dbname": "postgres",
-            "topic.prefix": name,
-            "table.include.list": f"public.{name}",
-            "slot.name": name,
-            "publication.name": name,
-            "publication.autocreate.mode": "filtered",
-            "key.converter": _JSON,
-            "key.converter.schemas.enable": "false",
-            "value.converter": _JSON,
-            "value.converter.schemas.enable": "false",
-        }
-        self._side.create(name, config)
+    def _create(self, name: str) -> None:
+        self._side.create(name, config(self._postgres, name, name))
 
     def _check(self, topic: str, count: int) -> None:
         last = last_value(self._kafka.bootstrap_servers, topic)
-        if last is None or _id(last) != count:
+        if last is None or row_id(last) != count:
             raise ValueError(f"{topic} ends with {last!r}, not with row {count}")
 
 
@@ -184,19 +165,42 @@ class _Inserting(Background):
             self.count += 1
 
 
-def _id(value: bytes) -> int:
+def config(postgres: Postgres, name: str, table: str) -> dict[str, str]:
+    """Debezium's connector for a table, as topic prefix, slot and publication of a name; JSON without schemas."""
+    return {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "tasks.max": "1",
+        "plugin.name": "pgoutput",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(postgres.port),
+        "database.user": "postgres",
+        "database.password": "nothing",
+        "database.dbname": "postgres",
+        "topic.prefix": name,
+        "table.include.list": f"public.{table}",
+        "slot.name": name,
+        "publication.name": name,
+        "publication.autocreate.mode": "filtered",
+        "key.converter": _JSON,
+        "key.converter.schemas.enable": "false",
+        "value.converter": _JSON,
+        "value.converter.schemas.enable": "false",
+    }
+
+
+def row_id(value: bytes) -> int:
     """The number of the row that a change is about."""
     return int(json.loads(value)["after"]["id"])
 
 
 @contextmanager
-def _server() -> Iterator[Postgres]:
+def server(preparation: str) -> Iterator[Postgres]:
     """Yield a server in a directory of its own: its user cannot enter that of the bench."""
     with (
         tempfile.TemporaryDirectory(prefix="fencepost-bench-", ignore_cleanup_errors=True) as directory,
         running_postgres(Path(directory)) as postgres,
     ):
-        postgres.sql(_PREPARATION)
+        postgres.sql(preparation)
         yield postgres
 
 

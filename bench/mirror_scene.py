@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from bench import sink
 from bench.background import Background
@@ -164,25 +164,32 @@ class Paced(Background):
         self._producer.flush(_CHECK_S)
 
 
-def check_whole(bootstrap: str, topic: str, records: int) -> None:
-    """Raise ValueError unless the committed records of a topic are the lines from 0 on, each once."""
+def line_number(message: Message) -> int:
+    """Return the number of the line that a record is."""
+    return number_of(message.value() or b"")
+
+
+def check_whole(
+    bootstrap: str, topic: str, records: int, partitions: int = PARTITIONS, of: Callable[[Message], int] = line_number
+) -> None:
+    """Raise ValueError unless the committed records of a topic are those of the numbers from 0 on, each once."""
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False,
         "isolation.level": "read_committed", "enable.partition.eof": True,
     })  # fmt: skip
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     found, ended, deadline_s = bytearray(records), set[int](), time.monotonic() + _CHECK_S
     try:
-        while len(ended) < PARTITIONS:
+        while len(ended) < partitions:
             if time.monotonic() > deadline_s:
                 raise TimeoutError(f"the end of {topic} was not reached within {_CHECK_S:.0f} s")
             for message in consumer.consume(10_000, 0.2):
                 if message.error() is not None:
                     ended.add(message.partition())
                 else:
-                    found[number_of(message.value())] += 1
+                    found[of(message)] += 1
     finally:
         consumer.close()
     wrong = records - found.count(1)
     if wrong:
-        raise ValueError(f"{wrong} of {records} lines are not once in {topic}")
+        raise ValueError(f"{wrong} of {records} are not once in {topic}")

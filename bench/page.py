@@ -15,6 +15,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "benchmarks.md"
 PARTS = (
     "throughput",
     "sink",
+    "postgres_source",
     "postgres_sink",
     "java_files",
     "java_debezium",
