@@ -31,7 +31,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 
 lock: ## renew requirements.lock, and that of the image (pinned, with hashes), from pyproject.toml
 	$(UV) pip compile -q --universal --all-extras --generate-hashes --no-header --group dev --group demo pyproject.toml -o requirements.lock
-	$(UV) pip compile -q --universal --all-extras --generate-hashes --no-header --no-annotate -c requirements.lock pyproject.toml -o deploy/container/requirements.lock
+	$(UV) pip compile -q --universal --extra all --generate-hashes --no-header --no-annotate -c requirements.lock pyproject.toml -o deploy/container/requirements.lock
 
 demo: setup ## move real data exactly once through crashes and print the ledger
 	$(PY) -m demo

@@ -258,7 +258,8 @@ def test_python_blocks_compile() -> None:
 
 def _sent() -> list[Sent]:
     found = [Sent(block, json.loads(body), to) for block in blocks("bash") for to, body in _BODY.findall(block.text)]
-    return found + [Sent(block, json.loads(block.text)) for block in blocks("json")]
+    documents = [(block, json.loads(block.text)) for block in blocks("json")]
+    return found + [Sent(block, body) for block, read in documents for body in read.get("connectors", [read])]
 
 
 def _are_offsets(sent: Sent) -> bool:
@@ -279,7 +280,7 @@ def _whole(sent: Sent) -> dict[str, str]:
         before = [other.body.get("config", other.body) for other in shown[: shown.index(sent)]]
         whole = [body for body in before if not _is_part(body)]
         config = {**(whole[-1] if whole else {"connector.class": "Counter"}), **config}
-    return {key: _LOOKED_UP.get(value, value) for key, value in config.items()}
+    return {key: re.sub(r"\$\{dev:[\w.]+\}", "5433", _LOOKED_UP.get(value, value)) for key, value in config.items()}
 
 
 def _is_part(config: Mapping[str, str]) -> bool:

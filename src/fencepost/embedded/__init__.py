@@ -1,7 +1,8 @@
-"""Apache Kafka as a child process, for development, tests and the demo: never a mock.
+"""Apache Kafka, and Postgres, as child processes, for development, tests and the demo: never a mock.
 
 Core types: `EmbeddedKafka` (a context manager over one KRaft node), `KafkaHome` (its verified jars, cached
-per user). Every error a user can cause is an `EmbeddedKafkaError` whose text says what to do.
+per user), `EmbeddedPostgres` (in `postgres`, from a wheel). Every error a user can cause is an `EmbeddedKafkaError` or
+an `EmbeddedPostgresError`, whose text says what to do.
 
 What holds:
 

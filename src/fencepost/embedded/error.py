@@ -29,3 +29,7 @@ class BrokerStartError(EmbeddedKafkaError):
 
 class PortInUseError(BrokerStartError):
     """Another process uses a port of this broker."""
+
+
+class EmbeddedPostgresError(Exception):
+    """The embedded Postgres cannot be used; the text says why and what to do."""

@@ -63,15 +63,21 @@ class Declaration:
             self._refuse_rivals()
             for name, config in self._declared.connectors.items():
                 if self._snapshot().connectors.get(name) != config:
-                    self._put_config(name, config)
-                    log.info("stored the file's config of connector %s", name)
-        except (ConfigError, BadRequestError) as error:
-            self._fail(error if isinstance(error, ConfigError) else ConfigError(str(error)))
+                    self._store(name, config)
+        except ConfigError as error:
+            self._fail(error)
             return True
         except OperationError as error:
             log.warning("the file's connectors are not stored yet, retrying: %s", error)
             return False
         return True
+
+    def _store(self, name: str, config: RawConfig) -> None:
+        try:
+            self._put_config(name, config)
+        except BadRequestError as error:
+            raise ConfigError(f"{name}: {error}") from None
+        log.info("stored the file's config of connector %s", name)
 
     def _refuse_rivals(self) -> None:
         there = self._snapshot()

@@ -59,7 +59,7 @@ def test_passing_errors_are_retried_and_invalid_configs_end_the_worker() -> None
     wrong = DeclarationStage()
     wrong.answers = [BadRequestError("source.cluster.alias is missing")]
     assert wrong.declaration.declare()
-    assert [str(error) for error in wrong.failures] == ["source.cluster.alias is missing"]
+    assert [str(error) for error in wrong.failures] == ["a: source.cluster.alias is missing"]
 
 
 @pytest.mark.parametrize("state", list(TargetState))

@@ -39,6 +39,13 @@ def dev(
     setting: Annotated[
         list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="A worker setting; repeatable.")
     ] = None,
+    pipeline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Create the connectors of a file, as `apply` takes it; it may ask for a Postgres of its own.",
+        ),
+    ] = None,
     reload: Annotated[
         bool, typer.Option("--reload", help="Start the worker again when a file of a plug-in changes; Kafka stays.")
     ] = False,
@@ -47,8 +54,12 @@ def dev(
     """Run a worker with a Kafka of its own and exactly-once on; needs no configuration."""
     from fencepost.cli.cluster.worker import run_dev
 
+    if reload and pipeline is not None:
+        raise typer.BadParameter("it cannot be used with --pipeline", param_hint="--reload")
     raise typer.Exit(
-        run_dev(port, kafka_port, directory, setting or [], plugin_path or [], is_reloading=reload, brokers=at)
+        run_dev(
+            port, kafka_port, directory, setting or [], plugin_path or [], pipeline, is_reloading=reload, brokers=at
+        )
     )
 
 

@@ -21,7 +21,7 @@ from fencepost.config import ConfigError
 from fencepost.config.file_limit import keep_from_connectors
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
-from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
+from fencepost.embedded.error import EmbeddedKafkaError, EmbeddedPostgresError, PortInUseError
 from fencepost.embedded.java import find_java
 from fencepost.embedded.layout import is_free
 from fencepost.plugin import PluginKind
@@ -33,6 +33,7 @@ from fencepost.telemetry.plain_line import announce, is_json
 from fencepost.worker.host.driver import Driver
 
 if TYPE_CHECKING:
+    from fencepost.cli.cluster.pipeline import Pipeline
     from fencepost.worker.declaration import Declared
 
 log = logging.getLogger("fencepost.worker")
@@ -60,6 +61,7 @@ def run_dev(
     directory: Path | None,
     settings: list[str],
     plugin_path: Sequence[Path] = (),
+    pipeline_file: Path | None = None,
     *,
     is_reloading: bool = False,
     brokers: str | None = None,
@@ -67,6 +69,7 @@ def run_dev(
     """Run an embedded Kafka and a worker until SIGTERM or Ctrl-C. Returns the exit code.
 
     Args:
+        pipeline_file: Connectors to create; it may ask for an embedded Postgres, too.
         is_reloading: Whether the worker is started again, in a process of its own, when a plug-in changes.
         brokers: The Kafka of a process that reloads, which starts this one: the worker uses it, and ends with that.
     """
@@ -84,13 +87,18 @@ def run_dev(
             parent = os.getppid()
             driver = Driver(_worker_config({_BOOTSTRAP: brokers, **with_values(properties)}))
             return serve_worker(driver, should_end=lambda: os.getppid() != parent)
+        pipeline = None
+        if pipeline_file is not None:
+            from fencepost.cli.cluster.pipeline import read_pipeline
+
+            pipeline = read_pipeline(pipeline_file, directory)
         kafka = EmbeddedKafka(port=kafka_port, dir=directory)
         if is_reloading:
             return _reload_dev(kafka, port, settings, properties.get(_PLUGIN_PATH, ""))
-        return _serve_dev(kafka, with_values(properties))
+        return _serve_dev(kafka, with_values(properties), pipeline)
     except ConfigError as error:
         return refused("The worker cannot start with these settings:", error)
-    except EmbeddedKafkaError as error:
+    except (EmbeddedKafkaError, EmbeddedPostgresError) as error:
         return _without_kafka(error)
 
 
@@ -104,26 +112,27 @@ def _worker_config(properties: dict[str, str]) -> WorkerConfig:
         raise with_all_faults(error, properties) from None
 
 
-def _without_kafka(error: EmbeddedKafkaError) -> int:
-    """Print why there is neither a Java nor a Kafka. Returns the exit code."""
+def _without_kafka(error: EmbeddedKafkaError | EmbeddedPostgresError) -> int:
+    """Print why there is no Java, Kafka or Postgres. Returns the exit code."""
     if is_json():
         return refused("The worker cannot start:", ConfigError(str(error)))
     typer.echo(str(error), err=True)
     return 1
 
 
-def _serve_dev(kafka: EmbeddedKafka, properties: dict[str, str]) -> int:
+def _serve_dev(kafka: EmbeddedKafka, properties: dict[str, str], pipeline: "Pipeline | None") -> int:
     """Run a worker with a Kafka that starts while Spark's JVM does; the worker's modules are imported meanwhile.
 
-    Raises EmbeddedKafkaError, and ConfigError for settings that it cannot serve.
+    Raises EmbeddedKafkaError, EmbeddedPostgresError, and ConfigError for settings that it cannot serve.
     """
     # Spark's JVM needs to know nothing about Kafka, whose port is known when it has started.
     with launched(Driver(_worker_config({_BOOTSTRAP: "127.0.0.1:0", **properties}))) as driver:
         threading.Thread(target=_import_serve, name="imports").start()
-        with kafka:
+        with kafka, pipeline.postgres if pipeline and pipeline.postgres else contextlib.nullcontext():
             announce("Kafka", kafka.bootstrap_servers)
             driver.config = WorkerConfig({_BOOTSTRAP: kafka.bootstrap_servers, **properties})
-            return _serve(driver)
+            url = driver.config.advertised_url(default_host="127.0.0.1")
+            return _serve(driver, pipeline.begin(kafka.directory, url) if pipeline else None)
 
 
 def _reload_dev(kafka: EmbeddedKafka, port: int, settings: Sequence[str], plugin_path: str) -> int:

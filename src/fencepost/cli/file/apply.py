@@ -7,7 +7,7 @@ import typer
 
 from fencepost.cli.connect import Connect
 from fencepost.cli.connector.view import ConnectorView, all_connectors, await_running
-from fencepost.cli.file.files import Fault, WantedConnector, read_files
+from fencepost.cli.connector_file import Fault, WantedConnector, read_files
 from fencepost.cli.file.plan import Action, KeyChange, Plan, Result, Step, carry_out, plan
 from fencepost.cli.file.validation import Validation
 from fencepost.cli.masking import Masking
@@ -51,7 +51,8 @@ class Applying:
     def run(self, files: Sequence[str]) -> int:
         """Return the exit code."""
         content = read_files(files)
-        for text in content.skipped:
+        own = [f"{file}: postgres, which only `fencepost dev --pipeline` starts" for file in content.postgres]
+        for text in (*content.skipped, *own):
             typer.echo(f"skipped: {printable(text)}", err=True)
         made, invalid = self._planned(content.wanted) if content.wanted else (Plan(()), [])
         faults = [*content.faults, *made.faults, *invalid]

@@ -95,8 +95,8 @@ def validate(
     Exit code: 0: all are valid; 1: the workers cannot be asked; 2: something is wrong.
     """
     from fencepost.cli.connector.view import all_connectors
+    from fencepost.cli.connector_file import Fault, read_files
     from fencepost.cli.file.apply import WRONG
-    from fencepost.cli.file.files import Fault, read_files
     from fencepost.cli.file.plan import filled
     from fencepost.cli.file.validation import Validation
     from fencepost.cli.masking import Masking

@@ -8,7 +8,7 @@ from typing import Any
 
 from fencepost.cli.connect import Connect, RefusedError
 from fencepost.cli.connector.view import ConnectorView
-from fencepost.cli.file.files import Fault, WantedConnector
+from fencepost.cli.connector_file import Fault, WantedConnector
 from fencepost.cli.masking import Masking
 from fencepost.cluster.glance import AT_REST
 from fencepost.config import ConfigError

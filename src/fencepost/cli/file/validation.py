@@ -13,7 +13,7 @@ import typer
 from fencepost.builtin.java.install.known import plugin_of
 from fencepost.cli.client import BOOTSTRAP, DEV, read_worker_file
 from fencepost.cli.connect import RefusedError
-from fencepost.cli.file.files import Fault, WantedConnector
+from fencepost.cli.connector_file import Fault, WantedConnector
 from fencepost.cli.masking import Masking
 from fencepost.cluster.errors import BadRequestError
 from fencepost.config.file_limit import keep_from_connectors

@@ -1,4 +1,4 @@
-"""`fencepost new`: writes the project of a plug-in, from the templates next to this module.
+"""`fencepost new`: writes the project of a plug-in, or a pipeline, from the templates next to this module.
 
 A project has the files of `common` and those of its kind.
 """
@@ -6,7 +6,7 @@ A project has the files of `common` and those of its kind.
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
@@ -21,6 +21,7 @@ import fencepost.api
 from fencepost.config import ConfigError
 from fencepost.plugin import PluginKind
 
+_TEMPLATES = files("fencepost.cli.local") / "template"
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 _SUFFIX = ".tmpl"
 _TAKEN = frozenset({"fencepost", "tests", "pytest", "connector", "transform"})
@@ -144,24 +145,15 @@ class Project:
 
     def files(self) -> Iterator[tuple[Path, str]]:
         """Yield each file's path in the project and its text."""
-        templates = files("fencepost.cli.local") / "template"
         for directory in ("common", str(self.kind)):
-            for path, template in _templates(templates / directory, Path()):
+            for path, template in _templates(_TEMPLATES / directory, Path()):
                 place = Path(*(self.package if part == "PACKAGE" else part for part in path.parts))
                 yield place, Template(template).substitute(self._values())
 
     def write(self, directory: Path) -> list[Path]:
         """Write the project, and return its files. Raises ConfigError if the directory is not empty."""
         self.check()
-        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise ConfigError(f"{directory} exists already: choose another name, or another directory with --dir")
-        written = []
-        for path, text in self.files():
-            file = directory / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-            written.append(file)
-        return sorted(written)
+        return _written(directory, self.files())
 
     def _values(self) -> dict[str, str]:
         about = _ABOUT[self.kind]
@@ -179,6 +171,18 @@ class Project:
         }
 
 
+def _written(directory: Path, texts: Iterable[tuple[Path, str]]) -> list[Path]:
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ConfigError(f"{directory} exists already, and is not empty: choose another directory")
+    written = []
+    for path, text in texts:
+        file = directory / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        written.append(file)
+    return sorted(written)
+
+
 def _templates(directory: Traversable, path: Path) -> Iterator[tuple[Path, str]]:
     for entry in sorted(directory.iterdir(), key=lambda each: each.name):
         if entry.is_dir():
@@ -187,12 +191,12 @@ def _templates(directory: Traversable, path: Path) -> Iterator[tuple[Path, str]]
             yield path / entry.name.removesuffix(_SUFFIX), entry.read_text()
 
 
-new_app = typer.Typer(no_args_is_help=True, help="Write the project of a plug-in.")
+new_app = typer.Typer(no_args_is_help=True, help="Write the project of a plug-in, or a pipeline.")
 
 
 @new_app.callback()
 def new() -> None:
-    """Write the project of a plug-in."""
+    """Write the project of a plug-in, or a pipeline."""
 
 
 _Name = Annotated[str, typer.Argument(help="The project, such as price-feed.", metavar="NAME")]
@@ -227,6 +231,19 @@ for _kind in ConnectorKind:
 def transform(name: _Name, directory: _Directory = None) -> None:
     """Write a small project with a transform that works on columns, its tests, and its entry point."""
     _write(Project(name, TRANSFORM), directory)
+
+
+_PIPELINE = "shop.json"
+
+
+@new_app.command()
+def pipeline(
+    directory: Annotated[Path, typer.Argument(help="Where its files go: a new or empty directory.", metavar="DIR")],
+) -> None:
+    """Write an example for `dev --pipeline`: a Postgres, topics, SQL, a table and Parquet files."""
+    for file in _written(directory, _templates(_TEMPLATES / "pipeline", Path())):
+        typer.echo(str(file))
+    typer.echo(f"\nNext: fencepost dev --pipeline {directory / _PIPELINE}")
 
 
 def _write(project: Project, directory: Path | None) -> None:

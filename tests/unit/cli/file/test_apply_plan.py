@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.cli.connector.view import ConnectorView
-from fencepost.cli.file.files import WantedConnector
+from fencepost.cli.connector_file import WantedConnector
 from fencepost.cli.file.plan import Action, Plan, plan
 from fencepost.cli.masking import Masking
 from fencepost.secret.redaction import HIDDEN

@@ -1,7 +1,7 @@
 """What the command line says of classes and keys that workers do not know: what REST says, and no guess."""
 
 from fencepost.cli.connect import Access, Connect
-from fencepost.cli.file.files import WantedConnector
+from fencepost.cli.connector_file import WantedConnector
 from fencepost.cli.file.validation import Validation
 from fencepost.cli.masking import Masking
 from support.http_answers import Answer, Asked, HttpAnswers

@@ -14,6 +14,7 @@ from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.worker.validation.validation import require_valid, validate_connector
+from support.command_line import fencepost
 from support.new_project import DATAFRAMES, EVERY_KIND, KINDS, installed, run_tests, written
 
 WORKER = {
@@ -126,3 +127,10 @@ def test_class_of_an_installed_new_project_is_found_by_its_entry_point(
     monkeypatch.syspath_prepend(str(project / "src"))
     found = PluginRegistry().find(PluginKind.CONNECTOR, "FoundByEntryPoint")
     assert found.__module__ == "found_by_entry_point.connector"
+
+
+def test_new_pipeline_is_two_files_in_an_empty_directory(tmp_path: Path) -> None:
+    ran = fencepost("new", "pipeline", tmp_path / "shop")
+    assert f"Next: fencepost dev --pipeline {tmp_path}/shop/shop.json" in ran.out
+    assert {file.name for file in (tmp_path / "shop").iterdir()} == {"shop.json", "shop.sql"}
+    assert "exists already" in fencepost("new", "pipeline", tmp_path / "shop").text

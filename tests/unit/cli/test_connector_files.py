@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli.file.files import read_files
+from fencepost.cli.connector_file import read_files
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/f", "topic": "t", "tasks.max": "2"}
 FORMS = {

@@ -41,7 +41,7 @@ _STRIMZI = "KafkaConnector"
 _OF_SPEC = {"connector.class": "class", "tasks.max": "tasksMax", "connector.plugin.version": "version"}
 _IGNORED = ("name", "connector.class", "tasks.max")  # in spec.config, as the operator does
 _STATES = {"running": "RUNNING", "paused": "PAUSED", "stopped": "STOPPED"}
-_NEXT = 'expected {"name": …, "config": {…}}, a config with "name", or a list of these'
+_NEXT = 'expected {"name": …, "config": {…}}, a config with "name", a list of these, or {"connectors": [these]}'
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,13 @@ class FilesContent:
 
     Attributes:
         skipped: What was passed over, such as other kinds of Kubernetes' objects, each with the reason.
+        postgres: The `postgres` of a pipeline's file, by the file's name.
     """
 
     wanted: list[WantedConnector] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    postgres: dict[str, object] = field(default_factory=dict)
 
 
 class _NoConnectorError(ValueError):
@@ -132,7 +134,7 @@ def _read(content: FilesContent, file: str, read: Callable[[], str]) -> None:
     except (OSError, ValueError) as error:
         content.faults.append(Fault(file, "", "", str(error)))
         return
-    for document in documents:
+    for document in _unpacked(content, file, documents):
         if isinstance(document, Mapping) and "apiVersion" in document and document.get("kind") != _STRIMZI:
             content.skipped.append(f"{file}: a {document.get('kind')}, and no {_STRIMZI}")
             continue
@@ -157,6 +159,20 @@ def _documents(file: str, read: Callable[[], str]) -> Iterator[Any]:
             yield from (one["info"] for one in each.values())  # GET /connectors?expand=info
         else:
             yield each
+
+
+def _unpacked(content: FilesContent, file: str, documents: Sequence[Any]) -> Iterator[Any]:
+    """Yield documents; of a pipeline's file, its connectors."""
+    for each in documents:
+        if not isinstance(each, Mapping) or not isinstance(each.get("connectors"), list):
+            yield each
+            continue
+        for key in each:
+            if key not in ("connectors", "postgres"):
+                content.faults.append(Fault(file, "", str(key), "beside connectors there may be postgres"))
+        if "postgres" in each:
+            content.postgres[file] = each["postgres"]
+        yield from each["connectors"]
 
 
 def _parsed(text: str) -> Any:
