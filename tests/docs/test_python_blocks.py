@@ -47,7 +47,7 @@ def test_every_block_of_python_is_run_by_a_test() -> None:
         for block in blocks("python")
         if block.page.name not in _RUN_ELSEWHERE
         if not any(name in tests for name in _defined(block.text))
-        if 'write.format("fencepost")' not in block.text  # test_direct_write_example
+        if 'writeStream.format("fencepost")' not in block.text  # test_readme_query
     ]
     assert left == []
 
