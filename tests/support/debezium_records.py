@@ -11,6 +11,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from fencepost.builtin.converter.json import JsonConverter
 from fencepost.builtin.postgres.envelope import (
     Event,
@@ -93,23 +95,25 @@ class Replay:
                 yield from _pairs("heartbeat", [one], [beat])
 
     def snapshot_columns(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the rows of each table as JSON, made one by one and as columns."""
-        position = Position(7, None, 5, 1_700_000_000_123_456)
+        """Yield the rows of each table as JSON, made one by one and as columns: of all rows, and of each alone."""
         for table in self.tables:
             rows = self._recorded["rows"][f"{table.schema}.{table.name}"]
-            if rows:
-                shape = TableShape(table, self.settings)
-                one_by_one = [self._events.read(shape, row, position, "true") for row in rows]
-                columns = list(zip(*rows, strict=True))
-                keys, values = self._events.read_columns(shape, columns, position, ["true"] * len(rows))
-                written = CONVERTER.from_column(shape.envelope_schema, values)
-                if written is None:
-                    assert any("\x7f" in (text or "") for row in rows for text in row), (
-                        "only this character keeps columns from being written together"
-                    )
-                    continue
-                yield from zip([_bytes(one) for one in one_by_one], written, strict=True)
-                assert [one.key for one in one_by_one] == (list(keys) if keys is not None else [None] * len(rows))
+            for part in [rows, *([row] for row in rows)] if rows else []:
+                yield from self._as_columns(TableShape(table, self.settings), part)
+
+    def _as_columns(self, shape: TableShape, rows: list[list[str | None]]) -> Iterator[tuple[bytes, bytes]]:
+        position = Position(7, None, 5, 1_700_000_000_123_456)
+        one_by_one = [self._events.read(shape, row, position, "true") for row in rows]
+        columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+        keys, values = self._events.read_columns(shape, columns, position, ["true"] * len(rows))
+        written = CONVERTER.from_column(shape.envelope_schema, values)
+        if written is None:
+            assert any("\x7f" in (text or "") for row in rows for text in row), (
+                "only this character keeps columns from being written together"
+            )
+            return
+        yield from zip([_bytes(one) for one in one_by_one], written, strict=True)
+        assert [one.key for one in one_by_one] == (list(keys) if keys is not None else [None] * len(rows))
 
     def stream(self) -> Iterator[Pair]:
         """Yield the changes, by their positions in the log."""

@@ -54,6 +54,7 @@ from fencepost.config import (
     topic_name,
 )
 from fencepost.record import (
+    ArrowColumn,
     Batch,
     BinaryColumn,
     ConnectRecord,
@@ -106,6 +107,7 @@ __all__ = [
     "STRING",
     "TIME",
     "TIMESTAMP",
+    "ArrowColumn",
     "Batch",
     "BinaryColumn",
     "Config",

@@ -6,7 +6,7 @@ is made.
 
 from fencepost.postgres.catalog import Column, Table, TypeEntry, table, tables, types
 from fencepost.postgres.connection import ConnectionSettings, connect, deadline
-from fencepost.postgres.copy import copy_in, copy_rows
+from fencepost.postgres.copy import copy_columns, copy_in, copy_rows
 from fencepost.postgres.error import ConnectionLostError, PostgresError, ProtocolError, explain, is_retriable
 from fencepost.postgres.lsn import format_lsn, parse_lsn
 from fencepost.postgres.pgoutput import UNCHANGED, decode, decode_streamed
@@ -27,6 +27,7 @@ __all__ = [
     "Table",
     "TypeEntry",
     "connect",
+    "copy_columns",
     "copy_in",
     "copy_rows",
     "create_slot",

@@ -3,6 +3,7 @@
 import re
 import select
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from fencepost.postgres.connection import deadline
@@ -11,12 +12,14 @@ from fencepost.postgres.name import quoted
 
 if TYPE_CHECKING:
     import psycopg
+    import pyarrow as pa
     from psycopg.pq.abc import PGconn
 
 Row = list[str | None]
 
-_BATCH_BYTES = 1 << 18
+_BATCH_BYTES = 1 << 19
 _NULL = "\\N"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _UNESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
@@ -24,8 +27,10 @@ _CANCEL_S = 10.0
 _READS = 4  # of 8 KiB or more each: TLS may hold a record of 16 KiB that the socket no longer shows
 
 
-def copy_rows(connection: "psycopg.Connection[Any]", query: str, *, silent_s: float = 600.0) -> Iterator[list[Row]]:
-    """Yield the rows of a query in batches of about 256 KiB, each value as Postgres's text, or None for NULL.
+def copy_columns(
+    connection: "psycopg.Connection[Any]", query: str, *, silent_s: float = 600.0
+) -> "Iterator[list[pa.StringArray]]":
+    """Yield the rows of a query in batches of about half a MiB, as one Arrow array of Postgres's texts for each column.
 
     The query runs in the transaction of the connection, if one is open. An iterator that is closed before its end
     cancels the query; the connection can be used again, in a transaction after its rollback.
@@ -45,7 +50,7 @@ def copy_rows(connection: "psycopg.Connection[Any]", query: str, *, silent_s: fl
         _begin(connection.pgconn, f"COPY ({query}) TO STDOUT", silent_s)
         is_open = True
         for block in _blocks(connection.pgconn, silent_s):
-            yield _rows(block)
+            yield columns_of(block)
         is_open = False
         _end(connection.pgconn, silent_s)
     except ConnectionLostError:
@@ -54,6 +59,13 @@ def copy_rows(connection: "psycopg.Connection[Any]", query: str, *, silent_s: fl
     finally:
         if is_open and not connection.closed:
             _cancel(connection)
+
+
+def copy_rows(connection: "psycopg.Connection[Any]", query: str, *, silent_s: float = 600.0) -> Iterator[list[Row]]:
+    """Yield what `copy_columns` yields as rows: each value as Postgres's text, or None for NULL."""
+    with closing(copy_columns(connection, query, silent_s=silent_s)) as batches:  # type: ignore[type-var]
+        for columns in batches:
+            yield [list(row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
 
 
 def copy_in(
@@ -88,26 +100,50 @@ def copy_in(
         return cursor.rowcount
 
 
-def _rows(block: bytes) -> list[Row]:
-    """Return the rows of whole lines. Only fields with a backslash are looked at more closely."""
+def columns_of(block: bytes) -> "list[pa.StringArray]":
+    """Return the columns of whole lines. Only texts with a backslash are looked at more closely."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    names = [str(number) for number in range(block.count(b"\t", 0, block.index(b"\n")) + 1)]
+    if block.startswith(_BYTE_ORDER_MARK):
+        block = _BYTE_ORDER_MARK + block  # the parser leaves out the first one
     try:
-        lines = block.decode().split("\n")
+        read = csv.read_csv(
+            pa.BufferReader(block),
+            csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=names),
+            csv.ParseOptions(delimiter="\t", quote_char=False, ignore_empty_lines=False),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), null_values=[_NULL], strings_can_be_null=True
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise _no_text(block) from error
+    columns = [each.combine_chunks() for each in read.columns]
+    is_escaped = block.count(b"\\") > block.count(_NULL.encode())
+    return list(map(_unescaped, columns)) if is_escaped else columns
+
+
+def _no_text(block: bytes) -> ProtocolError:
+    """Return the error of a block that cannot be read."""
+    try:
+        block.decode()
     except UnicodeDecodeError as error:
-        raise ProtocolError(
-            f"COPY: a value is not UTF-8 (near {block[max(error.start - 40, 0) : error.end]!r}); set the encoding of "
-            "the database, or correct the row"
-        ) from None
-    lines.pop()
-    if b"\\" not in block:
-        return [line.split("\t") for line in lines]  # type: ignore[misc]
-    return [_unescaped(line) if "\\" in line else line.split("\t") for line in lines]  # type: ignore[misc]
+        near = block[max(error.start - 40, 0) : error.end]
+        return ProtocolError(
+            f"COPY: a value is not UTF-8 (near {near!r}); set the encoding of the database, or correct the row"
+        )
+    return ProtocolError(f"COPY: the server sent rows of different lengths (near {block[:40]!r})")
 
 
-def _unescaped(line: str) -> Row:
-    return [
-        field if "\\" not in field else None if field == _NULL else _ESCAPE.sub(_character, field)
-        for field in line.split("\t")
-    ]
+def _unescaped(column: "pa.StringArray") -> "pa.StringArray":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pc.any(pc.match_substring(column, "\\")).as_py():
+        return column
+    texts = [each and (_ESCAPE.sub(_character, each) if "\\" in each else each) for each in column.to_pylist()]
+    return pa.array(texts, pa.string())
 
 
 def _character(found: "re.Match[str]") -> str:

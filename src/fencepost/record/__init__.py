@@ -1,9 +1,10 @@
 """Values and schemas: what travels from a task to Kafka, and from Kafka to a task.
 
 Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (columns), `Utf8Column`,
-`BinaryColumn`, `StructColumn`; `RecordColumns`, which transforms see.
+`ArrowColumn`, `BinaryColumn`, `StructColumn`; `RecordColumns`, which transforms see.
 """
 
+from fencepost.record.arrow_column import ArrowColumn
 from fencepost.record.batch import Batch
 from fencepost.record.binary_column import BinaryColumn
 from fencepost.record.column import (
@@ -42,6 +43,7 @@ from fencepost.record.type_table import SchemaType
 
 __all__ = [
     "AppendTime",
+    "ArrowColumn",
     "Batch",
     "BinaryColumn",
     "BytesColumn",

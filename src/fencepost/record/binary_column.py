@@ -1,15 +1,16 @@
 """Bytes in Arrow arrays, which become Python objects only if a value is read."""
 
 import struct
-from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from collections.abc import Sequence
+from typing import Any
 
+from fencepost.record.arrow_column import ArrowColumn
 from fencepost.record.java_utf8 import java_decoded
 
 _OFFSET = struct.Struct("=i")
 
 
-class BinaryColumn(Sequence[Any]):
+class BinaryColumn(ArrowColumn):
     """Bytes as an Arrow array, or as its chunks. A null is a missing value.
 
     The batch client sends `array` unchanged. The first access to a value converts all of them to Python objects.
@@ -20,55 +21,16 @@ class BinaryColumn(Sequence[Any]):
     [b'a', None]
     """
 
-    __slots__ = ("_array", "_values")
+    __slots__ = ()
 
     def __init__(self, array: Any) -> None:
         """Wrap an array. Other types than `binary`, such as text or arrays with larger offsets, are converted."""
-        self._array = array if array.type == "binary" else array.cast("binary")
-        self._values: list[bytes | None] | None = None
-
-    @property
-    def array(self) -> Any:
-        """Return all values as one array. The first call combines the chunks."""
-        if hasattr(self._array, "chunks"):
-            chunks = self._array.chunks
-            self._array = chunks[0] if len(chunks) == 1 else self._array.combine_chunks()
-        return self._array
-
-    @property
-    def chunks(self) -> Sequence[Any]:
-        """Return all values as the arrays that hold them, without combining any."""
-        found: Sequence[Any] = getattr(self._array, "chunks", [self._array])
-        return found
+        super().__init__(array if array.type == "binary" else array.cast("binary"))
 
     @property
     def size_bytes(self) -> int:
         """Return the size of all values in bytes."""
         return sum(map(size_bytes, self.chunks))
-
-    @property
-    def null_count(self) -> int:
-        """Return the number of missing values."""
-        return int(self._array.null_count)
-
-    def __len__(self) -> int:
-        return len(self._array)
-
-    def __iter__(self) -> Iterator[bytes | None]:
-        return iter(self._looked_at())
-
-    @overload
-    def __getitem__(self, index: int) -> bytes | None: ...
-    @overload
-    def __getitem__(self, index: slice) -> "BinaryColumn": ...
-    def __getitem__(self, index: int | slice) -> "BinaryColumn | bytes | None":
-        return BinaryColumn(self._array[index]) if isinstance(index, slice) else self._looked_at()[index]
-
-    def picked(self, indexes: Sequence[int]) -> "BinaryColumn":
-        """Return the values at `indexes`, in that order."""
-        import pyarrow as pa
-
-        return BinaryColumn(self._array.take(pa.array(indexes, pa.int64())))
 
     def __add__(self, other: "BinaryColumn") -> "BinaryColumn":
         """Return these values, followed by those of another column. Nothing is copied yet."""
@@ -87,11 +49,6 @@ class BinaryColumn(Sequence[Any]):
         import pyarrow as pa
 
         return cls(pa.nulls(count, pa.binary()))
-
-    def _looked_at(self) -> list[bytes | None]:
-        if self._values is None:
-            self._values = self._array.to_pylist()
-        return self._values
 
 
 def ends(array: Any) -> Sequence[int]:

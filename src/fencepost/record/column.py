@@ -6,6 +6,7 @@ from itertools import accumulate, chain, repeat
 from operator import eq, is_, itemgetter
 from typing import Any, Generic, TypeVar, overload
 
+from fencepost.record.arrow_column import ArrowColumn
 from fencepost.record.binary_column import BinaryColumn, in_utf8, texts
 from fencepost.record.java_utf8 import java_decoded
 from fencepost.record.record import Header
@@ -34,7 +35,7 @@ def is_missing(column: Sequence[Any]) -> bool:
     """Say whether all values of a column are None, without reading each if that is not necessary."""
     if isinstance(column, Repeated):
         return column.value is None
-    if isinstance(column, BinaryColumn):
+    if isinstance(column, ArrowColumn):
         return column.null_count == len(column)
     return next(iter(column), None) is None and column.count(None) == len(column)
 
@@ -402,7 +403,7 @@ def picked(column: Sequence[T], indexes: Sequence[int]) -> Sequence[T]:
 def _picked(column: Any, indexes: Sequence[int]) -> Any:
     if isinstance(column, Utf8Column):
         return Utf8Column(picked(column.raw, indexes))
-    if isinstance(column, BinaryColumn):
+    if isinstance(column, ArrowColumn):
         return column.picked(indexes)
     if isinstance(column, HeaderColumn):
         return HeaderColumn(picked(column.raw, indexes))

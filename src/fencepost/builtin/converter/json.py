@@ -23,7 +23,7 @@ from fencepost.builtin.converter.json_reading import JsonReader, given_schema, j
 from fencepost.builtin.converter.json_schema import schema_to_json
 from fencepost.config import Width
 from fencepost.config.check import Check
-from fencepost.record import StructColumn, Utf8Column
+from fencepost.record import ArrowColumn, StructColumn, Utf8Column
 
 NULL_SCHEMA = b'{"schema":null,"payload":'
 
@@ -150,7 +150,7 @@ class JsonConverter(AnyPlaceConverter):
             return None
         try:
             prefix = NULL_SCHEMA if schema is None else self._compiled(schema).prefix
-            if schema is None or isinstance(values, StructColumn | Utf8Column):
+            if schema is None or isinstance(values, StructColumn | Utf8Column | ArrowColumn):
                 payloads = pieces_of(schema, values, self._options)
             else:
                 payloads = [self._compiled(schema).encode_column(values)]

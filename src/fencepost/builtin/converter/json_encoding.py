@@ -18,13 +18,14 @@ import orjson
 from fencepost.api import RecordError, Schema
 from fencepost.builtin.converter import scalar
 from fencepost.builtin.converter.compound import Encode, part, struct_encoder
+from fencepost.builtin.converter.json_arrow import constant, is_short_decimal, joined, quoted_decimals, written
 from fencepost.builtin.converter.json_decoding import are_plain
-from fencepost.builtin.converter.logical import LOGICAL_TYPES, has_many_zeros, unscaled, with_scale
-from fencepost.record import Repeated, StructColumn, Utf8Column
+from fencepost.builtin.converter.logical import LOGICAL_TYPES, has_many_zeros, scale_of, unscaled, with_scale
+from fencepost.record import ArrowColumn, BinaryColumn, Repeated, StructColumn, Utf8Column
 from fencepost.record.java_float import shortest_float32
 from fencepost.record.java_time import EPOCH, MILLISECOND
 from fencepost.record.schema import TIMESTAMP
-from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS, SchemaType
+from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS, SchemaType, of_arrow
 
 _NULL_KEY = "null"  # as Kafka's converter writes it
 _LEAST, _MOST = -(1 << 63), (1 << 64) - 1  # the integers that orjson encodes
@@ -285,6 +286,8 @@ def dumped_pieces(
         return None
     if not columns:
         return Repeated(constants[0], count)
+    if any(isinstance(column, ArrowColumn) for column in columns):
+        return _joined(constants, columns, count, default)
     width = 2 * len(columns)
     marks = [f"{MARK}{place or ''}" for place in range(len(columns))]
     marked: list[Any] = [None] * (width * count)
@@ -301,6 +304,60 @@ def dumped_pieces(
     return written.split(MARK_BYTES)
 
 
+def _joined(
+    constants: Sequence[bytes], columns: Sequence[Sequence[Any]], count: int, default: Callable[[Any], Any]
+) -> Sequence[bytes] | None:
+    """Return the rows as one Arrow array, in which Arrow writes the columns that it can.
+
+    A `BinaryColumn` has JSON already.
+    """
+    import pyarrow as pa
+
+    pieces: list[Any] = [constant(constants[0])]
+    for column, text in zip(columns, constants[1:], strict=True):
+        own = None
+        if isinstance(column, ArrowColumn):
+            own = column.array if isinstance(column, BinaryColumn) else written(column.array)
+        if own is None:
+            dumped = dumped_pieces([list(column)], count, default)
+            if dumped is None:
+                return None
+            own = pa.array(dumped, pa.binary())
+        pieces += own, constant(text)
+    return joined(pieces)
+
+
+def _is_written_as_it_is(schema: Schema | None, column: ArrowColumn, options: EncodingOptions) -> bool:
+    """Say whether all values of a column fit its schema, and need no change for JSON."""
+    kind = of_arrow(column.array.type)
+    if kind is None or kind.name is not None or kind.connect in (SchemaType.BYTES, SchemaType.FLOAT32):
+        return False
+    if kind.connect is SchemaType.FLOAT64 and not _are_finite(column.array):
+        return False
+    if schema is None:
+        return True
+    is_plain_type = schema.type is kind.connect and schema.name not in LOGICAL_TYPES
+    return is_plain_type and _has_right_nulls(schema, column, options)
+
+
+def _is_short_decimal(schema: Schema, column: ArrowColumn, options: EncodingOptions) -> bool:
+    """Say whether a column has decimals of a decimal schema's scale, which are written in Base64."""
+    if schema.name != DECIMAL_NAME or options.is_decimal_numeric or not is_short_decimal(column.array.type):
+        return False
+    return bool(column.array.type.scale == scale_of(schema)) and _has_right_nulls(schema, column, options)
+
+
+def _has_right_nulls(schema: Schema, column: ArrowColumn, options: EncodingOptions) -> bool:
+    is_null_kept = schema.is_optional and (schema.default is None or not options.is_null_replaced)
+    return is_null_kept or not column.null_count
+
+
+def _are_finite(numbers: Any) -> bool:
+    import pyarrow.compute as pc
+
+    return pc.all(pc.is_finite(numbers)).as_py() is not False
+
+
 def pieces_of(schema: Schema | None, column: Sequence[Any], options: EncodingOptions) -> list[Piece]:
     """Return the pieces of the JSON of a column. Raises RecordError for a row that does not fit the schema."""
     if isinstance(column, Repeated):
@@ -313,6 +370,12 @@ def pieces_of(schema: Schema | None, column: Sequence[Any], options: EncodingOpt
             return _members(_of_fields(schema, column), options)
     if isinstance(column, Utf8Column) and (schema is None or schema.type is SchemaType.STRING):
         return [column.texts()]
+    if isinstance(column, ArrowColumn):
+        if _is_written_as_it_is(schema, column, options):
+            return [column]
+        if schema is not None and _is_short_decimal(schema, column, options):
+            return [BinaryColumn(quoted_decimals(column.array))]
+        column = list(column)
     return [column if schema is None else column_encoder(schema, options)(column)]
 
 

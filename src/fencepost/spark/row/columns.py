@@ -14,76 +14,11 @@ from typing import Any
 
 import orjson
 
+from fencepost.builtin.converter.json_arrow import constant, joined, quoted, written
 from fencepost.builtin.converter.json_encoding import dumped_all
 from fencepost.config import ConfigError
 from fencepost.record import BinaryColumn, HeaderBytes, Repeated
 from fencepost.task.delivery.outgoing import OutgoingColumns
-
-NULL = b"null"
-QUOTE, ESCAPE = b'"', b"\\"
-FIRST_PRINTABLE = 0x20
-_FIRST_NOT_ASCII = 0x80
-
-
-def constant(data: bytes) -> Any:
-    """Return a scalar with an explicit type: Arrow takes 40 µs to infer one."""
-    import pyarrow as pa
-
-    return pa.scalar(data, pa.binary())
-
-
-def quoted(texts: Any, end: bytes = b"") -> Any:
-    """Return texts that need no escapes as bytes of JSON, with `end` before the closing quote."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    values = texts.cast(pa.binary())
-    joined = pc.binary_join_element_wise(constant(QUOTE), values, constant(end + QUOTE), constant(b""))
-    return pc.fill_null(joined, constant(NULL))
-
-
-def is_plain(texts: Any) -> bool:
-    """Return whether an array of text is UTF-8 in which JSON escapes nothing."""
-    data = bytes_of(texts)
-    if not len(data):
-        return True
-    low, high = _span(data)
-    text = bytes(memoryview(data))
-    if low < FIRST_PRINTABLE or QUOTE in text or ESCAPE in text:
-        return False
-    return high < _FIRST_NOT_ASCII or _is_utf8(texts)
-
-
-def bytes_of(texts: Any) -> Any:
-    """Return the bytes of all texts of an array, concatenated, as an Arrow buffer, without a copy."""
-    import pyarrow as pa
-
-    _, ends, data = texts.buffers()
-    if not len(texts) or data is None:
-        return pa.py_buffer(b"")
-    offsets = memoryview(ends).cast("B").cast("q" if pa.types.is_large_string(texts.type) else "i")
-    first, last = offsets[texts.offset], offsets[texts.offset + len(texts)]
-    return data.slice(first, last - first)
-
-
-def _span(data: Any) -> tuple[int, int]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    low, high = pc.min_max(pa.Array.from_buffers(pa.uint8(), len(data), [None, data])).values()
-    return low.as_py(), high.as_py()
-
-
-def _is_utf8(texts: Any) -> bool:
-    """Return whether all bytes of an array of text are UTF-8; Arrow does not check that."""
-    import pyarrow as pa
-
-    try:
-        texts.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
 
 _FIRST_YEAR, LAST_YEAR = 1_000, 9_999
 _DATE_LENGTH = len("1970-01-01")
@@ -97,32 +32,28 @@ def json_rows(batch: Any) -> Sequence[bytes]:
     names = batch.schema.names
     if not batch.num_rows or not names or len(set(names)) < len(names):
         return [_dumped(row) for row in batch.to_pylist(maps_as_pydicts="lossy")]
-    import pyarrow.compute as pc
-
     pieces: list[Any] = []
     before = b"{"
     for name, column in zip(names, batch.columns, strict=True):
         pieces += constant(before + orjson.dumps(name) + b":"), _written(column)
         before = b","
-    return BinaryColumn(pc.binary_join_element_wise(*pieces, constant(b"}"), constant(b"")))
+    return joined([*pieces, constant(b"}")])
 
 
 def _written(column: Any) -> Any:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
+    found = written(column)
+    if found is not None:
+        return found
     kind = column.type
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return pc.fill_null(column.cast(pa.string()).cast(pa.binary()), constant(NULL))
-    if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) and is_plain(column):
-        return quoted(column)
     if pa.types.is_date32(kind) and _has_plain_years(column):
         return quoted(column.cast(pa.string()))
     if kind in _utc_times() and _has_plain_years(times := column.view(_utc_times()[0])):
         return quoted(_iso_times(times), b"" if kind.tz is None else b"+00:00")
     values = column.to_pylist(maps_as_pydicts="lossy")
-    written: Sequence[bytes] | None = dumped_all(values, default=_plain)
-    return pa.array(list(map(_dumped, values)) if written is None else written, pa.binary())
+    dumped: Sequence[bytes] | None = dumped_all(values, default=_plain)
+    return pa.array(list(map(_dumped, values)) if dumped is None else dumped, pa.binary())
 
 
 @functools.cache

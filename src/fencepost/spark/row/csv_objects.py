@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
+from fencepost.builtin.converter.json_arrow import ESCAPE, FIRST_PRINTABLE, NULL, QUOTE, bytes_of, constant, quoted
 from fencepost.builtin.converter.json_encoding import dumped_all
-from fencepost.spark.row.columns import ESCAPE, FIRST_PRINTABLE, NULL, QUOTE, bytes_of, constant, quoted
 
 VALUE_COLUMN = "value"
 LINE_END, _RETURN = b"\n", b"\r"

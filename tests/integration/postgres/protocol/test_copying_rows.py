@@ -35,7 +35,7 @@ def test_values_have_one_text_on_every_server(stage: Stage) -> None:
 def test_many_rows_come_in_batches(stage: Stage) -> None:
     batches = list(copy_rows(stage.connection, "SELECT n, repeat('x', 500) FROM generate_series(1, 5000) n"))
 
-    assert len(batches) > 5
+    assert len(batches) > 2
     assert [row[0] for batch in batches for row in batch] == [str(n) for n in range(1, 5001)]
     assert list(copy_rows(stage.connection, "SELECT 1 WHERE false")) == []
 

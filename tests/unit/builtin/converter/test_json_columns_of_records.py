@@ -17,8 +17,8 @@ from fencepost.api import RecordError, Schema
 from fencepost.builtin.converter.json import JsonConverter
 from fencepost.builtin.converter.json_encoding import EncodingOptions
 from fencepost.builtin.converter.json_schema import schema_to_json
-from fencepost.record import BinaryColumn
-from fencepost.record.schema import FLOAT64, INT32, INT64, STRING, TIMESTAMP, decimal
+from fencepost.record import ArrowColumn, BinaryColumn, Repeated, StructColumn
+from fencepost.record.schema import BOOLEAN, FLOAT64, INT32, INT64, STRING, TIMESTAMP, decimal
 from support.schemas import schemas, values_of
 
 ENVELOPES = JsonConverter({})
@@ -63,6 +63,56 @@ def test_json_column_is_written_as_its_single_values(
     schema, values = column
     written = converter.from_column(schema, values)
     assert written is None or list(written) == one_by_one(converter, schema, values)
+
+
+ARROW = {
+    "n": (INT64, pa.int64(), st.integers(-(1 << 63), (1 << 63) - 1)),
+    "small": (INT32, pa.int32(), st.integers(-(1 << 31), (1 << 31) - 1)),
+    "is": (BOOLEAN, pa.bool_(), st.booleans()),
+    "x": (FLOAT64, pa.float64(), st.floats()),
+    "price": (
+        decimal(2),
+        pa.decimal128(18, 2),
+        st.integers(-(10**18) + 1, 10**18 - 1).map(lambda n: Decimal(n).scaleb(-2)),
+    ),
+    "long": (decimal(0), pa.decimal128(38, 0), st.integers(-(10**37), 10**37).map(Decimal)),
+    "text": (STRING, pa.string(), st.text(st.characters(exclude_categories=("Cs",)))),
+    "other": (STRING, pa.int32(), st.integers(0, 9)),  # of a type that its schema does not have
+}
+
+
+@st.composite
+def arrow_rows(draw: st.DrawFn) -> tuple[Schema, StructColumn]:
+    count = draw(st.integers(1, 4))
+    fields, found = {}, {}
+    for name in draw(st.lists(st.sampled_from(list(ARROW)), unique=True, min_size=1)):
+        schema, kind, values = ARROW[name]
+        fields[name] = draw(st.sampled_from([schema, schema.optional()]))
+        if draw(st.booleans()) and name == "n":
+            fields[name] = replace(fields[name], default=7)
+        drawn = draw(st.lists(st.none() | values, min_size=count, max_size=count))
+        found[name] = ArrowColumn(pa.array([None, *drawn], kind)[1:])  # a part of an array
+    fields["constant"] = STRING
+    return Schema.struct(fields), StructColumn({**found, "constant": Repeated("c", count)}, count)
+
+
+@given(arrow_rows(), st.sampled_from([ENVELOPES, KEEPS_NULLS, PLAIN]))
+def test_arrow_columns_are_written_as_their_single_values(
+    given: tuple[Schema, StructColumn], converter: JsonConverter
+) -> None:
+    schema, rows = given
+    for one in (schema, None):
+        written = converter.from_column(one, rows)
+        assert written is None or list(written) == one_by_one(converter, one, list(rows))
+
+
+def test_arrow_columns_of_plain_values_become_an_arrow_column() -> None:
+    schema = Schema.struct({"n": INT64, "text": STRING.optional(), "x": FLOAT64, "is": BOOLEAN})
+    values = {"n": [1, -2], "text": ['a"\\\n', None], "x": [1.0, 1e300], "is": [True, False]}
+    rows = StructColumn({name: ArrowColumn(pa.array(column)) for name, column in values.items()}, 2)
+    written = PLAIN.from_column(schema, rows)
+    assert isinstance(written, BinaryColumn)
+    assert [orjson.loads(each) for each in written] == list(rows)
 
 
 @given(columns(), JSON)

@@ -34,9 +34,12 @@ class Events:
         return event
 
     def read_columns(
-        self, shape: TableShape, columns: Sequence[Sequence[str | None]], position: Position, marks: Sequence[str]
+        self, shape: TableShape, columns: Sequence[Any], position: Position, marks: Sequence[str]
     ) -> tuple[StructColumn | None, StructColumn]:
-        """Return keys and values of many rows of a snapshot, as columns; `marks` is a snapshot mark for each row."""
+        """Return keys and values of many rows of a snapshot, as columns; `marks` is a snapshot mark for each row.
+
+        `columns` has an Arrow array of texts for each column of the table.
+        """
         values = shape.rows(columns)
         count = len(values)
         one = self._source(shape.table.schema, shape.table.name, position)

@@ -7,6 +7,7 @@ from typing import Any
 
 from fencepost.api import BOOLEAN, BYTES, FLOAT32, FLOAT64, INT16, INT32, INT64, STRING, Schema, decimal
 from fencepost.builtin.postgres.envelope import compound, moment, number
+from fencepost.builtin.postgres.envelope.arrow import ConvertColumn, booleans, cast_to, decimals_of, utc_times
 from fencepost.builtin.postgres.envelope.settings import PostgresSettings
 from fencepost.record.schema import DATE, TIME, TIMESTAMP
 
@@ -28,11 +29,15 @@ class Kind:
 
 @dataclass(frozen=True)
 class Meaning:
-    """`convert` is None if the text itself is the value. `missing` stands for a value that is not sent and not null."""
+    """`convert` is None if the text itself is the value. `missing` stands for a value that is not sent and not null.
+
+    `convert_column` does what `convert` does, with many values at once; some types have none.
+    """
 
     schema: Schema
     convert: Convert | None
     missing: Any
+    convert_column: ConvertColumn | None = None
 
     def value(self, text: str) -> Any:
         return text if self.convert is None else self.convert(text)
@@ -86,18 +91,18 @@ _STRINGS = (
 )  # fmt: skip
 _PLAIN: Mapping[str, Meaning] = {
     **dict.fromkeys(_STRINGS, _text()),
-    "bool": Meaning(BOOLEAN, {"t": True, "f": False}.__getitem__, False),
+    "bool": Meaning(BOOLEAN, {"t": True, "f": False}.__getitem__, False, booleans),
     "float4": Meaning(FLOAT32, float, 0.0),
-    "float8": Meaning(FLOAT64, float, 0.0),
+    "float8": Meaning(FLOAT64, float, 0.0, cast_to("float64")),
     "geography": _geometry("Geography"),
     "geometry": _geometry("Geometry"),
-    "int2": Meaning(INT16, int, 0),
-    "int4": Meaning(INT32, int, 0),
-    "int8": Meaning(INT64, int, 0),
+    "int2": Meaning(INT16, int, 0, cast_to("int16")),
+    "int4": Meaning(INT32, int, 0, cast_to("int32")),
+    "int8": Meaning(INT64, int, 0, cast_to("int64")),
     "json": _text("data.Json"),
     "jsonb": _text("data.Json"),
     "ltree": _text("data.Ltree"),
-    "oid": Meaning(INT64, int, 0),
+    "oid": Meaning(INT64, int, 0, cast_to("int64")),
     "point": Meaning(_point(), compound.point, compound.point("(0,0)")),
     "timetz": Meaning(_named(STRING, "time.ZonedTime"), moment.zoned_time, "00:00:00Z"),
     "tsvector": _text("data.Tsvector"),
@@ -124,10 +129,14 @@ def _numeric(kind: Kind, settings: PostgresSettings) -> Meaning:
     precision, scale = precision_and_scale(kind.modifier)
     zero = Decimal((0, (0,), -scale))
     if mode != "precise":
-        return Meaning(FLOAT64, float, 0.0) if mode == "double" else Meaning(STRING, number.plain, format(zero, "f"))
+        return (
+            Meaning(FLOAT64, float, 0.0, cast_to("float64"))
+            if mode == "double"
+            else Meaning(STRING, number.plain, format(zero, "f"))
+        )
     if precision is None:
         return Meaning(VARIABLE, number.variable, {"scale": 0, "value": b"\0"})
-    return Meaning(decimal(scale, precision), number.precise(scale), zero)
+    return Meaning(decimal(scale, precision), number.precise(scale), zero, decimals_of(precision, scale))
 
 
 def precision_and_scale(modifier: int) -> tuple[int | None, int]:
@@ -185,7 +194,7 @@ def _date(kind: Kind, settings: PostgresSettings) -> Meaning:
     mode = settings.time_precision_mode.lower()
     if mode == "isostring":
         return Meaning(_named(STRING, "time.IsoDate"), moment.iso_date, "1970-01-01Z")
-    return Meaning(DATE if mode == "connect" else _named(INT32, "time.Date"), moment.day, 0)
+    return Meaning(DATE if mode == "connect" else _named(INT32, "time.Date"), moment.day, 0, cast_to("date32", "int32"))
 
 
 def _time(kind: Kind, settings: PostgresSettings) -> Meaning:
@@ -208,15 +217,17 @@ def _timestamp(kind: Kind, settings: PostgresSettings) -> Meaning:
     if mode == "connect":
         return Meaning(TIMESTAMP, moment.milliseconds, 0)
     if mode == "nanoseconds":
-        return Meaning(_named(INT64, "time.NanoTimestamp"), moment.nanoseconds, 0)
+        return Meaning(_named(INT64, "time.NanoTimestamp"), moment.nanoseconds, 0, cast_to("timestamp[ns]", "int64"))
     if mode.startswith("adaptive") and decimals(kind.modifier) <= 3:
-        return Meaning(_named(INT64, "time.Timestamp"), moment.milliseconds, 0)
-    return Meaning(_named(INT64, "time.MicroTimestamp"), moment.microseconds, 0)
+        schema = _named(INT64, "time.Timestamp")
+        return Meaning(schema, moment.milliseconds, 0, cast_to("timestamp[ms]", "int64"))
+    schema = _named(INT64, "time.MicroTimestamp")
+    return Meaning(schema, moment.microseconds, 0, cast_to("timestamp[us]", "int64"))
 
 
 def _timestamptz(kind: Kind, settings: PostgresSettings) -> Meaning:
     schema, digits = _named(STRING, "time.ZonedTimestamp"), decimals(kind.modifier)
-    return Meaning(schema, moment.zoned_timestamp(digits), "1970-01-01T00:00:00Z")
+    return Meaning(schema, moment.zoned_timestamp(digits), "1970-01-01T00:00:00Z", utc_times(digits))
 
 
 def decimals(modifier: int) -> int:

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from fencepost.api import INT64, STRING, Schema, SchemaType, StructColumn
+from fencepost.api import INT64, STRING, ArrowColumn, Schema, SchemaType, StructColumn
 from fencepost.builtin.postgres.envelope import compound, name, unavailable
+from fencepost.builtin.postgres.envelope.arrow import ConvertColumn
 from fencepost.builtin.postgres.envelope.column_rule import ColumnRules
 from fencepost.builtin.postgres.envelope.default import default_of
 from fencepost.builtin.postgres.envelope.meaning import Kind, Meaning, meaning
@@ -37,6 +38,7 @@ class _Member(NamedTuple):
     at: int
     field: Field
     convert: Convert | None
+    convert_column: ConvertColumn | None
     absent: Any
     """What stands for null. A required column is null only in an old row of which just the key is known."""
     unavailable: Any
@@ -77,12 +79,12 @@ class TableShape:
         """Return the key of a row; None if the table has none."""
         return {one.field.name: _converted(one, values[one.at]) for one in self._key} if self._key else None
 
-    def rows(self, columns: Sequence[Sequence[str | None]]) -> StructColumn:
-        """Return the values of many rows, of which each column is given as a list; no value may be unchanged."""
+    def rows(self, columns: Sequence[Any]) -> StructColumn:
+        """Return the values of many rows, each column of which is given as an Arrow array of texts."""
         count = len(columns[0]) if columns else 0
         return StructColumn({one.field.name: _column(one, columns[one.at]) for one in self._value}, count)
 
-    def keys(self, columns: Sequence[Sequence[str | None]]) -> StructColumn | None:
+    def keys(self, columns: Sequence[Any]) -> StructColumn | None:
         """Return the keys of many rows."""
         count = len(columns[0]) if columns else 0
         members = {one.field.name: _column(one, columns[one.at]) for one in self._key}
@@ -109,13 +111,17 @@ def kind_of(column: Column) -> Kind:
     )
 
 
-def _column(member: _Member, texts: Sequence[str | None]) -> Sequence[Any]:
-    convert = member.convert
-    if convert is None:
-        return texts
-    if None in texts:
-        return [member.absent if text is None else convert(text) for text in texts]
-    return list(map(convert, texts))
+def _column(member: _Member, texts: Any) -> Sequence[Any]:
+    if member.convert is None:
+        return ArrowColumn(texts)
+    if member.convert_column is not None and (member.absent is None or not texts.null_count):
+        found = member.convert_column(texts)
+        if found is not None:
+            return ArrowColumn(found)
+    convert, values = member.convert, texts.to_pylist()
+    if texts.null_count:
+        return [member.absent if text is None else convert(text) for text in values]
+    return list(map(convert, values))
 
 
 def _converted(member: _Member, value: Text) -> Any:
@@ -145,12 +151,12 @@ def _members(
         schema = replace(schema, is_optional=is_optional, default=default)
         missing = None if is_optional else (read.missing if default is None else default)
         absent = _unavailable(kind, read, settings)
-        convert = read.convert
+        convert, convert_column = read.convert, read.convert_column
         if change is not None:
-            convert = _chain(convert, change)
+            convert, convert_column = _chain(convert, change), None
             missing, absent = change(missing), change(absent)  # a mask covers null, too
         field = Field(name.field_name(settings, column.name), schema)
-        found.append(_Member(index, field, convert, missing, missing if absent is None else absent))
+        found.append(_Member(index, field, convert, convert_column, missing, missing if absent is None else absent))
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.builtin.postgres.source.progress import Chunk, Plan
-from fencepost.postgres.copy import copy_rows
+from fencepost.postgres.copy import copy_columns
 from fencepost.postgres.name import quoted
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,8 @@ _EPOCH = 1 << 32
 _NEXT_XID = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
 _FIRST_XID = 3  # those below stand for "always committed"
 
-Rows = list[list[str | None]]
+Columns = list[Any]
+"""An Arrow array of texts for each column."""
 
 
 def visible(current: int, xids: str) -> str | None:
@@ -64,8 +65,8 @@ class SnapshotReader:
         self._plan = plan
         self._name: str | None = name
 
-    def rows(self, chunk: Chunk, selection: Callable[[], Selection]) -> Iterator[Rows]:
-        """Return the rows of a chunk, in batches, all from one transaction.
+    def rows(self, chunk: Chunk, selection: Callable[[], Selection]) -> Iterator[Columns]:
+        """Return the rows of a chunk, in batches of columns, all from one transaction.
 
         Args:
             chunk: Which blocks.
@@ -80,7 +81,7 @@ class SnapshotReader:
                 condition = self._begin(cursor)
                 name = self._locked(cursor, chunk)
                 if name is not None:
-                    yield from copy_rows(self._connection, chunk_query(chunk, name, selection(), condition))
+                    yield from copy_columns(self._connection, chunk_query(chunk, name, selection(), condition))
                 cursor.execute("ROLLBACK")
         except BaseException:  # rows may be on their way: the connection is of no more use
             self._connection.close()

@@ -7,7 +7,7 @@ cover them. If the connection is lost within one, it is aborted, and read again.
 import logging
 from collections.abc import Mapping
 
-from fencepost.api import FatalError, RetriableError, SourceTask
+from fencepost.api import FatalError, Form, RetriableError, SourceTask
 from fencepost.builtin.postgres.source.planning import Planning
 from fencepost.builtin.postgres.source.progress import Offset, Offsets, Phase, Progress
 from fencepost.builtin.postgres.source.reading import ChunkReading
@@ -25,6 +25,10 @@ class PostgresSourceTask(SourceTask):
     """Moves a database's rows, then its changes. The stages are one after the other; each begins when it is due."""
 
     config: SourceSettings
+
+    @classmethod
+    def form(cls, config: SourceSettings) -> Form:
+        return Form.COLUMNS
 
     def start(self) -> None:
         self._offsets: Offsets = {tuple(sorted(p.items())): o for p, o in self.context.offsets()}

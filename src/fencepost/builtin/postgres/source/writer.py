@@ -27,14 +27,14 @@ def now_us() -> int:
 
 
 def snapshot_batch(
-    config: SourceSettings, shape: TableShape, rows: list[list[str | None]], place: Place, partition: dict[str, Any]
+    config: SourceSettings, shape: TableShape, columns: list[Any], place: Place, partition: dict[str, Any]
 ) -> Batch:
-    """Return rows of a snapshot as a batch, in columns. They have no offset: their chunk has.
+    """Return rows of a snapshot as a batch. They have no offset: their chunk has.
 
-    `partition` is the source partition of that offset, which waits for its records if there are no transactions.
+    `columns` has an Arrow array of texts for each column of the table. `partition` is the source partition of that
+    offset, which waits for its records if there are no transactions.
     """
-    count = len(rows)
-    columns = [list(column) for column in zip(*rows, strict=True)]
+    count = len(columns[0])
     keys, values = Events(config, now_us).read_columns(shape, columns, place, Repeated("true", count))
     return Batch(
         Repeated(shape.topic, count),
