@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fencepost.api import FatalError
@@ -13,6 +13,10 @@ from fencepost.postgres.name import quoted
 from fencepost.postgres.publication import Publication, add_tables, publication, without_identity
 
 log = logging.getLogger(__name__)
+
+_PUBLISHED = """
+SELECT attnames::text[], rowfilter FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s AND tablename = %s
+"""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,14 @@ class Capture:
                 yield from ((leaf, table) for leaf in self.leaves[table.oid])
             else:
                 yield table, table
+
+
+def published(connection: Any, name: str, table: Table) -> tuple[Table, str | None] | None:
+    """Return a table with the columns that a publication has, and the condition for its rows; None if it lacks it."""
+    row = connection.execute(_PUBLISHED, (name, table.schema, table.name)).fetchone()
+    if row is None:
+        return None
+    return replace(table, columns=tuple(column for column in table.columns if column.name in row[0])), row[1]
 
 
 def ensure_publication(connection: Any, config: SourceSettings) -> None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from typing import Any
 
 from fencepost.api import Batch, RetriableError, SourceTaskContext
 from fencepost.builtin.postgres.envelope import Position as Place
 from fencepost.builtin.postgres.envelope import TableShape
 from fencepost.builtin.postgres.source.progress import Chunk, Offsets, Part, Plan, Progress
+from fencepost.builtin.postgres.source.publishing import published
 from fencepost.builtin.postgres.source.settings import SourceSettings
 from fencepost.builtin.postgres.source.snapshot import Selection, SnapshotReader
 from fencepost.builtin.postgres.source.turn import NOTHING, Turn
@@ -17,9 +17,6 @@ from fencepost.postgres.catalog import Table, table
 from fencepost.postgres.connection import connect
 
 _IDLE_S = 0.5
-_PUBLISHED = """
-SELECT attnames::text[], rowfilter FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s AND tablename = %s
-"""
 
 
 class _Session:
@@ -52,13 +49,12 @@ class _Session:
     def _published(self, chunk: Chunk) -> tuple[Table, Selection]:
         """Return a table with the columns that its publication has, as the stream will, and the rows to read."""
         name = self._config.publication_name
-        found = table(self._sql, chunk.table.shown_as)
-        names = None if found is None else (name, found.schema, found.name)
-        row = None if names is None else self._sql.execute(_PUBLISHED, names).fetchone()
-        if found is None or row is None:
+        now = table(self._sql, chunk.table.shown_as)
+        found = None if now is None else published(self._sql, name, now)
+        if found is None:
             raise RetriableError(f"table {chunk.table.name} is not in publication {name} any more: add it again")
-        columns = tuple(column for column in found.columns if column.name in row[0])
-        return replace(found, columns=columns), Selection(tuple(column.name for column in columns), row[1])
+        shown, row_filter = found
+        return shown, Selection(tuple(column.name for column in shown.columns), row_filter)
 
 
 class ChunkReading:

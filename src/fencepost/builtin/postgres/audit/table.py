@@ -1,0 +1,171 @@
+"""A table that is compared: its columns in their forms, the hash of a row, and the queries that make the same hash.
+
+Rows are in groups by the hash of their keys, not in ranges of keys: both sides compute a group of a key in the same
+way, whatever the type of the key and the order of its collation.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from fencepost.api import RecordError
+from fencepost.postgres.name import literal, quoted
+
+GROUP_DIGITS = 3
+"""Hexadecimal digits of the hash of a key that name its group: 4,096 groups of a table."""
+_DIGITS = 15  # of the hash of a row: it fits a signed bigint
+_BETWEEN, _NULL = "\x1f", "\x1e"
+_UNREADABLE = "\0"  # of a value that does not fit its schema: no text of Postgres is this
+
+
+@dataclass(frozen=True)
+class ComparedColumn:
+    """A column. `field` is its name in the topic. `text` makes of a topic's value what `sql` makes of the column.
+
+    `stand_in` is the text that both have for null: of a field with a default, which converters write for null.
+    `absent` are the values that stand for one that a change does not have.
+    """
+
+    name: str
+    field: str
+    sql: str
+    text: Callable[[Any], str | None]
+    stand_in: str | None = None
+    absent: Sequence[Any] = ()
+
+    def text_of(self, value: Any) -> str:
+        try:
+            found = None if value is None else self.text(value)
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecordError):
+            return _UNREADABLE
+        return (_NULL if self.stand_in is None else self.stand_in) if found is None else found
+
+    @property
+    def expression(self) -> str:
+        """Return the SQL that makes the text, without NULL."""
+        made = self.sql.format(c=quoted(self.name))
+        return f"coalesce({made}, {literal(self.stand_in)})" if self.stand_in is not None else made
+
+
+class Known(IntEnum):
+    """Which columns the hash of a topic's row has."""
+
+    ALL = 0
+    SURE = 1  # not those that may be absent: in this row, one is
+    SOME = 2  # all, but fields that the record's schema did not have yet count as null
+
+
+class Row(NamedTuple):
+    """What a record at an offset makes of the row of a key. `hash` None: it is deleted.
+
+    `lsn` is where the change is in the database's log, and `xid` its transaction; None for a row of a snapshot.
+    """
+
+    key: str
+    hash: int | None
+    known: int
+    at: int
+    lsn: int = 0
+    xid: int | None = None
+
+
+class Truncated(NamedTuple):
+    """A record that says that a table was emptied."""
+
+    at: int
+    lsn: int
+    xid: int | None
+
+
+class Stored(NamedTuple):
+    """A table or a partition as it is stored: its name in SQL, and how many blocks it has."""
+
+    oid: int
+    sql: str
+    filenode: int
+    pages: int
+
+
+@dataclass(frozen=True)
+class ComparedTable:
+    """A table, as the topic shows it. `rows` is a condition in SQL for those that belong to it; None: all."""
+
+    name: str
+    topic: str
+    stored: tuple[Stored, ...]
+    key: tuple[ComparedColumn, ...]
+    columns: tuple[ComparedColumn, ...]
+    rows: str | None = None
+    uncompared: tuple[str, ...] = ()
+
+    def key_texts(self, key: Mapping[str, Any]) -> list[str]:
+        return [column.text_of(key[column.field]) for column in self.key]
+
+    def hashed(self, key: Sequence[str], row: Mapping[str, Any]) -> tuple[int, Known]:
+        """Return the hash of a topic's row, and which columns are in it."""
+        if any(column.absent and row.get(column.field) in column.absent for column in self.columns):
+            sure = [c.text_of(row.get(c.field)) for c in self.columns if not c.absent]
+            return digest([*key, *sure]), Known.SURE
+        texts = [column.text_of(row.get(column.field)) for column in self.columns]
+        has_all = all(column.field in row for column in self.columns)
+        return digest([*key, *texts]), Known.ALL if has_all else Known.SOME
+
+    def digests(self, texts: Sequence[str]) -> tuple[int, int]:
+        """Return the hashes of a row of the database, whose key's texts come first: with all columns, and `SURE`."""
+        key, own = texts[: len(self.key)], texts[len(self.key) :]
+        sure = [text for column, text in zip(self.columns, own, strict=True) if not column.absent]
+        return digest(texts), digest([*key, *sure])
+
+    def differing(self, texts: Sequence[str], row: Mapping[str, Any]) -> list[str]:
+        """Return the columns that differ: `texts` are those of the database, the key's first; `row` is the topic's."""
+        return [
+            column.name
+            for column, text in zip(self.columns, texts[len(self.key) :], strict=True)
+            if column.field in row
+            and not (column.absent and row[column.field] in column.absent)
+            and column.text_of(row[column.field]) != text
+        ]
+
+    def sums_query(self, stored: Stored, first_page: int, end_page: int | None, *, is_utf8: bool) -> str:
+        """Return the query for groups, the number of their rows, and the sum of the rows' hashes."""
+        key = _hashed([c.expression for c in self.key], is_utf8=is_utf8)
+        row = _hashed([c.expression for c in (*self.key, *self.columns)], is_utf8=is_utf8)
+        number = f"('x0' || left({row}, {_DIGITS}))::bit(64)::bigint"
+        chosen = self._from(stored, first_page, end_page)
+        return (
+            f"SELECT left(k, {GROUP_DIGITS}), count(*), sum(d) FROM "
+            f"(SELECT {key} AS k, {number} AS d {chosen}) AS hashed GROUP BY 1"
+        )
+
+    def rows_query(
+        self, stored: Stored, first_page: int, end_page: int | None, groups: Collection[str], *, is_utf8: bool
+    ) -> str:
+        """Return the query for the rows of groups: the hash of the key, and the texts of the key and the columns."""
+        key = _hashed([c.expression for c in self.key], is_utf8=is_utf8)
+        texts = ", ".join(f"coalesce({c.expression}, chr({ord(_NULL)}))" for c in (*self.key, *self.columns))
+        listed = ", ".join(map(literal, sorted(groups)))
+        chosen = self._from(stored, first_page, end_page)
+        return f"SELECT {key}, {texts} {chosen} AND left({key}, {GROUP_DIGITS}) IN ({listed})"
+
+    def _from(self, stored: Stored, first_page: int, end_page: int | None) -> str:
+        where = [f"ctid >= '({first_page},0)'::tid"]
+        where += [] if end_page is None else [f"ctid < '({end_page},0)'::tid"]
+        where += [] if self.rows is None else [f"({self.rows})"]
+        return f"FROM ONLY {stored.sql} WHERE {' AND '.join(where)}"
+
+
+def key_hash(texts: Sequence[str]) -> str:
+    """Return the hash of a key, in hexadecimal digits."""
+    return hashlib.md5(_BETWEEN.join(texts).encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+
+
+def digest(texts: Sequence[str]) -> int:
+    """Return the hash of a row: of 60 bits, so that sums of many rows fit two numbers of 64."""
+    return int(key_hash(texts)[:_DIGITS], 16)
+
+
+def _hashed(expressions: Sequence[str], *, is_utf8: bool) -> str:
+    joined = f"array_to_string(ARRAY[{', '.join(expressions)}]::text[], chr({ord(_BETWEEN)}), chr({ord(_NULL)}))"
+    return f"md5({joined})" if is_utf8 else f"md5(convert_to({joined}, 'UTF8'))"
