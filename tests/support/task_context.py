@@ -11,6 +11,7 @@ class Context:
 
     takes_columns = False
     transaction_bytes = None
+    transaction_timeout_s = None
 
     def __init__(self, committed: Offsets | None = None) -> None:
         self.committed = committed or []

@@ -116,6 +116,10 @@ class SourceTaskContext(Protocol):
         """
 
     @property
+    def transaction_timeout_s(self) -> float | None:
+        """Return how long a transaction may last, in seconds, before the broker aborts it; None if none are used."""
+
+    @property
     def is_stopping(self) -> bool:
         """Return whether `poll` should return now."""
 

@@ -13,6 +13,8 @@ from fencepost.api import FatalError, SourceRecord
 from fencepost.builtin.postgres.source import streaming
 from fencepost.builtin.postgres.source.connector import PostgresSource
 from fencepost.builtin.postgres.source.progress import Phase, Progress
+from fencepost.builtin.postgres.source.writer import EARLIER
+from fencepost.task.delivery.transaction_size import TransactionSize
 from fencepost.task.source.boundary import BoundaryDecision, ConnectorBoundary
 from fencepost.testing import OffsetStore, eventually
 from fencepost.testing.source_run import SourceRun
@@ -36,6 +38,7 @@ class Source:
         self.server = server
         self.store = OffsetStore()
         self.transactions: list[list[SourceRecord]] = []
+        self.timeout_s = 60.0
         self.config = {
             "database.hostname": "127.0.0.1",
             "database.port": str(server.port),
@@ -65,6 +68,8 @@ class Source:
         self._open = []
         own = {**self.config, "name": self.name, **{key.replace("__", "."): value for key, value in task.items()}}
         self._run = SourceRun(PostgresSource, store=self.store, task_config=own, transaction=self._boundary)
+        context: Any = self._run.task.context
+        context._sizes = TransactionSize(self.timeout_s)
 
     def step(self, *, commits: bool = True) -> bool:
         """Poll once. Returns whether a transaction of Kafka has ended."""
@@ -259,6 +264,65 @@ def test_transaction_that_was_returned_in_parts_is_committed_at_its_end(
     source.sql("UPDATE SCHEMA.a SET n = n + 1 WHERE id < 4")
     source.until(lambda: has_caught_up(source))
     assert len(source.transactions[-1]) == 3
+
+
+@pytest.fixture
+def small_parts(source: Source, monkeypatch: pytest.MonkeyPatch) -> Source:
+    """Return a source whose Kafka transactions take two changes of a large transaction each."""
+    monkeypatch.setattr(streaming, "_MOST_MESSAGES", 1)
+    monkeypatch.setattr(streaming, "_PART", 1)
+    source.timeout_s = 0.0
+    source.config["heartbeat.interval.ms"] = "3600000"
+    return source
+
+
+def test_transaction_that_lasts_too_long_is_refused_and_stays_invisible(small_parts: Source) -> None:
+    source = small_parts
+    source.begin()
+    source.until(lambda: source.progress.position is not None)
+    position = source.progress.position
+    source.sql("UPDATE SCHEMA.a SET n = n + 1 WHERE id < 4")
+    with pytest.raises(FatalError, match=r"set transaction\.too\.large=split"):
+        source.until(lambda: False)
+    assert len(source.records) == 2000
+    assert source.progress.position == position
+    source.crash()
+    source.config["transaction.too.large"] = "split"
+    source.begin()
+    source.until(lambda: has_caught_up(source))
+    assert len(source.records) == 2003
+
+
+def test_large_transaction_goes_on_after_the_part_that_was_committed(small_parts: Source) -> None:
+    source = small_parts
+    source.config |= {"transaction.too.large": "split", "provide.transaction.metadata": "true"}
+    source.begin()
+    source.until(lambda: source.progress.position is not None)
+    source.sql("BEGIN; UPDATE SCHEMA.a SET n = n + 1 WHERE id <= 7; DELETE FROM SCHEMA.a WHERE id = 1; COMMIT")
+    source.sql("INSERT INTO SCHEMA.a VALUES (5001, 1)")
+    confirmed = (
+        f"SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots WHERE slot_name = '{source.name}'"
+    )
+    before = int(source.sql(confirmed))
+    for parts in range(1, 4):  # each process commits one part, and dies in the next
+        count = len(source.transactions)
+        source.until(lambda count=count: len(source.transactions) > count)  # type: ignore[misc]
+        assert source.progress.position is not None
+        assert source.progress.position.index == 2 * parts - 1
+        assert int(source.sql(confirmed)) == before
+        source.step(commits=False)
+        source.crash()
+        source.begin()
+    source.until(lambda: source.progress.position.index == 0 and has_caught_up(source))  # type: ignore[union-attr]
+    source.until(lambda: source.transactions[-1][-1].topic == f"{source.name}.transaction")
+    changes = [one for one in source.records[2000:] if one.value is not None and "op" in one.value]
+    assert [one.value["transaction"]["total_order"] for one in changes] == [*range(1, 9), 1]
+    earlier = [next((h.value for h in one.headers if h.key == EARLIER), 0) for one in changes]
+    assert earlier == [0, 1, 1, 3, 3, 5, 5, 7, 0]
+    marks = [one.value for one in source.records if one.topic == f"{source.name}.transaction"]
+    assert [(one["status"], one["event_count"]) for one in marks][-4:] == [
+        ("BEGIN", None), ("END", 8), ("BEGIN", None), ("END", 1)
+    ]  # fmt: skip
 
 
 def test_offset_of_a_chunk_waits_for_the_records_of_the_chunk(source: Source) -> None:

@@ -19,7 +19,7 @@ class TransactionSize:
 
     def __init__(self, timeout_s: float) -> None:
         """`timeout_s`: how long a transaction may take, from the producer's `transaction.timeout.ms`."""
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._lock = threading.Lock()
         self._limit_bytes = _FIRST_BYTES
         self._is_at_end = False
@@ -38,16 +38,16 @@ class TransactionSize:
         """Learn from a transaction that was committed after `took_s`."""
         with self._lock:
             self._is_at_end = False
-            if took_s >= _SLOW * self._timeout_s:
+            if took_s >= _SLOW * self.timeout_s:
                 self._shrink_to(min(size_bytes, self._limit_bytes) // 2)
-            elif took_s <= _QUICK * self._timeout_s and 2 * size_bytes >= self._limit_bytes:
+            elif took_s <= _QUICK * self.timeout_s and 2 * size_bytes >= self._limit_bytes:
                 self._limit_bytes = min(2 * self._limit_bytes, _MOST_BYTES)
 
     def failed(self, size_bytes: int, took_s: float) -> bool:
         """Learn from a transaction that failed; returns whether it may have timed out."""
         with self._lock:
             before = self._limit_bytes
-            is_late = took_s >= _LATE * self._timeout_s
+            is_late = took_s >= _LATE * self.timeout_s
             if is_late:
                 self._is_at_end = size_bytes > 2 * before or min(size_bytes, before) <= _LEAST_BYTES
                 self._shrink_to(min(size_bytes, before) // _SMALLER)

@@ -49,6 +49,10 @@ class TaskContext:
         return None if self._sizes is None else self._sizes.limit_bytes
 
     @property
+    def transaction_timeout_s(self) -> float | None:
+        return None if self._sizes is None else self._sizes.timeout_s
+
+    @property
     def is_stopping(self) -> bool:
         return self._control.should_yield
 

@@ -1,25 +1,28 @@
 """Puts the messages of pgoutput together: records, whole transactions at a time.
 
 Protocol 1 sends a transaction after its commit, without others in between. One that was committed to Kafka already is
-skipped: the server sends everything from the slot's position on.
+skipped: the server sends everything from the slot's position on. Of one that was split, the changes that are in Kafka
+are made into records again, so that all are counted, and left out.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from fencepost.api import SourceRecord
+from fencepost.api import FatalError, SourceRecord
 from fencepost.builtin.postgres.source.progress import Position
 from fencepost.postgres import pgoutput
+from fencepost.postgres.lsn import format_lsn
 
 
 @dataclass(frozen=True)
 class ChangePlace:
-    """Where a change is: its own LSN, and its transaction."""
+    """Where a change is: its own LSN, and its transaction, of which `earlier` changes are in parts before."""
 
     lsn: int
     begin: pgoutput.Begin
     last_commit_lsn: int
+    earlier: int = 0
 
 
 class Writer(Protocol):
@@ -39,6 +42,17 @@ class Writer(Protocol):
 _CHANGES = (pgoutput.Insert, pgoutput.Update, pgoutput.Delete, pgoutput.Truncate, pgoutput.Message)
 
 
+@dataclass
+class _Open:
+    """The transaction that is being received: how many changes, the last one's LSN, how many are in parts before."""
+
+    begin: pgoutput.Begin
+    is_skipped: bool
+    earlier: int
+    count: int = 0
+    lsn: int = 0
+
+
 class Changes:
     """Holds the records of whole transactions, and of the one that is being received."""
 
@@ -49,39 +63,44 @@ class Changes:
         """The end of the last whole transaction that was received."""
         self.whole: list[SourceRecord] = []
         self.part: list[SourceRecord] = []
-        self.part_count = 0
-        """How many changes of the open transaction were received."""
-        self._begin: pgoutput.Begin | None = None
-        self._is_skipped = False
+        self._open: _Open | None = None
 
     @property
     def is_between(self) -> bool:
         """Say whether no transaction is being received."""
-        return self._begin is None
+        return self._open is None
+
+    @property
+    def can_split(self) -> bool:
+        """Say whether changes of the open transaction were received that are in no part before."""
+        return self._open is not None and self._open.count > self._open.earlier
 
     def feed(self, lsn: int, message: Any) -> None:
         """Take the next message; `lsn` is that of its change."""
         match message:
             case pgoutput.Begin():
-                self._begin, self.part_count = message, 0
-                self._is_skipped = message.final_lsn < self._start.lsn
-                if not self._is_skipped:
-                    self.part += self._writer.begin(self._place(lsn))
+                self._open = _Open(message, message.final_lsn < self._start.lsn, self._start.index)
+                if not self._open.is_skipped:
+                    begun = self._writer.begin(self._place(self._open, lsn))
+                    self.part += () if self._start.index or self._start.processed_lsn else begun
             case pgoutput.Relation():
                 self._writer.relation(message)
             case pgoutput.Commit():
                 self._commit(message)
             case pgoutput.Message() if not message.transactional:
                 pass
-            case _ if isinstance(message, _CHANGES) and not self._is_skipped:
-                self.part_count += 1
-                if not self._is_written(lsn):
-                    self.part += self._writer.change(message, self._place(lsn))
+            case _ if isinstance(message, _CHANGES) and self._open is not None and not self._open.is_skipped:
+                self._open.count, self._open.lsn = self._open.count + 1, lsn
+                records = self._writer.change(message, self._place(self._open, lsn))
+                self.part += () if self._is_written(self._open) else records
 
     def move_to(self, lsn: int) -> None:
-        """Take it that nothing up to a place is to come, as the server says while no transaction is being received."""
-        if lsn > self.position.lsn and self.is_between:
-            self.position = self._start = replace(self.position, lsn=lsn, index=0, processed_lsn=None)
+        """Take it that nothing up to a place is to come, as the server says while no transaction is being received.
+
+        It may say so while a transaction that was split is still to come, which then comes from its first change on.
+        """
+        if lsn > self.position.lsn and self.is_between and not self._start.index:
+            self.position = self._start = replace(self.position, lsn=lsn)
 
     def take_whole(self) -> list[SourceRecord]:
         taken, self.whole = self.whole, []
@@ -91,29 +110,51 @@ class Changes:
         taken, self.part = self.part, []
         return taken
 
+    def split(self) -> tuple[list[SourceRecord], Position]:
+        """Take what there is of the open transaction, and the position that says that it is in Kafka."""
+        assert self._open is not None
+        one, begin = self._open, self._open.begin
+        one.earlier = one.count
+        position = replace(
+            self.position, xid=begin.xid, time_us=begin.commit_time_us, index=one.count, processed_lsn=one.lsn
+        )
+        return self.take_part(), position
+
     def _commit(self, message: pgoutput.Commit) -> None:
-        begin, is_skipped = self._begin, self._is_skipped
-        if begin is None:
+        one, self._open = self._open, None
+        if one is None:
             return
-        if not is_skipped:
-            self.part += self._writer.end(self._place(message.end_lsn))
+        if not one.is_skipped:
+            if one.count < self._start.index:
+                raise FatalError(self._not_the_same(f"it has {one.count} changes"))
+            self.part += self._writer.end(self._place(one, message.end_lsn))
             self.position = replace(
                 self.position,
                 lsn=message.end_lsn,
-                xid=begin.xid,
+                xid=one.begin.xid,
                 time_us=message.commit_time_us,
                 index=0,
                 processed_lsn=None,
             )
             self._start = self.position
-        self._begin, self._is_skipped = None, False
         self.whole += self.take_part()
 
-    def _is_written(self, lsn: int) -> bool:
+    def _is_written(self, one: _Open) -> bool:
         """Say whether a change of the first transaction is in Kafka, by Debezium's offset, or by ours after a split."""
         start = self._start
-        return self.part_count <= start.index or (start.processed_lsn is not None and lsn <= start.processed_lsn)
+        if not start.index:
+            return start.processed_lsn is not None and one.lsn <= start.processed_lsn
+        if one.count == start.index and one.lsn != start.processed_lsn:
+            raise FatalError(self._not_the_same(f"change {start.index} is at {format_lsn(one.lsn)}"))
+        return one.count <= start.index
 
-    def _place(self, lsn: int) -> ChangePlace:
-        assert self._begin is not None
-        return ChangePlace(lsn, self._begin, self.position.lsn)
+    def _not_the_same(self, what: str) -> str:
+        start = self._start
+        return (
+            f"the server does not send transaction {start.xid} as it did before: {start.index} of its changes are in "
+            f"Kafka, the last one at {format_lsn(start.processed_lsn or 0)}, but now {what}. Was the publication made "
+            "again, or another one set? Set it back; or begin again, with a new snapshot"
+        )
+
+    def _place(self, one: _Open, lsn: int) -> ChangePlace:
+        return ChangePlace(lsn, one.begin, self.position.lsn, one.earlier)

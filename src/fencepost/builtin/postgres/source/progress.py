@@ -48,8 +48,9 @@ UNKNOWN = Server()
 class Position:
     """A place in the stream: everything that was committed up to `lsn` is in Kafka, and nothing after it.
 
-    `processed_lsn` is set if Debezium stopped within the transaction after that: changes up to there are in Kafka.
-    `index` is how many changes of that transaction are in Kafka, if it was split.
+    If the transaction after that was split, `index` is how many of its changes are in Kafka, `processed_lsn` the LSN of
+    the last of them, which several may share, and `xid` and `time_us` are its own. Without an `index`, `processed_lsn`
+    is set if Debezium stopped within that transaction: changes up to there are in Kafka.
     """
 
     lsn: int
@@ -65,13 +66,13 @@ class Position:
         if offset.get("lsn") is None or _is_in_snapshot(offset):
             return None
         commit, processed = offset.get("lsn_commit"), offset.get("lsn_proc")
-        start = int(offset["lsn"] if commit is None else commit)
+        start, index = int(offset["lsn"] if commit is None else commit), int(offset.get("index") or 0)
         return cls(
             start,
             offset.get("txId"),
             offset.get("ts_usec"),
-            int(offset.get("index") or 0),
-            int(processed) if processed is not None and int(processed) > start else None,
+            index,
+            int(processed) if processed is not None and (index or int(processed) > start) else None,
             Server(str(offset.get("system_identifier") or ""), int(offset.get("timeline") or 0)),
         )
 
@@ -87,7 +88,10 @@ class Position:
             "system_identifier": self.server.system_identifier,
             "timeline": self.server.timeline,
         }
-        return {**known, "index": self.index} if self.index else known
+        if not self.index:
+            return known
+        del known["messageType"]
+        return {**known, "lsn": self.processed_lsn, "lsn_proc": self.processed_lsn, "index": self.index}
 
 
 def _is_in_snapshot(offset: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from fencepost.api import setting
+from fencepost.api import one_of, setting
 from fencepost.builtin.postgres.envelope import PostgresSettings
 from fencepost.postgres.connection import ConnectionSettings
 
@@ -16,6 +16,14 @@ class SourceSettings(PostgresSettings):
     chunk_bytes: ClassVar[int] = 24 << 20
     """About how large a chunk of the snapshot is, with what is stored outside of the rows (TOAST)."""
 
+    transaction_too_large: str = setting(
+        "transaction.too.large",
+        default="fail",
+        check=one_of("fail", "split"),
+        doc="What happens to a database transaction that takes more than half of the time that a Kafka transaction may "
+        "last: the task fails and nothing of it is visible (`fail`), or it is written in several Kafka transactions "
+        "(`split`).",
+    )
     part: int = setting("snapshot.part", default=0, doc="Which part of the snapshot a task reads. Set for tasks only.")
     parts: int = setting("snapshot.parts", default=1, doc="How many parts there are. Set for tasks only.")
     snapshot_name: str = setting(

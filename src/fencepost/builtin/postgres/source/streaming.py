@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any
 
-from fencepost.api import FatalError, partition_key
+from fencepost.api import FatalError, SourceTaskContext, partition_key
 from fencepost.builtin.postgres.source.changes import Changes
 from fencepost.builtin.postgres.source.progress import (
     Offsets,
@@ -35,6 +35,10 @@ _MOST_MESSAGES = 10_000
 _PART = 5_000
 _IDLE_MOVE_S = 5.0
 
+SHARE_OF_TIMEOUT = 0.5
+"""For how much of `transaction.timeout.ms` a Kafka transaction takes changes of one database transaction. The rest is
+for what is still on its way to the brokers then, and for the commit."""
+
 
 class _Session:
     """A stream that is open, with what puts its messages together. `sql` is asked about tables."""
@@ -46,6 +50,8 @@ class _Session:
         self.idle_lsn = 0
         self.part_after: int | None = None
         """Where the transaction before the one of which a part was returned ends."""
+        self.open_since_s: float | None = None
+        """When the first part was returned for the Kafka transaction that is open."""
 
     def receive(self) -> None:
         for one in self.stream.read(_READ_S, _MOST_MESSAGES):
@@ -64,9 +70,9 @@ class Streaming:
 
     is_over = False
 
-    def __init__(self, config: SourceSettings, progress: Progress) -> None:
+    def __init__(self, config: SourceSettings, context: SourceTaskContext, progress: Progress) -> None:
         assert progress.start is not None
-        self._config = config
+        self._config, self._context = config, context
         self._committed = progress.start
         self._first: Offsets = {} if progress.position is not None else position_offset(config.prefix, progress.start)
         self._first.update(removal(progress))
@@ -119,12 +125,36 @@ class Streaming:
             changes.move_to(session.idle_lsn)
             records += session.writer.heartbeat()
         if has_ended or records or (is_due and changes.position.lsn > self._committed.lsn):
-            session.part_after = None
+            session.part_after = session.open_since_s = None
             return Turn(records, position_offset(self._config.prefix, changes.position), ends=True)
+        if self._is_too_large(session):
+            return self._split(session)
         if len(changes.part) < _PART:
             return NOTHING
         session.part_after = changes.position.lsn
+        session.open_since_s = session.open_since_s or time.monotonic()
         return Turn(changes.take_part())
+
+    def _is_too_large(self, session: _Session) -> bool:
+        timeout_s, since_s = self._context.transaction_timeout_s, session.open_since_s
+        if timeout_s is None or since_s is None or not session.changes.can_split:
+            return False
+        return time.monotonic() - since_s >= SHARE_OF_TIMEOUT * timeout_s
+
+    def _split(self, session: _Session) -> Turn:
+        """End the Kafka transaction within a transaction of the database. Raises FatalError if that is not wanted."""
+        config, timeout_s = self._config, self._context.transaction_timeout_s
+        records, position = session.changes.split()
+        if config.transaction_too_large.lower() != "split":
+            raise FatalError(
+                f"transaction {position.xid} of the database is too large for one of Kafka: {position.index} changes "
+                f"took {SHARE_OF_TIMEOUT:.0%} of the {timeout_s:g} s that a Kafka transaction may last, and more are "
+                "to come. Raise producer.override.transaction.timeout.ms (the brokers' transaction.max.timeout.ms "
+                f"bounds it), or set {type(config).key_of('transaction_too_large')}=split to write it in parts"
+            )
+        log.info("%s: %d changes of transaction %s are a part", config.prefix, position.index, position.xid)
+        session.open_since_s = None
+        return Turn(records, position_offset(config.prefix, position), ends=True)
 
     def _opened(self) -> _Session:
         """Connect, and continue from what is committed. Raises FatalError if the slot cannot do that."""

@@ -1,7 +1,7 @@
 """The task: makes the slot and the plan, reads chunks, then streams, as the committed offsets say.
 
-Each transaction of Kafka holds whole transactions of the database, or one chunk of the snapshot, with the offsets that
-cover them. If the connection is lost within one, it is aborted, and read again.
+Each transaction of Kafka holds whole transactions of the database, or a part of a large one, or one chunk of the
+snapshot, with the offsets that cover them. If the connection is lost within one, it is aborted, and read again.
 """
 
 import logging
@@ -102,7 +102,7 @@ class PostgresSourceTask(SourceTask):
         if progress.is_left_in_snapshot:
             raise FatalError(own.left_in_snapshot())
         if progress.phase is Phase.STREAM and own.part == 0:  # the others wait until the tasks are planned again
-            return Streaming(own, progress)
+            return Streaming(own, self.context, progress)
         if progress.phase is Phase.CHUNKS:
             holder = before.take_holder() if isinstance(before, Planning) else None
             return ChunkReading(own, self.context, progress, holder)

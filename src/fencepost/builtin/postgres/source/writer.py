@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fencepost.api import Batch, FatalError, Repeated, SourceRecord
+from fencepost.api import INT64, Batch, FatalError, Header, Repeated, SourceRecord
 from fencepost.builtin.postgres.envelope import (
     Event,
     Events,
@@ -20,6 +20,9 @@ from fencepost.builtin.postgres.source.changes import ChangePlace
 from fencepost.builtin.postgres.source.settings import SourceSettings
 from fencepost.postgres import pgoutput
 from fencepost.postgres.catalog import Column, Table, TypeEntry, table, types
+
+EARLIER = "fencepost.transaction.earlier"
+"""The header of records of a split transaction, from its second part on: how many changes are in the parts before."""
 
 
 def now_us() -> int:
@@ -77,7 +80,7 @@ class RecordWriter:
     def end(self, place: ChangePlace) -> Sequence[SourceRecord]:
         if self._transactions is None or self._open is None:
             return ()
-        return (self._record(self._transactions.end(_at(place), self._open)),)
+        return (self._record(self._transactions.end(_at(place), self._open), _headers(place)),)
 
     def heartbeat(self) -> Sequence[SourceRecord]:
         """Return a heartbeat, if the config asks for them."""
@@ -86,7 +89,7 @@ class RecordWriter:
         return (self._record(Heartbeats(self._config).beat(now_us() // 1000)),)
 
     def change(self, change: Any, place: ChangePlace) -> Sequence[SourceRecord]:
-        return [self._record(event) for event in self._events_of(change, _at(place))]
+        return [self._record(event, _headers(place)) for event in self._events_of(change, _at(place))]
 
     def _events_of(self, change: Any, at: Place) -> Iterator[Event]:
         match change:
@@ -113,7 +116,7 @@ class RecordWriter:
         except KeyError:
             raise FatalError(f"the server sent a change of table {oid}, and not what the table is") from None
 
-    def _record(self, event: Event) -> SourceRecord:
+    def _record(self, event: Event, headers: tuple[Header, ...] = ()) -> SourceRecord:
         return SourceRecord(
             self._partition,
             None,
@@ -122,8 +125,12 @@ class RecordWriter:
             event.value_schema,
             event.key,
             event.key_schema,
-            headers=event.headers,
+            headers=event.headers + headers,
         )
+
+
+def _headers(place: ChangePlace) -> tuple[Header, ...]:
+    return (Header(EARLIER, place.earlier, INT64),) if place.earlier else ()
 
 
 def _at(place: ChangePlace) -> Place:

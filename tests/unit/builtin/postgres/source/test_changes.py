@@ -1,11 +1,14 @@
 """Messages of pgoutput become whole transactions, and what is in Kafka already is skipped."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fencepost.api import SourceRecord
+from fencepost.api import FatalError, SourceRecord
 from fencepost.builtin.postgres.source.changes import ChangePlace, Changes
 from fencepost.builtin.postgres.source.progress import Position
 from fencepost.postgres.pgoutput import Begin, Commit, Insert, Message, Relation
@@ -92,3 +95,69 @@ def test_messages_outside_of_transactions_are_ignored() -> None:
     made = changes()
     made.feed(150, Message(150, False, "p", b""))
     assert (made.whole, made.part, made.is_between) == ([], [], True)
+
+
+class Server:
+    """Sends transactions from a position on, as a slot does: each change has an LSN, which several may share."""
+
+    def __init__(self, sizes: Sequence[int], shared: int) -> None:
+        self.commits = [1000 * number for number in range(1, len(sizes) + 1)]
+        self.sizes, self._shared = sizes, shared
+
+    def messages(self, lsn: int) -> Iterator[tuple[int, Any]]:
+        for number, (commit_lsn, size) in enumerate(zip(self.commits, self.sizes, strict=True)):
+            if commit_lsn < lsn:
+                continue
+            yield commit_lsn - 900, Begin(commit_lsn, 7, number)
+            for change in range(size):
+                yield commit_lsn - 900 + change // self._shared, Insert(1, [f"{number}:{change}"])
+            yield commit_lsn + 10, Commit(commit_lsn, commit_lsn + 10, 7)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=5),
+    shared=st.integers(1, 4),
+    crashes=st.lists(st.integers(0, 40), max_size=5),
+    acts=st.lists(st.sampled_from(["wait", "commit", "idle"]), min_size=1, max_size=40),
+)
+def test_split_transactions_are_whole_and_in_order_after_any_crashes(
+    sizes: Sequence[int], shared: int, crashes: Sequence[int], acts: Sequence[str]
+) -> None:
+    server, position, written = Server(sizes, shared), Position(0), list[str]()
+    turn = itertools.cycle(acts)
+    for until in (*crashes, None):  # how many messages come until the crash
+        made = changes(position)
+        for lsn, message in itertools.islice(server.messages(position.lsn), until):
+            made.feed(lsn, message)
+            act = next(turn)
+            if act == "idle":  # a keep-alive, which counts between two transactions only
+                made.move_to(lsn + 50)
+            if act == "commit" and made.whole:
+                written, position = written + values(made.take_whole()), read_back(made.position)
+            elif act == "commit" and made.can_split:
+                part, position = made.split()
+                written, position = written + values(part), read_back(position)
+    written += values(made.take_whole())
+    assert written == [f"{number}:{change}" for number, size in enumerate(sizes) for change in range(size)]
+
+
+def read_back(position: Position) -> Position:
+    found = Position.of_offset(position.offset())
+    assert found == position
+    return found
+
+
+def test_transaction_that_differs_from_the_one_that_was_split_is_refused() -> None:
+    split = Position(100, index=2, processed_lsn=199)
+    feed(changes(split), 200, ["a", "b"])
+    with pytest.raises(FatalError, match="Was the publication made again"):
+        feed(changes(split), 200, ["b"])
+    with pytest.raises(FatalError, match="Was the publication made again"):
+        feed(changes(split), 200, ["a", "b", "c"])
+
+
+def test_idle_position_stays_until_the_split_transaction_has_come() -> None:
+    made = changes(Position(100, index=1, processed_lsn=198))
+    made.move_to(150)
+    feed(made, 200, ["a", "b"])
+    assert values(made.take_whole()) == ["b"]

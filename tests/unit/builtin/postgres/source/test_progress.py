@@ -91,7 +91,7 @@ def test_no_chunk_is_read_twice_when_the_number_of_tasks_changes() -> None:
         ({"lsn": 20, "lsn_proc": 20, "lsn_commit": 20, "messageType": "COMMIT"}, Position(20)),
         ({"lsn": 20, "snapshot": "INITIAL", "last_snapshot_record": False}, None),
         ({"lsn": 20, "snapshot": True, "last_snapshot_record": True}, Position(20)),
-        (Position(5, 6, 7, 8, server=SERVER).offset(), Position(5, 6, 7, 8, server=SERVER)),
+        (Position(9, 6, 7, 8, 4, SERVER).offset(), Position(9, 6, 7, 8, 4, SERVER)),
     ],
 )
 def test_position_is_that_of_an_offset_of_debezium_or_ours(offset: dict, position: Position | None) -> None:
