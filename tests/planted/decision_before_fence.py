@@ -5,7 +5,7 @@ from fencepost.spark.write.decision import DecisionTopic
 from planted import replace
 
 
-def _take_over(self: Committer) -> None:
+def _take_over(self: Committer, home: str) -> None:
     topic = DecisionTopic(self._config)
     self.decision, self._partition = topic.newest(self._key), topic.partition(self._key)
     topic.close()

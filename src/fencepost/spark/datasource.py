@@ -52,6 +52,7 @@ from fencepost.spark.partition.options import (
 from fencepost.spark.partition.stream_end import ensure_complete, watch_streams
 from fencepost.spark.row.columns import RecordMaker, check_types
 from fencepost.spark.row.kafka_columns import MADE_COLUMNS, chosen, columns, with_value
+from fencepost.spark.row.registry import CONVERTER
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -141,20 +142,18 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
             )
         from fencepost.spark.write.stream import KafkaStreamWriter
 
-        check_types({f.name: f.dataType.simpleString() for f in schema.fields})
-        return KafkaStreamWriter({k: str(v) for k, v in self.options.items()}, [f.name for f in schema.fields])
+        options = {k: str(v) for k, v in self.options.items()}
+        return KafkaStreamWriter(options, _checked_names(schema, options))
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         """Check options and columns before any row is read. Raises ConfigError."""
         if overwrite:
             raise ConfigError('a topic cannot be overwritten: use mode("append")')
         options = {k: str(v) for k, v in self.options.items()}
-        names = [f.name for f in schema.fields]
-        if RANGES_OPTION in options:
-            return RangeWriter(options, names)
         if CHANNEL_OPTION in options:
-            return SplitWriter(options, names)
-        check_types({f.name: f.dataType.simpleString() for f in schema.fields})
+            names = [f.name for f in schema.fields]
+            return RangeWriter(options, names) if RANGES_OPTION in options else SplitWriter(options, names)
+        names = _checked_names(schema, options)
         if BATCH_OPTION in options:
             from fencepost.spark.write.numbered import NumberedBatchWriter
 
@@ -162,6 +161,17 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
         from fencepost.spark.write.frame import KafkaFrameWriter
 
         return KafkaFrameWriter(options, names)
+
+
+def _checked_names(schema: StructType, options: Mapping[str, str]) -> list[str]:
+    """Return the names of the columns. Raises ConfigError for a column of a wrong type."""
+    types = {f.name: f.dataType.simpleString() for f in schema.fields}
+    if CONVERTER in options:
+        if "value" not in types:
+            raise ConfigError(f"option {CONVERTER} writes the column value: select one, as struct(*) AS value")
+        types["value"] = "binary"
+    check_types(types)
+    return list(types)
 
 
 def _epoch_reader(options: Mapping[str, Any], schema: Any) -> EpochRangeReader:
@@ -226,6 +236,8 @@ class RangeWriter(_Writer):
         from fencepost.spark.epoch.output import write_range
         from fencepost.spark.epoch.read import asked_reading, ranges_of
         from fencepost.spark.partition.whereabouts import telling_where
+        from fencepost.spark.row.registry import registry_converter
+        from fencepost.spark.row.registry_columns import RegistryBytes
         from fencepost.task.tracing.header import with_headers
 
         partition = TaskContext.get().partitionId()
@@ -233,7 +245,7 @@ class RangeWriter(_Writer):
         topic = reading.output.topic if reading.output is not None and "topic" not in self.names else None
         columns = RecordMaker(self.names, topic)
         if reading.output is not None and reading.output.converter is not None:
-            iterator = _with_bytes(iterator, reading.output.converter, topic)
+            iterator = map(RegistryBytes(registry_converter(reading.output.converter), topic).written, iterator)
         range_ = ranges_of(self.options)[partition]
 
         def outgoing(batch: Any) -> "OutgoingColumns":
@@ -250,14 +262,6 @@ class RangeWriter(_Writer):
         count = len(ranges_of(self.options))
         if len(messages) != count:
             raise ConfigError(f"transforms.sql never returns rows: Spark does not read any of the {count} ranges")
-
-
-def _with_bytes(batches: Iterator[Any], converter: Mapping[str, str], topic: str | None) -> Iterator[Any]:
-    from fencepost.spark.row.registry import CLASS, registry_converter
-    from fencepost.spark.row.registry_columns import RegistryBytes
-
-    settings = {key: value for key, value in converter.items() if key != CLASS}
-    return map(RegistryBytes(registry_converter(converter[CLASS], settings), topic).written, batches)
 
 
 _UNSET_MODE = "ErrorIfExists"  # Spark refuses it for data sources in Python, before it asks them

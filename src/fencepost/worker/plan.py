@@ -336,6 +336,11 @@ def own_group(connector: str) -> str:
     return f"connect-{connector}"
 
 
+def query_owner(worker: WorkerConfig, connector: str) -> str:
+    """Return what the checkpoint of a streaming query, and the topic of its decisions, name as its connector."""
+    return f"connector {connector} of the workers with group.id {worker.group_id}"
+
+
 def sink_client_id(connector: str, task: int) -> str:
     """Return the client id of a task's group member, as in Kafka Connect; the user may override it."""
     return f"connector-consumer-{connector}-{task}"

@@ -91,7 +91,7 @@ def worker_operations(
             settings, supervision.admissions.topics, writer, find, membership.rounds.fence, departures.wait_for
         ),
         SinkOffsets(settings, find, departures.wait_for, retention.offsets_lock),
-        QueryOffsets(settings),
+        QueryOffsets(settings, departures.wait_for),
     )
 
     def may_resend(connector: str) -> bool:

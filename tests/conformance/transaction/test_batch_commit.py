@@ -12,8 +12,8 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.produce.target import Targets
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.spark.row.columns import RecordMaker
-from fencepost.spark.write.committer import PendingBatch, commit_batch
-from fencepost.spark.write.decision import transactional_id
+from fencepost.spark.write.committer import PendingBatch, commit_batch, forget_home
+from fencepost.spark.write.decision import EmptiedCheckpointError, home_of, transactional_id
 from fencepost.spark.write.encode import Encoder
 from fencepost.spark.write.folder import Folder
 from fencepost.spark.write.options import WriterConfig
@@ -39,10 +39,10 @@ class Scene:
         options = {"kafka.bootstrap.servers": proxy.bootstrap_servers, "topic": topic}
         self._config = WriterConfig.of({**options, "offsets.topic": self._decisions})
 
-    def commit(self, number: int, *values: str) -> bool:
+    def commit(self, number: int, *values: str, home: str = "") -> bool:
         """Commit a batch of these values, as a driver that has just started."""
         kept: dict[str, object] = {}
-        batch = PendingBatch(self.key, number, f"offsets of {number}")
+        batch = PendingBatch(self.key, number, f"offsets of {number}", home=home)
         try:
             return commit_batch(self._config, batch, [self._staged(values)], kept)  # type: ignore[arg-type]
         finally:
@@ -66,6 +66,9 @@ class Scene:
     def decided(self) -> int:
         """Return how many decisions a read_committed consumer sees."""
         return len(read_committed({"bootstrap.servers": self._direct}, self._decisions, _WITHIN_S))
+
+    def forget(self, home: str) -> None:
+        forget_home(self._config, home)
 
     def on(self, step: str, action: Action) -> Rule:
         """Apply an action to the next request of this query of a kind."""
@@ -149,3 +152,20 @@ def test_decision_is_read_after_the_id_is_taken(scene: Scene, drivers: ThreadPoo
     asking.release()
     assert newer.result(_WITHIN_S) is False
     assert scene.seen() == ["a", "b"]
+
+
+def test_query_with_an_emptied_checkpoint_is_refused_until_it_is_forgotten(scene: Scene) -> None:
+    """Spark gives it a new id, under which nothing is decided."""
+    home, elsewhere = home_of("counts", "/checkpoint/"), home_of("counts", "/other")
+    scene.commit(0, "a", home=home)
+    scene.commit(1, "b", home=home)
+    scene.key = uuid.uuid4().hex
+    for _ in range(2):
+        with pytest.raises(EmptiedCheckpointError, match=r"counts with checkpoint location /checkpoint has written"):
+            scene.commit(0, "again", home=home)
+    assert scene.commit(0, "c", home=elsewhere)
+    scene.key = uuid.uuid4().hex
+    scene.forget(home)
+    assert scene.commit(0, "d", home=home)
+    assert scene.commit(1, "e", home=home)
+    assert scene.seen() == ["a", "b", "c", "d", "e"]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from file_connector import ensure_exact, files_sink, offsets, settings_of_tests
@@ -153,10 +154,16 @@ def test_a_value_that_cannot_be_read_fails_the_task_if_no_error_is_tolerated(
     assert "it begins with 0x7b7d" in trace
 
 
+_SELECTED = "SELECT value.n, upper(value.country) AS country FROM {0} WHERE value.n % 2 = 0"
+
+
+@pytest.mark.parametrize("mode", [None, "append", "update"], ids=["TopicSql", "SqlStream append", "SqlStream update"])
 def test_sql_reads_and_writes_values_with_a_schema_of_the_registry(
     worker: Worker, kafka: EmbeddedKafka, name: str, topic: str, avro: AvroTopic, registry: str,
-    converter: dict[str, str],
+    converter: dict[str, str], tmp_path: Path, mode: str | None,
 ) -> None:  # fmt: skip
+    if mode is not None and pyspark.__version__ < "4.2":
+        pytest.skip("SqlStream needs Spark 4.2, as the page says")
     target = f"{name}-out"
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics.create(target, partitions=1, replication=1)
     first = avro.register(FIRST)
@@ -164,12 +171,16 @@ def test_sql_reads_and_writes_values_with_a_schema_of_the_registry(
     second = avro.register(SECOND)
     avro.write(second, SECOND, numbers(151, 300, at=1_700_000_000_001, country="FR"))
     config = {
-        "connector.class": "fencepost.connector.topic_sql.TopicSql", "topics": topic, "output.topic": target,
-        "key.converter": "org.apache.kafka.connect.storage.StringConverter", **converter,
+        "topics": topic, "output.topic": target, **converter,
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
         "output.value.converter": AVRO, "output.value.converter.schema.registry.url": registry,
-        "epoch.interval.ms": "200",
-        "transforms.sql": "SELECT value.n, upper(value.country) AS country FROM records WHERE value.n % 2 = 0",
     }  # fmt: skip
+    if mode is None:
+        own = {"epoch.interval.ms": "200", "transforms.sql": _SELECTED.format("records")}
+        config |= {"connector.class": "fencepost.connector.topic_sql.TopicSql", **own}
+    else:
+        own = {"checkpoint.location": str(tmp_path), "output.mode": mode, "trigger.ms": "0"}
+        config |= {"connector.class": "SqlStream", "sql": _SELECTED.format(f"`{topic}`"), **own}
     created = worker.create(name, config)
     assert created.status_code == 201, created.text
     with CommittedReader(kafka.bootstrap_servers, [target]) as reader:

@@ -1,6 +1,7 @@
 """A streaming query as a connector, on a running worker with Spark: each of its results is in the topic once."""
 
 import json
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from page import ROOT, blocks
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.memberless import read_stable
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.cluster import Cluster, identity, pause, resume
@@ -244,14 +246,51 @@ def test_query_that_cannot_run_is_refused_with_the_text_of_spark(
     assert said in errors["sql"][0]
 
 
-def test_offsets_of_a_query_cannot_be_changed_without_its_state(
-    worker: Worker, name: str, topic: str, target: str, tmp_path: Path
+def test_emptied_checkpoint_fails_the_query_until_it_is_back_or_reset(
+    worker: Worker, name: str, topic: str, target: str, feed: Callable[..., None], kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
-    created(worker, name, sql_stream(topic, target, tmp_path / "checkpoint", "SELECT key FROM `{topic}`"))
-    assert worker.rest.put(f"/connectors/{name}/stop").status_code == 204
-    answer = worker.rest.delete(f"/connectors/{name}/offsets")
-    assert answer.status_code == 400
-    assert "set another checkpoint.location, and starting.offsets" in answer.json()["message"]
+    """As where its file system is not mounted: the directory is there, and nothing is in it."""
+    checkpoint, aside, offsets = tmp_path / "checkpoint", tmp_path / "aside", f"/connectors/{name}/offsets"
+
+    def stop() -> None:
+        assert worker.rest.put(f"/connectors/{name}/stop").status_code == 204
+        worker.wait_for_tasks(name, within_s=WITHIN_S)
+
+    def resume_query() -> None:
+        assert worker.rest.put(f"/connectors/{name}/resume").status_code == 202
+
+    config = sql_stream(topic, target, checkpoint, "SELECT key FROM `{topic}`", commit__group=f"{name}-lag")
+    created(worker, name, config)
+    with CommittedReader(kafka.bootstrap_servers, [target]) as reader:
+        feed(0, 1)
+        eventually(lambda: len(reader.seen()) == len(KEYS), within_s=WITHIN_S)
+        found = read_stable({"bootstrap.servers": kafka.bootstrap_servers}, f"{name}-lag", 30)
+        assert {place.partition: each.offset for place, each in found.items()} == dict.fromkeys(range(PARTITIONS), 1)
+
+        stop()
+        checkpoint.rename(aside)
+        checkpoint.mkdir()
+        resume_query()
+        (failed,) = worker.wait_for_tasks(name, "FAILED", within_s=WITHIN_S)
+        assert f"connector {name} of the workers with group.id" in failed["trace"]
+        assert "has written before" in failed["trace"]
+        assert "mount it, and start the query again" in failed["trace"]
+
+        stop()
+        shutil.rmtree(checkpoint)
+        aside.rename(checkpoint)
+        answer = worker.rest.delete(offsets)
+        assert (answer.status_code, "set another checkpoint.location" in answer.json()["message"]) == (400, True)
+        resume_query()
+        feed(0, 1)
+        eventually(lambda: len(reader.seen()) == 2 * len(KEYS), within_s=WITHIN_S)
+
+        stop()
+        shutil.rmtree(checkpoint)
+        assert worker.rest.delete(offsets).status_code == 200
+        resume_query()
+        eventually(lambda: len(reader.seen()) == 4 * len(KEYS), within_s=WITHIN_S)
+    assert worker.task_states(name) == ["RUNNING"]
 
 
 PAGE = ROOT / "docs" / "how-to" / "sql-stream.md"

@@ -72,8 +72,8 @@ class SqlStream(SinkConnector):
     checkpoint: str = setting(
         "checkpoint.location", check=a_directory(non_empty()), importance=HIGH,
         doc="The directory of the query's state and of its position in the topics: of any file system that Spark "
-        "knows, the same for all workers and executors, and of this connector only. With an empty directory the query "
-        "begins again, at `starting.offsets`.",
+        "knows, the same for all workers and executors, and of this connector only. With another one, which is empty, "
+        "the query begins again, at `starting.offsets`; if this one is emptied, the task fails.",
     )  # fmt: skip
     output_mode: str = setting(
         "output.mode", default=APPEND, check=_output_mode(), importance=HIGH,
@@ -92,6 +92,11 @@ class SqlStream(SinkConnector):
     batch_offsets_max: int = setting(
         "batch.offsets.max", default=1_000_000, type=Type.LONG, check=at_least(1),
         doc="The most offsets of each topic in a batch, and so in a transaction.",
+    )  # fmt: skip
+    commit_group: str | None = setting(
+        "commit.group", default=None,
+        doc="A consumer group to which each batch also commits how far it has read the topics, in its transaction, for "
+        "tools that show lag. It must have no members. The query continues from its checkpoint all the same.",
     )  # fmt: skip
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:

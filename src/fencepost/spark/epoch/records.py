@@ -16,7 +16,7 @@ from fencepost.spark.epoch.frame import EpochFrames
 from fencepost.spark.epoch.read import options_of
 from fencepost.spark.partition.options import FORMAT
 from fencepost.spark.row.frame import ConverterChoice, record_columns
-from fencepost.spark.row.registry import CLASS, is_registry_converter, registry_converter
+from fencepost.spark.row.registry import output_converter
 
 _VALUE = "value.converter"
 _KEY_FIELD = DataFrameStream.key_of("key_field")
@@ -38,14 +38,14 @@ class EpochRecords:
                 "stream task"
             )
         output = output_properties(properties)
-        self._registry = _registry_converter(output)
+        self._registry = output_converter(output) or None
         self._value = None if self._registry is not None else ConverterChoice.of(output, _VALUE)
         self._key = ConverterChoice.of(output, "key.converter")
         self._topic, self._topic_field, self._key_field = stream.topic, stream.topic_field, stream.key_field
 
     @property
     def converter(self) -> Mapping[str, str] | None:
-        """Return the class and settings of the converter that executors write values with; None if Spark does.
+        """Return the options of the converter that executors write values with; None if Spark does.
 
         It has secrets, so executors ask for it (E11).
         """
@@ -82,18 +82,6 @@ class EpochRecords:
 
     def _record_columns(self, schema: T.StructType) -> list[Any]:
         return record_columns(schema, self._value, self._key, self._key_field, _KEY_FIELD)
-
-
-def _registry_converter(output: Mapping[str, str]) -> Mapping[str, str] | None:
-    name = output.get(_VALUE) or ""
-    if not is_registry_converter(name):
-        return None
-    own = {key[len(_VALUE) + 1 :]: value for key, value in output.items() if key.startswith(f"{_VALUE}.")}
-    try:
-        registry_converter(name, own)
-    except ConfigError as error:
-        raise ConfigError([f"output.{_VALUE} ({name}): {message}" for message in error.messages]) from error
-    return {CLASS: name, **own}
 
 
 def ensure_is_read(records: DataFrame) -> None:

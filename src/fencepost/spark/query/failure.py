@@ -21,7 +21,14 @@ _AWAY = re.compile(
 )
 _PYTHON_ERROR = re.compile(r"^(?P<name>fencepost\.[\w.]*Error): (?P<text>.*)", re.MULTILINE)
 _PASSING = ("UnavailableError", "TimeoutError", "RetriableError", "LostError")
-_FINAL = ("DecidedOtherwiseError", "MissingDecisionError", "BatchTooLargeError", "RowTooLargeError", "DataLossError")
+_FINAL = (
+    "DecidedOtherwiseError",
+    "MissingDecisionError",
+    "EmptiedCheckpointError",
+    "BatchTooLargeError",
+    "RowTooLargeError",
+    "DataLossError",
+)
 # Of Spark's errors: the state or the sources in the checkpoint are those of another query.
 _MISFIT = re.compile(
     r"STATE_STORE_\w*(SCHEMA|VALUE|KEY|COLUMN)\w*|STREAMING_STATEFUL_OPERATOR_NOT_MATCH|STATE_STORE_INVALID"

@@ -14,7 +14,7 @@ from fencepost.config.output import OUTPUT, output_properties
 from fencepost.spark.partition.options import FORMAT
 from fencepost.spark.query.failure import failure_of
 from fencepost.spark.row.frame import BYTES, ConverterChoice, record_columns
-from fencepost.spark.row.registry import is_registry_converter
+from fencepost.spark.row.registry import converter_options, output_converter
 
 _SQL, _KEY, _VALUE = SqlStream.key_of("sql"), "key.converter", "value.converter"
 _KEY_FIELD = SqlStream.key_of("key_field")
@@ -49,10 +49,13 @@ class QueryFrames:
         self.topics = list(dict.fromkeys(config.topics))
         self._stream = stream
         self._key = ConverterChoice.of(properties, _KEY)
-        self._converter = _registry_options(properties)
+        self._converter = converter_options(properties)
         self._value = None if self._converter else ConverterChoice.of(properties, _VALUE)
         output = output_properties(properties)
-        self._written_value, self._written_key = _output_choice(output, _VALUE), _output_choice(output, _KEY)
+        self.converter = output_converter(output)
+        """The options by which the sink converts values with schemas of a registry; none if Spark converts them."""
+        self._written_value = None if self.converter else _output_choice(output, _VALUE)
+        self._written_key = _output_choice(output, _KEY)
 
     def records(self, session: Session, reading: Mapping[str, str]) -> DataFrame:
         """Return the columns `value` and `key` of the query's rows. Nothing is read.
@@ -110,14 +113,6 @@ def writing_options(properties: Mapping[str, object]) -> dict[str, str]:
 
 def _options(properties: Mapping[str, object], left_out: Collection[str]) -> dict[str, str]:
     return {f"kafka.{key}": str(value) for key, value in properties.items() if key not in left_out}
-
-
-def _registry_options(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the options by which executors convert values with schemas of a registry; none for other converters."""
-    name = properties.get(_VALUE) or ""
-    if not is_registry_converter(name):
-        return {}
-    return {key: value for key, value in properties.items() if key == _VALUE or key.startswith(f"{_VALUE}.")}
 
 
 def _output_choice(output: Mapping[str, str], key: str) -> ConverterChoice:

@@ -89,8 +89,10 @@ class RunningQuery:
 
     @classmethod
     def start(cls, records: DataFrame, stream: SqlStream, writing: Mapping[str, str]) -> "RunningQuery":
-        """Start the query, in threads of Spark's. `writing` are the options of the brokers."""
+        """Start the query, in threads of Spark's. `writing` are the sink's options that are not the connector's."""
         options = {**writing, "topic": stream.topic, "checkpointLocation": stream.checkpoint}
+        if stream.commit_group is not None:
+            options["commit.group"] = stream.commit_group
         counted = records.observe(_WRITTEN, F.count(F.lit(1)).alias(_ROWS))
         writer = counted.writeStream.format(FORMAT).options(**options).outputMode(stream.output_mode.lower())
         if stream.output_mode.lower() == UPDATE:  # which Spark does not let data sources in Python take

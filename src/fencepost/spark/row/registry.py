@@ -10,6 +10,7 @@ import orjson
 from fencepost.api import Converter, RecordError, RetriableError
 from fencepost.api.errors import LaggingError
 from fencepost.config import ConfigError
+from fencepost.config.output import OUTPUT
 
 if TYPE_CHECKING:
     from fencepost.builtin.converter.registry.client import WrittenSchema
@@ -125,18 +126,40 @@ def is_registry_converter(name: str) -> bool:
     return name.rpartition(".")[2] in CONVERTERS
 
 
-CLASS = "class"
-"""The key of the converter's class among its settings for executors."""
+CONVERTER = "value.converter"
+_SETTINGS = f"{CONVERTER}."
 
 
-def registry_converter(name: str, settings: Mapping[str, Any]) -> Converter:
-    """Return the converter of a class, which writes values. Raises ConfigError for wrong settings."""
+def converter_options(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the options by which executors convert values with schemas of a registry; none for other converters."""
+    if not is_registry_converter(properties.get(CONVERTER) or ""):
+        return {}
+    return {key: value for key, value in properties.items() if key == CONVERTER or key.startswith(_SETTINGS)}
+
+
+def registry_converter(options: Mapping[str, Any]) -> Converter:
+    """Return the converter of such options, which writes values. Raises ConfigError, which names it."""
     from fencepost.plugin import PluginKind
     from fencepost.plugin.registry import PluginRegistry
 
-    cls = PluginRegistry().find(PluginKind.CONVERTER, name)
-    made: Converter = cls({**settings, "converter.type": "value"})
+    name = options[CONVERTER]
+    settings = {key.removeprefix(_SETTINGS): value for key, value in options.items() if key.startswith(_SETTINGS)}
+    try:
+        made: Converter = PluginRegistry().find(PluginKind.CONVERTER, name)({**settings, "converter.type": "value"})
+    except ConfigError as error:
+        raise ConfigError([f"{CONVERTER}={name}: {message}" for message in error.messages]) from error
     return made
+
+
+def output_converter(output: Mapping[str, str]) -> dict[str, str]:
+    """Return these options for a stream's output. Raises ConfigError for wrong settings, under their full names."""
+    found = converter_options(output)
+    try:
+        if found:
+            registry_converter(found)
+    except ConfigError as error:
+        raise ConfigError([f"{OUTPUT}{message}" for message in error.messages]) from error
+    return found
 
 
 T = TypeVar("T")

@@ -24,6 +24,7 @@ from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.spark.write.decision import (
     Decision,
     DecisionTopic,
+    ensure_first,
     ensure_kept,
     is_decided,
     record_key,
@@ -49,15 +50,16 @@ class PendingBatch:
     """A batch to be committed. `key` names the write, and numbers grow with each of its batches.
 
     `digest` says what the batch is made of: a batch with the same number and another digest is refused. `offsets` are
-    committed in its transaction to the group of option `commit.group`. `frame` is what errors call the write of a
-    frame; it is empty for a micro-batch. The newest decision must be about batch `least`, or a later one,
-    and none is before the offsets `after` of its topic.
+    committed in its transaction to the group of option `commit.group`. `home` is the name of `home_of`, if the query
+    has one. `frame` is what errors call the write of a frame; it is empty for a micro-batch. The newest decision must
+    be about batch `least`, or a later one, and none is before the offsets `after` of its topic.
     """
 
     key: str
     number: int
     digest: str = ""
     offsets: Sequence[GroupOffset] = ()
+    home: str = ""
     frame: str = ""
     least: int = -1
     after: Mapping[int, int] | None = None
@@ -80,6 +82,7 @@ def commit_batch(config: WriterConfig, batch: PendingBatch, staged: Sequence[Sta
     Raises:
         DecidedOtherwiseError: A different batch of this number, or a later one, is written.
         MissingDecisionError: Decisions were lost, so that the batch may be written already.
+        EmptiedCheckpointError: The query has written before, and its checkpoint is empty.
         FencedError: Another run of the write of a frame has the id. It is not taken back, as two runs would take it
             from each other in turns.
         TopicChangedError: The batch must be encoded again, which running it again does.
@@ -133,6 +136,27 @@ def _refusal(
     )
 
 
+def forget_home(config: WriterConfig, home: str) -> None:
+    """Let a query that must not run begin again with the checkpoint location of its `home_of`. Idempotent.
+
+    Raises ProducerError and KafkaUnavailableError.
+    """
+    with closing(DecisionTopic(config)) as topic:
+        found = topic.newest(home)
+        partition = topic.partition(home)
+    if found is None:
+        return
+    id_ = transactional_id(found.digest)
+    client = BatchClient({**config.conf(ClientKind.PRODUCER), "transactional.id": id_})
+    try:
+        client.init_transactions(_TAKE_OVER_S)  # a late start of the query writes it no more
+        client.begin()
+        client.produce(config.offsets_topic, None, key=record_key(home), partition=partition)
+        client.commit(_ANSWER_S)
+    finally:
+        client.drop()
+
+
 class Committer:
     """A producer with the transactional id of one write, and the newest `decision` about it. For one thread."""
 
@@ -146,6 +170,7 @@ class Committer:
         self._targets = Targets(conf)
         self.decision: Decision | None = None
         self._partition = -1  # where the decision goes; unknown until the id was taken over
+        self._home: tuple[str, int] | None = None  # name and partition of the query's record, until it is written
 
     def is_next(self, config: WriterConfig, batch: PendingBatch) -> bool:
         """Return whether the batch follows the one that this committer has decided.
@@ -161,7 +186,7 @@ class Committer:
         Raises ProducerError and the errors of `commit_batch`.
         """
         if self._partition < 0:
-            self._take_over()
+            self._take_over(batch.home)
         if is_decided(self.decision, batch.number, batch.digest):  # 3
             return False
         ensure_kept(self.decision, batch.number, batch.least, self._config.offsets_topic)
@@ -176,9 +201,13 @@ class Committer:
             self._client.begin_offsets(batch.offsets, memberless(self._config.commit_group), _ANSWER_S)
             self._client.await_offsets()
         key, value = decision.record(self._key)
+        if self._home is not None:
+            home, partition = self._home
+            name, of_query = Decision(0, self._key, decision.rows, decision.at_ms).record(home)
+            self._client.produce(self._config.offsets_topic, of_query, key=name, partition=partition)
         self._client.produce(self._config.offsets_topic, value, key=key, partition=self._partition)  # 6
         self._client.commit(_ANSWER_S)  # 7
-        self.decision = decision
+        self.decision, self._home = decision, None
         return True
 
     def forget(self) -> None:
@@ -196,10 +225,14 @@ class Committer:
         self._client.drop()
         self._targets.close()
 
-    def _take_over(self) -> None:
+    def _take_over(self, home: str) -> None:
         self._client.init_transactions(_TAKE_OVER_S)  # 1
         with closing(DecisionTopic(self._config, self._after)) as topic:
             self.decision = topic.newest(self._key)  # 2, E23
+            if home:
+                if self.decision is None:
+                    ensure_first(topic.newest(home), home, self._key)
+                self._home = home, topic.partition(home)
             self._partition = topic.partition(self._key)
 
     def _check_topics(self, staged: Sequence[Staged]) -> None:

@@ -55,6 +55,10 @@ class MissingDecisionError(FatalError):
     """The topic lacks a decision that was made."""
 
 
+class EmptiedCheckpointError(FatalError):
+    """A query begins with a checkpoint location in which it has written before."""
+
+
 @dataclass(frozen=True)
 class Decision:
     """The newest batch of a write that is in Kafka, and a digest of what it was made of."""
@@ -66,8 +70,11 @@ class Decision:
 
     def text(self) -> str:
         """Return when it was committed, and with how many records."""
+        return f"{self.time_text()} with {self.rows} records"
+
+    def time_text(self) -> str:
         at = datetime.fromtimestamp(self.at_ms / 1000, UTC)
-        return f"at {at:%Y-%m-%d %H:%M:%S} UTC with {self.rows} records"
+        return f"at {at:%Y-%m-%d %H:%M:%S} UTC"
 
     def record(self, key: str) -> tuple[bytes, bytes | None]:
         """Return the record that decides it."""
@@ -111,6 +118,25 @@ def ensure_kept(decision: Decision | None, batch: int, least: int, topic: str) -
         "may be in Kafka, too. The topic was emptied, deleted or restored, is of another cluster, or another sink has "
         f"written since. Look into the output: if it lacks the batch, remove {DECIDED} from the checkpoint location, "
         "and start the query again, which writes it"
+    )
+
+
+def home_of(query_id: str, location: str) -> str:
+    """Return the name under which a query with option `query.id` is recorded, besides its decisions.
+
+    The record is a decision whose digest is the id that the query has in its checkpoint: an emptied one has another.
+    """
+    return f"{query_id} with checkpoint location {location.rstrip('/')}"
+
+
+def ensure_first(found: Decision | None, home: str, key: str) -> None:
+    """Raise EmptiedCheckpointError if a query that nothing is decided about is not the one that has written there."""
+    if found is None or found.digest == key:
+        return
+    raise EmptiedCheckpointError(
+        f"nothing is written: {home} has written before, from a start {found.time_text()}, and nothing of that is in "
+        "the checkpoint now. If its file system is missing, mount it, and start the query again. To begin again, set "
+        "another checkpoint location; for a connector, you can also stop it and delete its offsets"
     )
 
 

@@ -47,6 +47,8 @@ class KafkaFrameWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._config = WriterConfig.of(options)
         if self._config.commit_group is not None:
             raise ConfigError("option commit.group is for streams: a frame has no offsets to commit")
+        if self._config.query_id is not None:
+            raise ConfigError("option query.id is for streams: a frame has write.id")
         self._names = names
         RecordMaker(names, self._config.topic)
         self._key = uuid.uuid4().hex if self._config.write_id is None else self._config.write_id

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
+from fencepost.api import Converter
 from fencepost.config import Config, ConfigError, setting
 from fencepost.config.closed_topics import DECISIONS
 from fencepost.kafka.setting.client_settings import client_faults, range_conf
 from fencepost.kafka.setting.table import BATCH, JAVAS_PARTITIONER, ClientKind
 from fencepost.kafka.setting.translation import translate
+from fencepost.spark.row.registry import CONVERTERS, is_registry_converter, registry_converter
 
-_KAFKA, _SERVERS = "kafka.", "bootstrap.servers"
+_KAFKA, _CONVERTER, _SERVERS = "kafka.", "value.converter.", "bootstrap.servers"
 _GROUP = "fencepost-write"  # never joined
 # The broker's own limit (transaction.max.timeout.ms) is 15 minutes by default.
 _TRANSACTION_MS = "900000"
@@ -45,12 +47,27 @@ class WriterConfig(Config):
         "topics, for tools that show lag. It must have no members: the query itself does not read the offsets.",
     )  # fmt: skip
 
+    query_id: str | None = setting(
+        "query.id", default=None,
+        doc="Streams only. A name for this query, the same at each start. If a query of this name has written with a "
+        "checkpoint location that is empty now, as when a file system is not mounted, it is refused. Unset: it begins "
+        "again.",
+    )  # fmt: skip
+    value_converter: str | None = setting(
+        "value.converter", default=None,
+        doc="A converter whose schemas are in a registry (`io.confluent.connect.avro.AvroConverter`), by which "
+        "executors write the column `value`, of any type. Its settings follow, as in a connector's config, such as "
+        "`value.converter.schema.registry.url`. Unset: `value` is bytes or text.",
+    )  # fmt: skip
+
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
         """Parse the options. Raises ConfigError, which names the option."""
-        unknown = [key for key in options if not key.startswith(_KAFKA) and key not in cls.settings()]
+        unknown = [key for key in options if not key.startswith((_KAFKA, _CONVERTER)) and key not in cls.settings()]
         if unknown:
-            raise ConfigError(f"option {unknown[0]} is unknown; use one of {', '.join(cls.settings())} or kafka.*")
+            raise ConfigError(
+                f"option {unknown[0]} is unknown; use one of {', '.join(cls.settings())}, kafka.* or value.converter.*"
+            )
         return cls(options)
 
     def check_together(self) -> list[str]:
@@ -59,7 +76,14 @@ class WriterConfig(Config):
         if _SERVERS not in kafka:
             return [f"option kafka.{_SERVERS} is missing: set it to the brokers to write to"]
         faults = client_faults({**kafka, "client": BATCH})
-        return [f"option kafka.{key}: {why}: remove it" for key, why in faults.items()]
+        found = [f"option kafka.{key}: {why}: remove it" for key, why in faults.items()]
+        if self.value_converter is not None and not is_registry_converter(self.value_converter):
+            found.append(f"option value.converter={self.value_converter}: use one of {', '.join(CONVERTERS)}, or none")
+        return found
+
+    def converter(self) -> Converter | None:
+        """Return what writes values on executors; None if they are bytes. Raises ConfigError for wrong settings."""
+        return None if self.value_converter is None else registry_converter(self.originals)
 
     @property
     def kafka(self) -> dict[str, str]:

@@ -17,6 +17,7 @@ from fencepost.config import ConfigError
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write.checkpoint import Checkpoint
 from fencepost.spark.write.committer import Committer, PendingBatch, commit_batch
+from fencepost.spark.write.decision import home_of
 from fencepost.spark.write.folder import Folder
 from fencepost.spark.write.options import WriterConfig
 from fencepost.spark.write.staging import all_staged
@@ -69,9 +70,10 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         offsets = [] if self._config.commit_group is None else checkpoint.group_offsets(batchId)
         is_known = checkpoint.has_decisions()
         least = batchId - 1 if self._is_gapless else min(0, batchId - 1)
-        batch = PendingBatch(
-            checkpoint.query_id(), batchId, checkpoint.digest(batchId), offsets, least=least if is_known else -1
-        )
+        query_id = self._config.query_id
+        home = "" if query_id is None else home_of(query_id, checkpoint.folder.location)
+        digest = checkpoint.digest(batchId)
+        batch = PendingBatch(checkpoint.query_id(), batchId, digest, offsets, home, least=least if is_known else -1)
         commit_batch(self._config, batch, staged, _committers)
         if not is_known:
             checkpoint.note_decisions(self._config.offsets_topic)

@@ -9,6 +9,7 @@ from typing import Any
 from fencepost.kafka.produce.target import Target, Targets
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.spark.row.columns import RecordMaker
+from fencepost.spark.row.registry_columns import RegistryBytes
 from fencepost.spark.write.encode import Encoder
 from fencepost.spark.write.folder import Folder
 from fencepost.spark.write.options import WriterConfig
@@ -45,6 +46,9 @@ def stage_rows(config: WriterConfig, names: Sequence[str], plan: TaskPlan, first
     def target(name: str) -> Target:
         return plan.target if plan.target is not None else _targets(config).get(name)
 
+    converter = config.converter()
+    if converter is not None:
+        frames = map(RegistryBytes(converter, config.topic).written, frames)
     maker, conf = RecordMaker(names, config.topic), config.conf(ClientKind.PRODUCER)
     return stage(Encoder(maker, target, conf, first), frames, plan.folder, plan.most_bytes)
 

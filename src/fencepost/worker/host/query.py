@@ -21,7 +21,7 @@ from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.start.counters import QueryCounters
 from fencepost.task.start.runner import NotAdmittedError
 from fencepost.worker.host.frame.task import FrameHost, FrameTask
-from fencepost.worker.plan import ConnectorPlan
+from fencepost.worker.plan import ConnectorPlan, query_owner
 
 if TYPE_CHECKING:
     from fencepost.spark.session.session import SparkRuntime
@@ -70,7 +70,7 @@ class QueryTask(FrameTask):
         admission = self.admit()  # 1
         if not admission.is_admitted:
             raise NotAdmittedError(admission.reason)
-        owner = f"connector {self.spec.connector} of the workers with group.id {self._host.worker.group_id}"
+        owner = query_owner(self._host.worker, self.spec.connector)
         Checkpoint(Folder(self._connector.checkpoint)).claim(owner)
         topics_of(self.spec).ensure([self._connector.topic])
         if not self._take_core():
@@ -79,7 +79,8 @@ class QueryTask(FrameTask):
         try:
             clients = ConnectorPlan.of_values(self._host.worker, self.spec.connector_config).clients
             records = self._frames.records(new_session(self._runtime), reading_options(clients.consumer_properties))
-            query = RunningQuery.start(records, self._connector, writing_options(clients.producer_properties))  # 2
+            writing = writing_options(clients.producer_properties) | self._frames.converter | {"query.id": owner}
+            query = RunningQuery.start(records, self._connector, writing)  # 2
         except BaseException:
             self._release_core()
             raise

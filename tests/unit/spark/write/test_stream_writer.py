@@ -18,6 +18,7 @@ _ROWS = StructType([StructField("value", StringType())])
     [
         ({"topics": "t"}, "option topics is unknown; use one of topic"),
         ({"write.id": "w"}, r"option write.id is for df.write"),
+        ({"value.converter": "JsonConverter"}, r"option value.converter=JsonConverter: use one of AvroConverter"),
         ({"checkpointLocation": None}, "option checkpointLocation is missing: set it on the writer"),
         ({"topic": None}, "option topic is missing"),
         ({"kafka.bootstrap.servers": None}, "option kafka.bootstrap.servers is missing"),
@@ -45,6 +46,14 @@ def test_column_of_a_wrong_type_is_refused_by_name(name: str) -> None:
     rows = StructType([StructField("value", StringType()), StructField(name, LongType())])
     with pytest.raises(ConfigError, match=f"column {name} is bigint: it must be"):
         FencepostDataSource(_lower(_GIVEN)).streamWriter(rows, overwrite=False)
+
+
+def test_value_of_any_type_is_taken_if_a_registry_has_its_schema() -> None:
+    options = _GIVEN | {"value.converter": "AvroConverter", "value.converter.schema.registry.url": "http://r:1"}
+    rows = StructType([StructField("value", StructType([StructField("n", LongType())]))])
+    assert FencepostDataSource(_lower(options)).streamWriter(rows, overwrite=False)
+    with pytest.raises(ConfigError, match=r"option value.converter writes the column value: select one"):
+        FencepostDataSource(_lower(options)).streamWriter(StructType([StructField("n", LongType())]), overwrite=False)
 
 
 @pytest.mark.parametrize("is_apart", [True, False])

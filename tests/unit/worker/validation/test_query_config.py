@@ -50,7 +50,12 @@ def test_missing_checkpoint_is_refused_with_its_purpose() -> None:
         ("topics__regex", "o.*", "each topic is a table of the query"),
         ("output__topic", "orders", "read them again, forever"),
         ("output__topic", "fencepost-writes", "connectors may not read or write it"),
-        ("output__value__converter", "io.confluent.connect.avro.AvroConverter", "choose one of them"),
+        ("output__value__converter", "org.apache.kafka.connect.converters.LongConverter", "choose one of them"),
+        (
+            "output__value__converter",
+            "io.confluent.connect.avro.AvroConverter",
+            'Missing required configuration "schema',
+        ),
         ("consumer__override__isolation__level", "read_uncommitted", "reads only committed ones"),
         ("output__mode", "complete", "cannot be replaced"),
     ],

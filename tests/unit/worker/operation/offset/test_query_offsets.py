@@ -2,14 +2,18 @@
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from fencepost.cluster.errors import BadRequestError
+from fencepost.config.worker import WorkerConfig
 from fencepost.record import TopicPartition
 from fencepost.spark.write.folder import Folder
+from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.offset.query import QueryOffsets, committed_positions
+from fencepost.worker.settings import WorkerSettings
+from support.settings import SETTINGS
 
 
 def batch(checkpoint: Path, number: int, *sources: dict[str, Any] | None, is_done: bool = True) -> None:
@@ -37,8 +41,11 @@ def test_query_without_a_batch_has_no_offsets(tmp_path: Path) -> None:
     assert committed_positions(Folder(str(tmp_path / "new"))) == {}
 
 
-def test_change_of_offsets_is_refused_with_the_way_to_begin_elsewhere() -> None:
-    offsets, anything = QueryOffsets(cast(Any, None)), cast(Any, None)
-    for change in (lambda: offsets.alter("c", [], anything), lambda: offsets.reset("c", anything)):
+def test_change_of_offsets_is_refused_with_the_way_to_begin_elsewhere(tmp_path: Path) -> None:
+    batch(tmp_path, 0, {"orders": {"0": 10}})
+    config = {"checkpoint.location": str(tmp_path)}
+    snapshot = ClusterSnapshot(connectors={"c": config})
+    offsets = QueryOffsets(WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me"), lambda *_: None)
+    for change in (lambda: offsets.alter("c", [], lambda _: snapshot), lambda: offsets.reset("c", lambda _: snapshot)):
         with pytest.raises(BadRequestError, match=r"set another checkpoint\.location, and starting\.offsets"):
             change()
