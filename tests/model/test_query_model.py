@@ -47,3 +47,13 @@ def test_model_finds_no_wrong_batch_when_every_rule_is_kept(is_copied, capfd):
     assert not found.trace, str(found)
     assert found.is_done_reached, "a search that never delivers anything proves nothing"
     assert found.states >= LEAST_STATES
+
+
+def test_decision_that_is_read_too_early_makes_no_driver_skip_a_batch(capfd):
+    """Decisions only grow, and what is decided stays visible: an older one is of less, so it doubles at worst."""
+    found = search(QueryWorld(Rules(reads_after_id=False), losses=LOSSES, starts=STARTS, most_copies=1 << 30))
+    with capfd.disabled():
+        print(f"\n{found.states:,} states", end="")
+    assert not found.trace, str(found)
+    assert found.is_done_reached
+    assert found.states >= LEAST_STATES
