@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.postgres.connection import deadline
 from fencepost.postgres.error import PostgresError
-from fencepost.postgres.lsn import parse_lsn
+from fencepost.postgres.lsn import format_lsn, parse_lsn
 from fencepost.postgres.name import literal, quoted
 
 if TYPE_CHECKING:
@@ -166,10 +166,16 @@ def create_slot(
     return CreatedSlot(name, parse_lsn(row[1]), row[2] or None)
 
 
-def drop_slot(connection: "Connection", name: str) -> None:
-    """Drop a slot. One that does not exist is ignored. Raises psycopg.errors.ObjectInUse."""
-    query = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = "
-    connection.execute((query + literal(name)).encode())
+def drop_slot(connection: "Connection", name: str, only: SlotState | None = None) -> None:
+    """Drop a slot. One that does not exist is ignored. Raises psycopg.errors.ObjectInUse.
+
+    With `only`, another slot of that name is ignored, too: one at other positions than these.
+    """
+    query = f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = {literal(name)}"
+    if only is not None:
+        query += f" AND restart_lsn IS NOT DISTINCT FROM {_literal_lsn(only.restart_lsn)}"
+        query += f" AND confirmed_flush_lsn IS NOT DISTINCT FROM {_literal_lsn(only.confirmed_flush_lsn)}"
+    connection.execute(query.encode())
 
 
 def slot_state(connection: "Connection", name: str) -> SlotState | None:
@@ -247,6 +253,10 @@ def _reader(connection: "Connection", state: SlotState) -> str:
 
 def _where(connection: "Connection") -> str:
     return f"{connection.info.host}:{connection.info.port}"
+
+
+def _literal_lsn(lsn: int | None) -> str:
+    return "NULL" if lsn is None else f"{literal(format_lsn(lsn))}::pg_lsn"
 
 
 def _lsn(text: str | None) -> int | None:

@@ -219,6 +219,30 @@ def test_slot_that_was_made_before_a_crash_is_made_again(source: Source) -> None
     source.until(lambda: has_caught_up(source))
 
 
+def test_slot_of_a_successor_is_not_dropped_by_a_process_that_was_paused(source: Source) -> None:
+    source.begin()
+    source.until(lambda: source.progress.phase is Phase.SLOT)
+    source.step(commits=False)
+    source.crash()  # leaves a slot
+    source.begin()
+    source.until(lambda: source.stage._step == source.stage._plan)
+    paused = source._run
+    source.begin()
+    source.until(lambda: source.progress.phase is Phase.CHUNKS)
+    source.crash()
+    query = (
+        f"SELECT restart_lsn::text || confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{source.name}'"
+    )
+    before = source.sql(query)
+    assert paused is not None
+    assert paused.poll() == []
+    paused.task.stop()
+    assert before is not None
+    assert source.sql(query) == before
+    source.begin()
+    source.until(lambda: has_caught_up(source))
+
+
 def test_connection_that_is_lost_before_the_confirmation_is_made_again(source: Source) -> None:
     source.begin()
     source.until(lambda: source.progress.position is not None)

@@ -4,15 +4,16 @@
 2. Make the publication, if asked to, and the slot, which exports the snapshot of its first position.
 3. Commit the plan: all tables as that snapshot has them, and who was committed for it.
 
-A process that dies between 1 and 3 may leave a slot: the next one drops it, and begins again at 2. No chunk is read
-before a plan is committed.
+A process that dies between 1 and 3 may leave a slot: the next one looks at it, commits the intent again, drops it, and
+goes on at 2. That commit fails for a zombie. What is dropped after it is the slot that was seen before it, and not one
+that a successor has made since: that one is at a later position. No chunk is read before a plan is committed.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from fencepost.api import FatalError, SourceTaskContext
+from fencepost.api import FatalError, RetriableError, SourceTaskContext
 from fencepost.builtin.postgres.source.progress import (
     Offsets,
     Phase,
@@ -29,7 +30,15 @@ from fencepost.builtin.postgres.source.settings import SourceSettings
 from fencepost.builtin.postgres.source.turn import NOTHING, Turn
 from fencepost.postgres.catalog import Table
 from fencepost.postgres.connection import connect
-from fencepost.postgres.slots import create_slot, drop_slot, ensure_usable, server_identity, slot_state
+from fencepost.postgres.slots import (
+    CreatedSlot,
+    SlotState,
+    create_slot,
+    drop_slot,
+    ensure_usable,
+    server_identity,
+    slot_state,
+)
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +50,8 @@ class Planning:
 
     def __init__(self, config: SourceSettings, context: SourceTaskContext, progress: Progress) -> None:
         self._config, self._context = config, context
-        self._phase = progress.phase
+        self._step: Callable[[], Turn] = self._begin if progress.phase is Phase.BEGIN else self._look
+        self._seen: SlotState | None = None
         self._is_waiting = False
         self._holder: Any = None
         self._open: list[Any] = []
@@ -52,7 +62,7 @@ class Planning:
             self._context.wait(0.1)
             return NOTHING
         try:
-            turn = self._begin() if self._phase is Phase.BEGIN else self._plan()
+            turn = self._step()
         finally:
             self._close_all()
         self._is_waiting = True
@@ -60,8 +70,8 @@ class Planning:
 
     def committed(self, offsets: Offsets) -> None:
         self._is_waiting = False
-        self.is_over = self._phase is Phase.SLOT or not self._config.has_snapshot
-        self._phase = Phase.SLOT
+        self.is_over = self._step == self._plan or not self._config.has_snapshot
+        self._step = self._plan
 
     def take_holder(self) -> Any:
         """Return the connection that keeps the snapshot while it is open."""
@@ -71,6 +81,7 @@ class Planning:
     def reset(self) -> None:
         self._close_all()
         self._is_waiting = False
+        self._step = self._begin if self._step == self._begin else self._look
         if self._holder is not None:
             self._holder.close()
             self._holder = None
@@ -93,6 +104,11 @@ class Planning:
             return self._without_snapshot(connection, exists=state is not None)
         return Turn(offsets=intent(config.prefix, config.slot_name), ends=True)
 
+    def _look(self) -> Turn:
+        """Look at the slot that a process has left, before a commit that says that this one is no zombie."""
+        self._seen = slot_state(self._connected(), self._config.slot_name)
+        return Turn(offsets=intent(self._config.prefix, self._config.slot_name), ends=True)
+
     def _without_snapshot(self, connection: Any, *, exists: bool) -> Turn:
         """Return the position from which changes are streamed if no rows are read: the slot's, which may be new."""
         config = self._config
@@ -110,13 +126,12 @@ class Planning:
     def _plan(self) -> Turn:
         config = self._config
         connection = self._connected()
-        drop_slot(connection, config.slot_name)
+        if self._seen is not None:
+            drop_slot(connection, config.slot_name, self._seen)
         ensure_publication(connection, config)
         holder = self._connected(replication=True)
         identity = server_identity(holder)
-        made = create_slot(
-            holder, config.slot_name, export_snapshot=True, failover=config.slot_failover, timeout_s=_SLOT_S
-        )
+        made = self._made(holder)
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute(f"SET TRANSACTION SNAPSHOT '{made.snapshot}'")
         (xids,) = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
@@ -128,6 +143,17 @@ class Planning:
         self._holder = holder
         log.info("%s: snapshot of %d tables in %d chunks", config.prefix, len(tables), plan.chunks)
         return Turn(offsets=plan.offsets(config.prefix), ends=True)
+
+    def _made(self, holder: Any) -> CreatedSlot:
+        from psycopg.errors import DuplicateObject
+
+        config = self._config
+        try:
+            return create_slot(
+                holder, config.slot_name, export_snapshot=True, failover=config.slot_failover, timeout_s=_SLOT_S
+            )
+        except DuplicateObject as error:  # of a zombie, or of a successor, which the next commit tells
+            raise RetriableError(f"slot {config.slot_name} was made meanwhile, and is looked at again") from error
 
     def _connected(self, *, replication: bool = False) -> Any:
         connection = connect(self._config.connection_settings(), replication=replication)
