@@ -368,6 +368,45 @@ def test_slot_moves_while_captured_tables_are_idle(source: Source) -> None:
     assert source.progress.position.lsn >= end
 
 
+def test_snapshot_without_a_stream_ends_and_leaves_no_slot(source: Source) -> None:
+    source.config["snapshot.mode"] = "initial_only"
+    source.begin()
+    source.until(lambda: source.progress.phase is Phase.CHUNKS)
+    source.sql("UPDATE SCHEMA.a SET n = n + 1 WHERE id < 4")
+    source.crash()
+    source.begin()
+    source.until(lambda: source.progress.phase is Phase.STREAM)
+    slots = f"SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{source.name}'"
+    eventually(lambda: source.sql(slots) == 0, within_s=60)
+    for _ in range(3):
+        source.step()
+    assert sorted(record.key["id"] for record in source.records) == list(range(4, 2001))
+    assert source.progress.position is None
+
+
+@pytest.mark.parametrize("mode", ["initial", "when_needed"])
+def test_rows_are_read_again_if_the_slot_is_lost_and_that_is_wanted(source: Source, mode: str) -> None:
+    source.config["snapshot.mode"] = mode
+    source.begin()
+    source.until(lambda: source.progress.position is not None)
+    source.crash()
+    drop = f"SELECT pg_drop_replication_slot('{source.name}')"
+    eventually(lambda: source.sql(drop) is not None, within_s=60)
+    source.sql("UPDATE SCHEMA.a SET n = -1")
+    source.begin()
+    if mode == "initial":
+        with pytest.raises(FatalError, match="take a new snapshot"):
+            source.until(lambda: False)
+        return
+    source.until(lambda: source.progress.phase is Phase.CHUNKS)
+    source.until(lambda: source.progress.position is not None)
+    again = source.records[2000:]
+    assert {record.value["op"] for record in again} == {"r"}
+    assert {record.key["id"]: record.value["after"] for record in again} == source.table("a")
+    source.sql("INSERT INTO SCHEMA.a VALUES (2001, 1)")
+    source.until(lambda: len(source.records) == 4001)
+
+
 def test_position_older_than_the_slots_is_refused(source: Source) -> None:
     source.begin()
     source.until(lambda: source.progress.position is not None)

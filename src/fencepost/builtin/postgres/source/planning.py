@@ -150,7 +150,12 @@ class Planning:
         config = self._config
         try:
             return create_slot(
-                holder, config.slot_name, export_snapshot=True, failover=config.slot_failover, timeout_s=_SLOT_S
+                holder,
+                config.slot_name,
+                export_snapshot=True,
+                failover=config.slot_failover and config.has_stream,
+                temporary=not config.has_stream,
+                timeout_s=_SLOT_S,
             )
         except DuplicateObject as error:  # of a zombie, or of a successor, which the next commit tells
             raise RetriableError(f"slot {config.slot_name} was made meanwhile, and is looked at again") from error

@@ -7,7 +7,7 @@ from fencepost.builtin.postgres.envelope import PostgresSettings
 from fencepost.postgres.connection import ConnectionSettings
 
 _WITHOUT_SNAPSHOT = ("no_data", "never")
-_MODES = ("initial", *_WITHOUT_SNAPSHOT)
+_MODES = ("initial", "initial_only", "when_needed", *_WITHOUT_SNAPSHOT)
 
 
 class SourceSettings(PostgresSettings):
@@ -39,13 +39,23 @@ class SourceSettings(PostgresSettings):
         """Say whether rows are read if there is no position."""
         return self.snapshot_mode.lower() not in _WITHOUT_SNAPSHOT
 
+    @property
+    def has_stream(self) -> bool:
+        """Say whether changes are streamed after the snapshot. If not, no slot is left."""
+        return self.snapshot_mode.lower() != "initial_only"
+
+    @property
+    def repeats_snapshot(self) -> bool:
+        """Say whether rows are read again if the slot was lost."""
+        return self.snapshot_mode.lower() == "when_needed"
+
     def check_together(self) -> list[str]:
         found = super().check_together()
         if self.snapshot_mode.lower() not in _MODES:
             key = type(self).key_of("snapshot_mode")
             found.append(
-                f"Invalid value {self.snapshot_mode} for configuration {key}: it is not supported; set initial, or "
-                "no_data to read changes only"
+                f"Invalid value {self.snapshot_mode} for configuration {key}: it is not supported, as each restart "
+                f"of a task would read all rows again; set one of {', '.join(_MODES)}"
             )
         return found
 

@@ -13,6 +13,7 @@ from fencepost.builtin.postgres.source.progress import (
     Position,
     Progress,
     Server,
+    intent,
     position_offset,
     removal,
 )
@@ -26,7 +27,7 @@ from fencepost.postgres.connection import connect
 from fencepost.postgres.error import is_retriable
 from fencepost.postgres.lsn import format_lsn, parse_lsn
 from fencepost.postgres.replication import KeepAlive, ReplicationStream
-from fencepost.postgres.slots import NOW, ensure_usable, server_identity, timeline_end
+from fencepost.postgres.slots import NOW, SlotLostError, SlotMissingError, ensure_usable, server_identity, timeline_end
 
 log = logging.getLogger(__name__)
 
@@ -68,21 +69,31 @@ class _Session:
 class Streaming:
     """Streams from a position on. What was not returned as part of a committed transaction is received again."""
 
-    is_over = False
-
     def __init__(self, config: SourceSettings, context: SourceTaskContext, progress: Progress) -> None:
         assert progress.start is not None
         self._config, self._context = config, context
         self._committed = progress.start
         self._first: Offsets = {} if progress.position is not None else position_offset(config.prefix, progress.start)
         self._first.update(removal(progress))
+        self._again = {**removal(progress), **dict.fromkeys(position_offset(config.prefix, progress.start))}
+        self._again.update(intent(config.prefix, config.slot_name))
+        self.is_over = False
         self._session: _Session | None = None
         self._moved_s = time.monotonic()
-        self._interval_s = config.heartbeat_interval_ms / 1000 or _IDLE_MOVE_S
 
     def turn(self) -> Turn:
+        if self.is_over:
+            self._context.wait(0.1)
+            return NOTHING
         if self._session is None:
-            self._session = self._opened()
+            try:
+                self._session = self._opened()
+            except (SlotMissingError, SlotLostError) as error:
+                if not self._config.repeats_snapshot:
+                    raise
+                log.warning("%s: all rows are read again: %s", self._config.prefix, error)
+                self.is_over = True
+                return Turn(offsets=self._again, ends=True)
         if self._first:
             first, self._first = self._first, {}
             return Turn(offsets=first, ends=True)
@@ -119,7 +130,8 @@ class Streaming:
         changes = session.changes
         has_ended = session.part_after is not None and changes.position.lsn > session.part_after
         records = changes.take_whole()
-        is_due = changes.is_between and time.monotonic() - self._moved_s >= self._interval_s
+        interval_s = self._config.heartbeat_interval_ms / 1000 or _IDLE_MOVE_S
+        is_due = changes.is_between and time.monotonic() - self._moved_s >= interval_s
         if is_due:
             self._moved_s = time.monotonic()
             changes.move_to(session.idle_lsn)

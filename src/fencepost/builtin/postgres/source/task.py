@@ -13,7 +13,7 @@ from fencepost.builtin.postgres.source.progress import Offset, Offsets, Phase, P
 from fencepost.builtin.postgres.source.reading import ChunkReading
 from fencepost.builtin.postgres.source.settings import SourceSettings
 from fencepost.builtin.postgres.source.streaming import Streaming
-from fencepost.builtin.postgres.source.turn import Records, Stage, Turn
+from fencepost.builtin.postgres.source.turn import Idle, Records, Stage, Turn
 from fencepost.postgres.error import explain, is_retriable
 
 log = logging.getLogger(__name__)
@@ -101,6 +101,9 @@ class PostgresSourceTask(SourceTask):
         own = self.config
         if progress.is_left_in_snapshot:
             raise FatalError(own.left_in_snapshot())
+        if progress.phase is Phase.STREAM and not own.has_stream:
+            log.info("%s: the snapshot is complete, and %s asks for no more", own.prefix, own.snapshot_mode)
+            return Idle(self.context)
         if progress.phase is Phase.STREAM and own.part == 0:  # the others wait until the tasks are planned again
             return Streaming(own, self.context, progress)
         if progress.phase is Phase.CHUNKS:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fencepost.api import Batch, SourceRecord
+from fencepost.api import Batch, SourceRecord, SourceTaskContext
 from fencepost.builtin.postgres.source.progress import Offsets
 
 Records = Batch | Sequence[SourceRecord] | None
@@ -39,3 +39,25 @@ class Stage(Protocol):
     @property
     def is_over(self) -> bool:
         """Say whether the committed offsets decide what is next."""
+
+
+class Idle:
+    """The stage in which nothing is left to do."""
+
+    is_over = False
+
+    def __init__(self, context: SourceTaskContext) -> None:
+        self._context = context
+
+    def turn(self) -> Turn:
+        self._context.wait(0.5)
+        return NOTHING
+
+    def committed(self, offsets: Offsets) -> None:
+        pass
+
+    def reset(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
