@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.api import SinkRecord
-from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.converter.plain import ByteArrayConverter
 from fencepost.builtin.java.error import JavaRetriableError, Thrown
 from fencepost.builtin.java.port import Errant
 from fencepost.builtin.java.sink_task import JavaSinkTask

@@ -9,7 +9,7 @@ from typing import Any
 
 from fencepost.api import ConfigError, ConnectRecord, FatalError, RecordError
 from fencepost.builtin.converter.json import JsonConverter
-from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.converter.plain import StringConverter
 from fencepost.plugin import PluginKind, registry
 from fencepost.record import Header, SinkRecord, SourceRecord
 

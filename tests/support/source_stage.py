@@ -5,8 +5,7 @@ from functools import partial
 from typing import Any
 
 from fencepost.api import SourceRecord, SourceTask
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
-from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.converter.plain import SimpleHeaderConverter, StringConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.plugin import find
 from fencepost.record.schema import STRING

@@ -13,14 +13,14 @@ _PROVIDERS = "org.apache.kafka.common.config.provider."
 
 _BOTH_KINDS_OF_CONVERTER = {
     "org.apache.kafka.connect.json.JsonConverter": _HERE + "converter.json:JsonConverter",
-    _STORAGE + "StringConverter": _HERE + "converter.string:StringConverter",
-    _CONVERTERS + "ByteArrayConverter": _HERE + "converter.byte_array:ByteArrayConverter",
-    _CONVERTERS + "BooleanConverter": _HERE + "converter.number:BooleanConverter",
-    _CONVERTERS + "ShortConverter": _HERE + "converter.number:ShortConverter",
-    _CONVERTERS + "IntegerConverter": _HERE + "converter.number:IntegerConverter",
-    _CONVERTERS + "LongConverter": _HERE + "converter.number:LongConverter",
-    _CONVERTERS + "FloatConverter": _HERE + "converter.number:FloatConverter",
-    _CONVERTERS + "DoubleConverter": _HERE + "converter.number:DoubleConverter",
+    _STORAGE + "StringConverter": _HERE + "converter.plain:StringConverter",
+    _CONVERTERS + "ByteArrayConverter": _HERE + "converter.plain:ByteArrayConverter",
+    _CONVERTERS + "BooleanConverter": _HERE + "converter.plain:BooleanConverter",
+    _CONVERTERS + "ShortConverter": _HERE + "converter.plain:ShortConverter",
+    _CONVERTERS + "IntegerConverter": _HERE + "converter.plain:IntegerConverter",
+    _CONVERTERS + "LongConverter": _HERE + "converter.plain:LongConverter",
+    _CONVERTERS + "FloatConverter": _HERE + "converter.plain:FloatConverter",
+    _CONVERTERS + "DoubleConverter": _HERE + "converter.plain:DoubleConverter",
 }
 
 _REGISTRY_CONVERTERS = {
@@ -35,7 +35,7 @@ _REGISTRY_CONVERTERS = {
 
 BUILT_IN: dict[PluginKind, dict[str, str]] = {
     PluginKind.CONNECTOR: {
-        "fencepost.connector.datagen.DatagenConnector": _HERE + "connector.generator.datagen:DatagenConnector",
+        "fencepost.connector.datagen.DatagenConnector": _HERE + "connector.generator:DatagenConnector",
         "fencepost.connector.files_sink.FilesSink": _HERE + "connector.files.sink:FilesSink",
         "fencepost.connector.postgres_sink.PostgresSink": _HERE + "postgres.sink.task:PostgresSink",
         "fencepost.connector.jdbc.JdbcSource": _HERE + "connector.jdbc.source:JdbcSource",
@@ -57,10 +57,10 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         _MIRROR + "MirrorSinkConnector": _HERE + "mirror.sink.connector:MirrorSinkConnector",
         _MIRROR + "MirrorSourceConnector": _HERE + "mirror.source.connector:MirrorSourceConnector",
         "org.apache.kafka.connect.tools.VerifiableSinkConnector": (
-            _HERE + "connector.generator.verifiable:VerifiableSinkConnector"
+            _HERE + "connector.generator:VerifiableSinkConnector"
         ),
         "org.apache.kafka.connect.tools.VerifiableSourceConnector": (
-            _HERE + "connector.generator.verifiable:VerifiableSourceConnector"
+            _HERE + "connector.generator:VerifiableSourceConnector"
         ),
     },
     PluginKind.TRANSFORM: {
@@ -102,7 +102,7 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
     },
     PluginKind.CONVERTER: {**_BOTH_KINDS_OF_CONVERTER, **_REGISTRY_CONVERTERS},
     PluginKind.HEADER_CONVERTER: {
-        _STORAGE + "SimpleHeaderConverter": _HERE + "converter.simple_header:SimpleHeaderConverter",
+        _STORAGE + "SimpleHeaderConverter": _HERE + "converter.plain:SimpleHeaderConverter",
         **_BOTH_KINDS_OF_CONVERTER,
     },
     PluginKind.REPLICATION_POLICY: {

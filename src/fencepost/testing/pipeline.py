@@ -42,7 +42,7 @@ class Pipeline:
     seconds. Values are JSON without schemas and keys are text, unless the config names converters. The class must be at
     the top of a module, or of a test file. DataFrame connectors need Spark, and so a worker (`fencepost dev`).
 
-    >>> from fencepost.builtin.connector.generator.verifiable import VerifiableSourceConnector
+    >>> from fencepost.builtin.connector.generator import VerifiableSourceConnector
     >>> from fencepost.testing import Pipeline
     >>> with Pipeline(VerifiableSourceConnector, {"topic": "n", "throughput": 500}) as pipeline:
     ...     pipeline.wait_for(5, "n")[0].value

@@ -168,7 +168,7 @@ def poll_once(
     five polls in a row give no records.
 
     >>> from fencepost.testing import poll_once
-    >>> from fencepost.builtin.connector.generator.verifiable import VerifiableSourceConnector
+    >>> from fencepost.builtin.connector.generator import VerifiableSourceConnector
     >>> poll_once(VerifiableSourceConnector, {"topic": "t"}, offsets=[({"id": 0}, {"seqno": 41})])[0].value
     42
     """

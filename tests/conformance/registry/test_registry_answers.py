@@ -16,13 +16,12 @@ import pytest
 
 from fencepost.api import FatalError, RecordError, RetriableError, UnavailableError
 from fencepost.api.errors import LaggingError
+from fencepost.builtin.converter.plain import SimpleHeaderConverter, StringConverter
 from fencepost.builtin.converter.registry import client as client_of_registry
 from fencepost.builtin.converter.registry.avro.converter import AvroConverter
 from fencepost.builtin.converter.registry.client import Reference, Registry, WrittenSchema
 from fencepost.builtin.converter.registry.settings import RegistrySettings
 from fencepost.builtin.converter.registry.wire import SchemaKey
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
-from fencepost.builtin.converter.string import StringConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition

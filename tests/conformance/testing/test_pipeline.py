@@ -16,7 +16,7 @@ from fencepost.api import (
     SourceTask,
     setting,
 )
-from fencepost.builtin.connector.generator.verifiable import VerifiableSourceConnector
+from fencepost.builtin.connector.generator import VerifiableSourceConnector
 from fencepost.builtin.connector.topic import TopicTransformConnector
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.setting.client_settings import range_conf

@@ -11,7 +11,7 @@ import pytest
 from once_store import OnceStore
 
 from fencepost.api import ConfigError, Epoch, OffsetRange
-from fencepost.builtin.connector.file_system.spark import DirectoryError
+from fencepost.builtin.connector.file_system import DirectoryError
 from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.builtin.connector.files.store import FilesCopy, HadoopFiles, LocalFiles, mark_of
 from fencepost.spark.session.session import SparkRuntime

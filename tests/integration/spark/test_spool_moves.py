@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import Split
-from fencepost.builtin.connector.file_system.spark import DirectoryError, FoundFile, SparkFileSystem
+from fencepost.builtin.connector.file_system import DirectoryError, FoundFile, SparkFileSystem
 from fencepost.builtin.connector.files.store import HadoopFiles
 from fencepost.builtin.connector.spool.source import SpoolDirectorySource
 from fencepost.spark.session.session import SparkRuntime

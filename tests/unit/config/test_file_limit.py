@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConfigError, FatalError
-from fencepost.builtin.connector.file_stream.growing_file import FileStart, GrowingFile
-from fencepost.builtin.connector.file_stream.line_file import LineFile
-from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector
+from fencepost.builtin.connector.file_stream.lines import FileStart, GrowingFile
+from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector, LineFile
 from fencepost.builtin.connector.file_stream.source import FileStreamSourceConnector
 from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.builtin.connector.spool.source import SpoolDirectorySource

@@ -132,7 +132,7 @@ def test_the_config_of_a_java_connector_is_divided_where_python_begins(
         "transforms.chosen.predicate": "p",
         "predicates": "p",
         "predicates.p.type": "OwnPredicate",
-        "value.converter": "fencepost.builtin.converter.number.IntegerConverter",
+        "value.converter": "fencepost.builtin.converter.plain.IntegerConverter",
     }
     assert registry.java is not None
     divided = registry.java.divide(config, is_source=is_source)

@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.api import FencedError, SinkBatch, SinkConnector, SinkRecord, SinkTask, TopicPartition, setting
 from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector
-from fencepost.builtin.connector.generator.verifiable import VerifiableSinkConnector
+from fencepost.builtin.connector.generator import VerifiableSinkConnector
 from fencepost.testing import SinkConformance
 from support.conformance_verdicts import ensure_only, verdicts
 

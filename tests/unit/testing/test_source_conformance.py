@@ -18,8 +18,7 @@ from fencepost.api import (
     setting,
 )
 from fencepost.builtin.connector.file_stream.source import FileStreamSourceConnector
-from fencepost.builtin.connector.generator.datagen import DatagenConnector
-from fencepost.builtin.connector.generator.verifiable import VerifiableSourceConnector
+from fencepost.builtin.connector.generator import DatagenConnector, VerifiableSourceConnector
 from fencepost.testing import SourceConformance, SourceRun
 from support.conformance_verdicts import ensure_only, failed, verdicts
 

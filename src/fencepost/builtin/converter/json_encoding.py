@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import orjson
 
 from fencepost.api import RecordError, Schema
-from fencepost.builtin.converter import scalar
-from fencepost.builtin.converter.compound import Encode, part, struct_encoder
+from fencepost.builtin.converter import value_check
 from fencepost.builtin.converter.json_arrow import constant, is_short_decimal, joined, quoted_decimals, written
 from fencepost.builtin.converter.json_decoding import are_plain
 from fencepost.builtin.converter.logical import LOGICAL_TYPES, has_many_zeros, scale_of, unscaled, with_scale
+from fencepost.builtin.converter.value_check import Encode, part, struct_encoder
 from fencepost.record import ArrowColumn, BinaryColumn, Repeated, StructColumn, Utf8Column
 from fencepost.record.java_float import shortest_float32
 from fencepost.record.java_time import EPOCH, MILLISECOND
@@ -89,21 +89,23 @@ def _present(schema: Schema, options: EncodingOptions) -> Encode:
 def _plain(schema: Schema, options: EncodingOptions) -> Encode:
     kind = schema.type
     if kind in INTEGER_BITS:
-        return scalar.integer(schema, INTEGER_BITS[kind])
+        return value_check.integer(schema, INTEGER_BITS[kind])
     if kind in (SchemaType.FLOAT32, SchemaType.FLOAT64):
         return _float32 if kind is SchemaType.FLOAT32 else _float
     if kind is SchemaType.STRUCT:
         return struct_encoder([(field.name, field.name, encoder(field.schema, options)) for field in schema.fields])
     if kind is SchemaType.ARRAY:
         encode = encoder(part(schema.value_schema), options)
-        return lambda value: [encode(item) for item in scalar.items(value)]
+        return lambda value: [encode(item) for item in value_check.items(value)]
     if kind is SchemaType.MAP:
         return _map(schema, options)
-    return {SchemaType.BOOLEAN: scalar.boolean, SchemaType.STRING: scalar.text, SchemaType.BYTES: _bytes}[kind]
+    return {SchemaType.BOOLEAN: value_check.boolean, SchemaType.STRING: value_check.text, SchemaType.BYTES: _bytes}[
+        kind
+    ]
 
 
 def _float(value: Any) -> float | str:
-    number = scalar.floating(value)
+    number = value_check.floating(value)
     if math.isfinite(number):
         return number
     return "NaN" if math.isnan(number) else ("Infinity" if number > 0 else "-Infinity")
@@ -114,7 +116,7 @@ def _float32(value: Any) -> float | str:
     try:
         return shortest_float32(number) if isinstance(number, float) else number
     except OverflowError:
-        raise scalar.misfit(SchemaType.FLOAT32, value) from None
+        raise value_check.misfit(SchemaType.FLOAT32, value) from None
 
 
 def _bytes(value: Any) -> str:
@@ -130,7 +132,7 @@ def _map(schema: Schema, options: EncodingOptions) -> Encode:
     is_object = key_schema.type is SchemaType.STRING
 
     def encode_map(value: Any) -> Any:
-        pairs = [[encode_key(k), encode_value(v)] for k, v in scalar.mapping(value, SchemaType.MAP).items()]
+        pairs = [[encode_key(k), encode_value(v)] for k, v in value_check.mapping(value, SchemaType.MAP).items()]
         return {_NULL_KEY if key is None else key: item for key, item in pairs} if is_object else pairs
 
     return encode_map

@@ -21,14 +21,14 @@ def connect_schema_of(schema: "WrittenSchema", referenced: Mapping[str, "Written
     Raises RecordError for a schema that Connect cannot express.
     """
     if schema.type == "JSON":
-        from fencepost.builtin.converter.registry.json_schema.document import Document
-        from fencepost.builtin.converter.registry.json_schema.settings import JsonSchemaMapping
-        from fencepost.builtin.converter.registry.json_schema.to_connect import to_connect as of_json
+        from fencepost.builtin.converter.registry.json_schema.schema import Document
+        from fencepost.builtin.converter.registry.json_schema.schema import to_connect as of_json
+        from fencepost.builtin.converter.registry.settings import JsonSchemaMapping
 
         return of_json(Document.of(schema, referenced), JsonSchemaMapping(mapping))
     from fencepost.builtin.converter.registry.protobuf.compiling import compiled
     from fencepost.builtin.converter.registry.protobuf.converter import ProtobufFormat
-    from fencepost.builtin.converter.registry.protobuf.to_connect import to_connect as of_protobuf
+    from fencepost.builtin.converter.registry.protobuf.schema import to_connect as of_protobuf
 
     settings = ProtobufFormat(mapping)
     name = settings.name_of(schema, referenced) or ""

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 from pyspark.sql import types as T  # noqa: N812
 
-from fencepost.builtin.converter.json_parsing import exact_float, parsed
+from fencepost.builtin.converter.json_decoding import exact_float, parsed
 from fencepost.record import type_table
 from fencepost.record.java_float import float32
 from fencepost.spark.row.kafka_columns import has_type

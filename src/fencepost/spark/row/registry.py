@@ -231,7 +231,7 @@ class ValueRegistry:
 def _mapping(kind: str, settings: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the settings that say how schemas of a format become columns; none of them is a secret."""
     if kind == "JSON":
-        from fencepost.builtin.converter.registry.json_schema.settings import JsonSchemaMapping
+        from fencepost.builtin.converter.registry.settings import JsonSchemaMapping
 
         return {key: str(settings[key]) for key in JsonSchemaMapping.settings() if key in settings}
     if kind == "PROTOBUF":

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConfigError, Converter, RecordError, Schema, SchemaType
-from fencepost.builtin.converter.byte_array import ByteArrayConverter
-from fencepost.builtin.converter.number import (
+from fencepost.builtin.converter.plain import (
     BooleanConverter,
+    ByteArrayConverter,
     DoubleConverter,
     FloatConverter,
     IntegerConverter,
     LongConverter,
     ShortConverter,
+    SimpleHeaderConverter,
+    StringConverter,
 )
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
-from fencepost.builtin.converter.string import StringConverter
 from fencepost.record import Repeated, Utf8Column
 from fencepost.record.schema import BYTES, INT8, INT32, INT64, STRING
 from fencepost.task.conversion.columns import values_to_bytes

@@ -8,9 +8,9 @@ from decimal import Decimal
 import pytest
 
 from fencepost.api import RecordError, Schema
-from fencepost.builtin.converter import json_parsing
+from fencepost.builtin.converter import json_decoding
 from fencepost.builtin.converter.json import JsonConverter
-from fencepost.builtin.converter.json_parsing import parsed, parsed_with_decimals
+from fencepost.builtin.converter.json_decoding import parsed, parsed_with_decimals
 from fencepost.record.schema import FLOAT64, INT64, decimal
 
 PLAIN = JsonConverter({"schemas.enable": "false"})
@@ -193,5 +193,5 @@ def test_json_number_becomes_a_decimal_only_if_a_double_would_round_it(text: str
 
 
 def test_json_texts_that_look_like_numbers_are_not_parsed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_parsing, "exact_float", pytest.fail)
+    monkeypatch.setattr(json_decoding, "exact_float", pytest.fail)
     assert parsed(b'["article-100","6ba7b81e-9dad-11d1-80b4-00c04fd430c8"]')[0] == "article-100"

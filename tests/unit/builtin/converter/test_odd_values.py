@@ -10,8 +10,7 @@ from fencepost.api import Converter, HeaderConverter, RecordError, Schema, Schem
 from fencepost.builtin.converter.json import JsonConverter
 from fencepost.builtin.converter.json_encoding import EncodingOptions
 from fencepost.builtin.converter.json_schema import schema_to_json
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
-from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.converter.plain import SimpleHeaderConverter, StringConverter
 from fencepost.record.schema import BYTES, FLOAT64, INT64, STRING, decimal
 
 ENVELOPES = JsonConverter({})

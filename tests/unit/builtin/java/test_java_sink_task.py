@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConnectError, FatalError, RetriableError, SinkRecord
-from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.converter.plain import ByteArrayConverter
 from fencepost.builtin.java import sink_task
 from fencepost.builtin.java.error import HostEndedError, JavaError
 from fencepost.builtin.java.port import Effects, Errant, Failure, GroupMember, Processing, PutEffects

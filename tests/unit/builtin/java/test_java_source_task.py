@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.api import Batch, FatalError, RecordMetadata
-from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.converter.plain import ByteArrayConverter
 from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError, Thrown
 from fencepost.builtin.java.port import Callbacks, CommittedOffsets, Failure, Mark, Processing
 from fencepost.builtin.java.source_task import JavaSourceTask

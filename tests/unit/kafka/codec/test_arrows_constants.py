@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from fencepost.builtin.connector.file_stream.line_columns import joined_lines, split_into_columns
+from fencepost.builtin.connector.file_stream.lines import joined_lines, split_into_columns
 from fencepost.kafka.codec.compress import Codec
 from fencepost.kafka.codec.decode_columns import decoded_columns
 from fencepost.kafka.codec.encode import encode_batch

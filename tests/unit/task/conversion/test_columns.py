@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.api import Converter, Repeated, Schema, Utf8Column
-from fencepost.builtin.converter.byte_array import ByteArrayConverter
 from fencepost.builtin.converter.json import JsonConverter
+from fencepost.builtin.converter.plain import ByteArrayConverter
 from fencepost.builtin.converter.registry.avro.converter import AvroConverter
 from fencepost.hook.batch_method import covers
 from fencepost.record import BytesColumn, HeaderColumn, Runs

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from fencepost.api import Converter, Header, SinkBatch, SinkRecord, TopicPartition
-from fencepost.builtin.converter.byte_array import ByteArrayConverter
 from fencepost.builtin.converter.json import JsonConverter
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
-from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.converter.plain import ByteArrayConverter, SimpleHeaderConverter, StringConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.dead_letter.letter import DeadLetter
 from fencepost.kafka.read.browse import TopicRecord

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, RecordError, SinkRecord, TopicPartition
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
-from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.converter.plain import SimpleHeaderConverter, StringConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.hook.hosted_task import HostLostError
 from fencepost.kafka.value.fetched import Fetched

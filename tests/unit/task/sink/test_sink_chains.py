@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.api import RecordError, SinkBatch
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
-from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.converter.plain import SimpleHeaderConverter, StringConverter
 from fencepost.builtin.transform.chain import Chain, Link
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import find

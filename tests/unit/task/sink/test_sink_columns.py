@@ -7,9 +7,7 @@ import pyarrow as pa
 import pytest
 
 from fencepost.api import Converter, SinkBatch, UnavailableError
-from fencepost.builtin.converter.byte_array import ByteArrayConverter
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
-from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.converter.plain import ByteArrayConverter, SimpleHeaderConverter, StringConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition, Utf8Column

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, FencingToken, RetriableError, SinkBatch, SinkTask, TopicPartition
-from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.converter.plain import StringConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.value.fetched import Fetched

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from fencepost.api import SinkRecord
-from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.converter.plain import ByteArrayConverter, SimpleHeaderConverter
 from fencepost.builtin.converter.registry.avro.converter import AvroConverter
 from fencepost.builtin.converter.registry.wire import VALUE_HEADER, guid_header
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import Schema, TopicPartition

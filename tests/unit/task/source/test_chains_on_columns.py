@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from fencepost.api import FatalError, Record, RecordError, RetriableError, SourceRecord, Transform
 from fencepost.builtin.converter.json import JsonConverter
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
-from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.converter.plain import SimpleHeaderConverter, StringConverter
 from fencepost.builtin.transform.chain import Chain, Link
 from fencepost.plugin import find
 from fencepost.record import Batch, BinaryColumn, PolledAt, PositionColumn, RecordColumns, Repeated, Utf8Column

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError
-from fencepost.builtin.converter.byte_array import ByteArrayConverter
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
-from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.converter.plain import ByteArrayConverter, SimpleHeaderConverter, StringConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.config.closed_topics import ClosedTopics
 from fencepost.hook.hosted_task import HostedBatch

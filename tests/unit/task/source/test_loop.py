@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from fencepost.api import RecordMetadata, RetriableError, SourceRecord, SourceTask
-from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.converter.plain import StringConverter
 from fencepost.record import Batch
 from fencepost.record.schema import STRING
 from fencepost.task.channel.message import RunState

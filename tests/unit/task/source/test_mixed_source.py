@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, Header, RecordError, RetriableError, SourceRecord
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
-from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.converter.plain import SimpleHeaderConverter, StringConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.hook.hosted_task import ForeignRecordError, HostedBatch, HostLostError, LeftOut, RecordBatch
 from fencepost.record import Batch

@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, Header, RecordError, SourceRecord, UnavailableError
-from fencepost.builtin.converter.byte_array import ByteArrayConverter
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
-from fencepost.builtin.converter.string import StringConverter
+from fencepost.builtin.converter.plain import ByteArrayConverter, SimpleHeaderConverter, StringConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.codec.committed import CopiedBatch
 from fencepost.kafka.codec.decode import DecodedRecord, encoded

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.api import RecordError, SourceRecord
 from fencepost.builtin.converter.json import JsonConverter
-from fencepost.builtin.converter.simple_header import SimpleHeaderConverter
+from fencepost.builtin.converter.plain import SimpleHeaderConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import SinkRecord, TopicPartition

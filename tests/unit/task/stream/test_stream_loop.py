@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, SinkBatch, StreamTask, TopicPartition
-from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.converter.plain import ByteArrayConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.group_offset import GroupOffset

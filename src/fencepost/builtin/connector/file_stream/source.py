@@ -19,8 +19,14 @@ from fencepost.api import (
     non_empty,
     setting,
 )
-from fencepost.builtin.connector.file_stream.growing_file import FINGERPRINT, POSITION, FileOffsets, FileStart
-from fencepost.builtin.connector.file_stream.lines import LineReader, split_lines
+from fencepost.builtin.connector.file_stream.lines import (
+    FINGERPRINT,
+    POSITION,
+    FileOffsets,
+    FileStart,
+    LineReader,
+    split_lines,
+)
 from fencepost.builtin.connector.file_stream.watch import FileWatch
 from fencepost.config.file_limit import a_file
 from fencepost.record import PolledAt, Repeated, Utf8Column
@@ -53,7 +59,7 @@ class FileStreamSourceTask(SourceTask):
         self.known = FileStart(offset.get(FINGERPRINT) if position else None)
         split = split_lines
         if self.context.takes_columns:
-            from fencepost.builtin.connector.file_stream.line_columns import (
+            from fencepost.builtin.connector.file_stream.lines import (
                 split_into_columns,  # Arrow, where it is used
             )
 

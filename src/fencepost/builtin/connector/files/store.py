@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.api import ConfigError
-from fencepost.builtin.connector.file_system.spark import DirectoryError, reason
+from fencepost.builtin.connector.file_system import DirectoryError, reason
 
 _LOCAL = "file"
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})

@@ -1,22 +1,204 @@
-"""Which ranges of a table are read next: those whose rows are all visible."""
+"""Which ranges of a table, or of a query, are read next: those whose rows are all visible.
+
+Ids and timestamps are taken before a transaction commits, so rows become visible in another order than theirs. A place
+that was the newest one at some moment is complete once all transactions of that moment have ended: later ones take
+larger ids and timestamps. Where a database does not show its transactions, time takes their place.
+"""
 
 import logging
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import islice
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from fencepost.api import ConfigError, Split
 from fencepost.builtin.connector.jdbc.database import Column, Database
-from fencepost.builtin.connector.jdbc.order import INCREMENTING, TIMESTAMP, Order, Place, place_fault
-from fencepost.builtin.connector.jdbc.relation import Relation
-from fencepost.builtin.connector.jdbc.settings import BOTH, BULK, IDS, TIMES, RangeSettings
-from fencepost.builtin.connector.jdbc.settled import Settled
-from fencepost.builtin.connector.jdbc.table import Table
+from fencepost.builtin.connector.jdbc.settings import BOTH, BULK, IDS, TIMES, RangeSettings, Relation
+
+TIMESTAMP, INCREMENTING = "timestamp", "incrementing"
+"""The keys of a source offset, as those of Confluent's connector."""
+
+Place = Mapping[str, Any]
+"""A source offset: the last row of a range, by its timestamp (text), its id (a whole number), or both."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """By which columns rows are read. Both are expressions of SQL; `literal` encloses the text of a timestamp.
+
+    `text` is the expression of that text.
+
+    With both, the id decides among rows of the same timestamp.
+    """
+
+    timestamp: str | None = None
+    id: str | None = None
+    literal: str = "{}"
+    text: str = "{}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column for column in (self.timestamp, self.id) if column is not None)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Return the expressions of what a place has."""
+        return tuple(self.text.format(c) if c == self.timestamp else c for c in self.columns)
+
+    def after(self, place: Place | None) -> str:
+        """Return the condition of the rows after a place; None: of all that have one."""
+        if place is None:
+            return " AND ".join(f"{column} IS NOT NULL" for column in self.columns)
+        return self._beyond(place, ">")
+
+    def up_to(self, place: Place) -> str:
+        """Return the condition of the rows up to a place, that place included."""
+        return self._beyond(place, "<")
+
+    def _beyond(self, place: Place, sign: str) -> str:
+        equal = "=" if sign == "<" else ""
+        number = place.get(INCREMENTING)
+        if self.timestamp is None:
+            return f"{self.id} {sign}{equal} {int(number or 0)}"
+        time = self.literal.format(place[TIMESTAMP])
+        if self.id is None:
+            return f"{self.timestamp} {sign}{equal} {time}"
+        if number is None:
+            return f"{self.timestamp} {sign}{equal} {time} AND {self.id} IS NOT NULL"
+        ties = f"{self.timestamp} = {time} AND {self.id} {sign}{equal} {int(number)}"
+        return f"({self.timestamp} {sign} {time} AND {self.id} IS NOT NULL OR {ties})"
+
+
+def place_fault(place: Place, *, has_time: bool, has_id: bool) -> str | None:
+    """Return why an offset is no place in an order by these columns; None if it is one.
+
+    With a timestamp alone, all rows that have it are before the place.
+    """
+    known = {name for name, has in ((TIMESTAMP, has_time), (INCREMENTING, has_id)) if has}
+    if unknown := sorted(set(place) - known):
+        return f"'{unknown[0]}' has no meaning in this mode"
+    if has_time and not (isinstance(time := place.get(TIMESTAMP), str) and _TIME.fullmatch(time)):
+        return f"'{TIMESTAMP}' must be text such as 2026-11-29 19:00:00.123456"
+    number = place.get(INCREMENTING)
+    is_whole = isinstance(number, int) and not isinstance(number, bool)
+    if has_id and not is_whole and (number is not None or not has_time):
+        return f"'{INCREMENTING}' must be a whole number"
+    return None
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?")
+
+
+Ask = Callable[[str], Sequence[tuple[Any, ...]]]
+"""Returns the rows of a query: timestamps as text, ids as whole numbers."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """`relation`: what follows FROM. `has_limit`: LIMIT and OFFSET instead of the standard's FETCH."""
+
+    relation: str
+    order: Order
+    ask: Ask
+    has_limit: bool = True
+
+    def newest_id(self) -> int | None:
+        """Return the largest visible id; None without rows."""
+        found = self.ask(f"SELECT MAX({self.order.id}) FROM {self.relation}")[0][0]
+        return None if found is None else int(found)
+
+    def end_of_sequence(self, after: int, most: int) -> int:
+        """Return the last id of the unbroken sequence that follows an id, of `most` ids at most.
+
+        All of its rows are visible. Ids are unique, so no other row can appear among them.
+        """
+        id_, beyond = self.order.id, self.condition({INCREMENTING: after}, {INCREMENTING: after + most})
+        first = self.ask(f"SELECT MIN({id_}) FROM {self.relation} WHERE {beyond}")[0][0]
+        if first is None or int(first) != after + 1:
+            return after
+        pairs = f"SELECT {id_} AS one, LEAD({id_}) OVER (ORDER BY {id_}) AS other FROM {self.relation} WHERE {beyond}"
+        last = self.ask(f"SELECT MIN(one) FROM ({pairs}) pairs WHERE other IS NULL OR other > one + 1")[0][0]
+        return int(last)
+
+    def ranges(self, after: Place | None, complete: Place, most_rows: int) -> Iterator[tuple[Place | None, Place]]:
+        """Yield ranges (from, to] of about `most_rows` rows. All rows that have the last one's place are in a range."""
+        while (end := self._end(after, complete, most_rows)) is not None:
+            yield after, end
+            after = end
+
+    def condition(self, after: Place | None, end: Place) -> str:
+        """Return the condition of the rows of a range."""
+        return f"{self.order.after(after)} AND {self.order.up_to(end)}"
+
+    def _end(self, after: Place | None, complete: Place, most_rows: int) -> Place | None:
+        columns = self.order.columns
+        chosen = f"SELECT {', '.join(self.order.shown)} FROM {self.relation} WHERE {self.condition(after, complete)}"
+        descending = ", ".join(f"{column} DESC" for column in columns)
+        full = self.ask(f"{chosen} ORDER BY {', '.join(columns)} {self._one_row(most_rows - 1)}")
+        found = full or self.ask(f"{chosen} ORDER BY {descending} {self._one_row(0)}")
+        return self._place(found[0]) if found else None
+
+    def _one_row(self, skipped: int) -> str:
+        if self.has_limit:
+            return f"LIMIT 1 OFFSET {skipped}"
+        return f"OFFSET {skipped} ROWS FETCH NEXT 1 ROWS ONLY"
+
+    def _place(self, row: tuple[Any, ...]) -> Place:
+        place: dict[str, Any] = {} if self.order.timestamp is None else {TIMESTAMP: str(row[0])}
+        return place if self.order.id is None else {**place, INCREMENTING: int(row[-1])}
+
+
+class _Ordered(Protocol):
+    def __gt__(self, other: "_Ordered", /) -> bool: ...
+
+
+NewestT = TypeVar("NewestT", bound=_Ordered)
+_MOST = 100
+
+
+@dataclass(frozen=True)
+class _Sighting(Generic[NewestT]):
+    """`newest` was the newest place at `at_s`; of the transactions of that moment these are still open."""
+
+    newest: NewestT
+    at_s: float
+    open: frozenset[str]
+
+
+class Settled(Generic[NewestT]):
+    """What is known of one table. It is forgotten at a restart, which only lets its rows wait again."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` returns seconds that never go back."""
+        self._clock = clock
+        self._sightings: list[_Sighting[NewestT]] = []
+        self._place: NewestT | None = None
+
+    def up_to(self, newest: NewestT, open_now: frozenset[str], delay_s: float) -> NewestT | None:
+        """Return the place up to which the table is complete for whoever reads it from now on; None: nothing is.
+
+        `newest` is read before `open_now`, the transactions that are open. They may be unknown, and so empty, if every
+        transaction ends within `delay_s` of taking an id.
+        """
+        now_s = self._clock()
+        known = [_Sighting(each.newest, each.at_s, each.open & open_now) for each in self._sightings]
+        if len(known) < _MOST and (not known or newest > known[-1].newest):
+            known.append(_Sighting(newest, now_s, open_now))
+        self._sightings = [each for each in known if each.open or now_s - each.at_s < delay_s]
+        for each in known:
+            if each not in self._sightings and (self._place is None or each.newest > self._place):
+                self._place = each.newest
+        return self._place
+
+    def waits_s(self) -> float:
+        """Return for how long the oldest place has not been complete."""
+        return self._clock() - self._sightings[0].at_s if self._sightings else 0.0
+
 
 LOAD, AT = "load", "at"
 _AHEAD = 16

@@ -1,6 +1,7 @@
 """JdbcSource: rows of tables, or of a query, each written to a topic exactly once."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fencepost.api import (
@@ -16,11 +17,72 @@ from fencepost.api import (
     setting,
 )
 from fencepost.api.dataframe import DataFrame, Session
-from fencepost.builtin.connector.jdbc import columns
 from fencepost.builtin.connector.jdbc.database import Access, Database, DatabaseError, failure
 from fencepost.builtin.connector.jdbc.planner import Planner
-from fencepost.builtin.connector.jdbc.relation import QUERY, TABLE, Relations
-from fencepost.builtin.connector.jdbc.settings import ConnectionSettings, RangeSettings, TableSettings
+from fencepost.builtin.connector.jdbc.settings import (
+    QUERY,
+    TABLE,
+    ConnectionSettings,
+    RangeSettings,
+    Relations,
+    TableSettings,
+)
+
+NONE, PRECISION_ONLY, BEST_FIT, EAGER_DOUBLE = "none", "precision_only", "best_fit", "best_fit_eager_double"
+_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+_MOST_DIGITS = 18
+_WHOLE = ((2, "TINYINT"), (4, "SMALLINT"), (9, "INT"), (_MOST_DIGITS, "BIGINT"))
+"""The whole numbers that hold so many digits, as Confluent's connector chooses them."""
+_AS_STORED = {
+    "int": "BIGINT",
+    "decimal(20,0)": "BIGINT",
+    "timestamp_ntz": "STRING",
+    "timestamp": "STRING",
+    "date": "STRING",
+}
+"""SQLite's whole numbers have 64 bits, whatever its driver says of a column, and its times are what was stored."""
+
+
+def stored_types(fields: Iterable[tuple[str, str]]) -> str:
+    """Return Spark's option `customSchema` for columns of SQLite, given as (name, type); empty if none differs."""
+    return ", ".join(f"{quoted(name)} {_AS_STORED[kind]}" for name, kind in fields if kind in _AS_STORED)
+
+
+def expressions(fields: Iterable[tuple[str, str]], mapping: str, zone: str, local: Collection[str] = ()) -> list[str]:
+    """Return an expression for each column, given as (name, type): timestamps are moments, decimals as `mapping` says.
+
+    `zone`: the time zone of timestamps that have none. `local` are such columns that Spark took for moments in UTC.
+    """
+    found = []
+    for name, kind in fields:
+        column = quoted(name)
+        changed = _moment(column, zone) if kind == "timestamp_ntz" else _number(column, kind, mapping)
+        if kind == "timestamp" and name in local:
+            changed = f"to_utc_timestamp({column}, '{zone}')"
+        found.append(column if changed is None else f"{changed} AS {column}")
+    return found
+
+
+def quoted(name: str) -> str:
+    """Return a name as Spark's SQL has it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _moment(column: str, zone: str) -> str:
+    parts = ", ".join(f"{part}({column})" for part in ("year", "month", "day", "hour", "minute"))
+    return f"make_timestamp({parts}, extract(SECOND FROM {column}), '{zone}')"
+
+
+def _number(column: str, kind: str, mapping: str) -> str | None:
+    match = _DECIMAL.fullmatch(kind)
+    if match is None or mapping == NONE:
+        return None
+    precision, scale = int(match[1]), int(match[2])
+    if scale == 0 and precision <= _MOST_DIGITS:
+        return f"CAST({column} AS {next(name for digits, name in _WHOLE if precision <= digits)})"
+    has_room = mapping == EAGER_DOUBLE or (mapping == BEST_FIT and precision <= _MOST_DIGITS)
+    return f"CAST({column} AS DOUBLE)" if scale > 0 and has_room else None
+
 
 _SORTED = "`fencepost order`"
 
@@ -42,8 +104,8 @@ class JdbcSource(ConnectionSettings, TableSettings, RangeSettings, DataFrameConn
         doc="How often to look for new rows, or to read all rows (`bulk`).",
     )  # fmt: skip
     mapping: str = setting(
-        "numeric.mapping", default=columns.NONE, importance=LOW,
-        check=one_of(columns.NONE, columns.PRECISION_ONLY, columns.BEST_FIT, columns.EAGER_DOUBLE),
+        "numeric.mapping", default=NONE, importance=LOW,
+        check=one_of(NONE, PRECISION_ONLY, BEST_FIT, EAGER_DOUBLE),
         doc="Which decimals become numbers. `precision_only`: whole ones of up to 18 digits. `best_fit`: those of up "
         "to 18 digits, with decimal places as a double. `best_fit_eager_double`: all with decimal places, as a double.",
     )  # fmt: skip
@@ -92,19 +154,19 @@ class JdbcSource(ConnectionSettings, TableSettings, RangeSettings, DataFrameConn
         reader = reader.option("query", f"SELECT * FROM {hint['relation']} WHERE {hint['condition']}")
         try:
             frame = reader.load()
-            if self._access.dialect.is_sqlite and (types := columns.stored_types(_fields(frame))):
+            if self._access.dialect.is_sqlite and (types := stored_types(_fields(frame))):
                 frame = reader.option("customSchema", types).load()
         except Exception as error:
             if (found := failure(f"{dict(split.partition)} cannot be read", error)) is None:
                 raise
             raise found from error
-        times, names = [columns.quoted(name) for name in hint["times"]], frame.columns
+        times, names = [quoted(name) for name in hint["times"]], frame.columns
         if times:
             frame = frame.selectExpr("*", f"coalesce({', '.join(times)}) AS {_SORTED}")
-        by = [*([_SORTED] if times else []), *([columns.quoted(hint["id"])] if hint["id"] else [])]
+        by = [*([_SORTED] if times else []), *([quoted(hint["id"])] if hint["id"] else [])]
         frame = frame.coalesce(1).sortWithinPartitions(*by) if by else frame
-        rows = frame.select(*map(columns.quoted, names))
-        return rows.selectExpr(*columns.expressions(_fields(rows), self.mapping.lower(), self.zone, hint["local"]))
+        rows = frame.select(*map(quoted, names))
+        return rows.selectExpr(*expressions(_fields(rows), self.mapping.lower(), self.zone, hint["local"]))
 
     def row_settings(self) -> dict[str, str]:
         """Return nothing: a range is never committed in parts."""

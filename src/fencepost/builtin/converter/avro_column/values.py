@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.builtin.converter.avro_column.column import Column, reason
-from fencepost.builtin.converter.avro_column.cursor import FAULTS, Cursor
+from fencepost.builtin.converter.avro_column.column import FAULTS, Column, Cursor, reason
 from fencepost.builtin.converter.avro_column.resolution import resolved
 from fencepost.builtin.converter.registry.avro.parsing import AvroType
 

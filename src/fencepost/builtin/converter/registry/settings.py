@@ -1,9 +1,112 @@
-"""The settings of registry converters, under Confluent's keys."""
+"""The settings of registry converters, and of the mappings of Avro and JSON Schema, under Confluent's keys."""
 
 from collections.abc import Callable
 
 from fencepost.api import HIGH, LOW, RecordError, Secret, Type, at_least, non_empty, one_of, setting
 from fencepost.config import Config
+
+_JSON_NAMESPACE = "io.confluent.connect.json"
+ONE_OF, ENUM = f"{_JSON_NAMESPACE}.OneOf", f"{_JSON_NAMESPACE}.Enum"
+GENERAL_UNION, GENERAL_ENUM = "org.apache.kafka.connect.data.Union", "org.apache.kafka.connect.data.Enum"
+GENERAL_FIELD = "connect_union_field_"
+TYPE, INDEX, VERSION, PARAMETERS = "connect.type", "connect.index", "connect.version", "connect.parameters"
+KEY, VALUE = "key", "value"
+
+
+class JsonSchemaMapping(Config):
+    """What the mapping keeps, and what it allows."""
+
+    object_additional_properties: bool = setting(
+        "object.additional.properties",
+        default=True,
+        doc="Whether the schema of a struct allows other properties than its fields.",
+    )
+    use_optional_for_nonrequired: bool = setting(
+        "use.optional.for.nonrequired",
+        default=False,
+        doc="Read properties that are not required as optional fields, and write other fields as required.",
+    )
+    generalized_sum_type_support: bool = setting(
+        "generalized.sum.type.support",
+        default=False,
+        importance=LOW,
+        doc="Keep unions and enums in the form that all formats share.",
+    )
+    ignore_default_for_nullables: bool = setting(
+        "ignore.default.for.nullables",
+        default=False,
+        importance=LOW,
+        doc="Write a null as null where an optional field has a default, instead of as this default.",
+    )
+    flatten_singleton_unions: bool = setting(
+        "flatten.singleton.unions", default=False, importance=LOW, doc="Read a union of one type as this type."
+    )
+    decimal_format: str = setting(
+        "decimal.format",
+        default="BASE64",
+        check=one_of("BASE64", "NUMERIC"),
+        importance=LOW,
+        doc="How decimals are written: BASE64 of their digits as bytes, or NUMERIC. Both are read.",
+    )
+    fail_invalid_schema: bool = setting(
+        "json.fail.invalid.schema",
+        default=False,
+        importance=LOW,
+        doc="Check each value that is read against all rules of its JSON Schema, such as patterns and ranges.",
+    )
+
+
+class AvroMapping(Config):
+    """What the mapping keeps, and how it names things."""
+
+    connect_meta_data: bool = setting(
+        "connect.meta.data",
+        default=True,
+        importance=LOW,
+        doc="Keep names, versions, parameters and defaults of Connect's schemas as properties of Avro's.",
+    )
+    enhanced_avro_schema_support: bool = setting(
+        "enhanced.avro.schema.support",
+        default=False,
+        doc="Keep Avro's enums, and the namespaces of the members of unions.",
+    )
+    generalized_sum_type_support: bool = setting(
+        "generalized.sum.type.support",
+        default=False,
+        importance=LOW,
+        doc="Keep unions and enums in the form that all formats share.",
+    )
+    scrub_invalid_names: bool = setting(
+        "scrub.invalid.names",
+        default=False,
+        importance=LOW,
+        doc="Replace characters in names that Avro does not allow, instead of refusing the schema.",
+    )
+    discard_type_doc_default: bool = setting(
+        "discard.type.doc.default",
+        default=False,
+        importance=LOW,
+        doc="Leave out the documentation and the default of a type where it is a field's.",
+    )
+    ignore_default_for_nullables: bool = setting(
+        "ignore.default.for.nullables",
+        default=False,
+        importance=LOW,
+        doc="Write a null as null where an optional field has a default, instead of as this default.",
+    )
+    allow_optional_map_keys: bool = setting(
+        "allow.optional.map.keys",
+        default=False,
+        importance=LOW,
+        doc="Write a map with optional keys of text as a map of Avro; a null as a key is refused.",
+    )
+    flatten_singleton_unions: bool = setting(
+        "flatten.singleton.unions",
+        default=False,
+        importance=LOW,
+        doc="Read a union of one type as this type.",
+    )
+
 
 _SUBJECT = "io.confluent.kafka.serializers.subject."
 TOPIC_NAME_STRATEGY = f"{_SUBJECT}TopicNameStrategy"

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from fencepost.api import FatalError, RetriableError, Schema, SchemaType, SinkBatch, SinkRecord, Utf8Column
-from fencepost.builtin.connector.file_stream import line_file
-from fencepost.builtin.connector.file_stream.line_columns import joined_lines
+from fencepost.builtin.connector.file_stream import sink
+from fencepost.builtin.connector.file_stream.lines import joined_lines
 from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector, FileStreamSinkTask
 from fencepost.record import BinaryColumn, Repeated, TopicPartition
 
@@ -140,7 +140,7 @@ def test_file_sink_does_not_mix_lines_of_two_tasks_with_large_batches(tmp_path: 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_file, "LONGEST_WAIT_S", 0.01)
+    monkeypatch.setattr(sink, "LONGEST_WAIT_S", 0.01)
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_file_sink_without_the_lock_rewrites_a_line_that_follows_a_half_line(tmp
 def test_file_sink_on_a_network_file_system_never_writes_without_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line_file, "is_local", lambda path: False)
+    monkeypatch.setattr(sink, "is_local", lambda path: False)
     with pytest.raises(RetriableError, match=r"file=.*out: another task has kept it locked for 0.01 s"):
         task(tmp_path / "out").put(batch("a"))
     assert (tmp_path / "out").read_bytes() == b""

@@ -11,11 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencepost.api import Batch, ConfigError, ConnectError, ExactlyOnceSupport, FatalError
-from fencepost.builtin.connector.file_stream import growing_file as file_start
+from fencepost.builtin.connector.file_stream import lines as file_start
 from fencepost.builtin.connector.file_stream import lines as line
-from fencepost.builtin.connector.file_stream.growing_file import FileStart, fingerprint
-from fencepost.builtin.connector.file_stream.line_columns import split_into_columns
-from fencepost.builtin.connector.file_stream.lines import LineReader
+from fencepost.builtin.connector.file_stream.lines import FileStart, LineReader, fingerprint, split_into_columns
 from fencepost.builtin.connector.file_stream.source import FileStreamSourceConnector, FileStreamSourceTask
 from fencepost.record import BinaryColumn, PolledAt, Utf8Column
 from fencepost.record.schema import STRING

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.builtin.connector.file_stream import line_file
-from fencepost.builtin.connector.file_stream.line_file import LineFile
+from fencepost.builtin.connector.file_stream import sink
+from fencepost.builtin.connector.file_stream.sink import LineFile
 
 
 def test_line_file_rewrites_a_line_that_another_task_interrupted(
@@ -27,7 +27,7 @@ def test_line_file_rewrites_a_line_that_another_task_interrupted(
                 other.write(b"theirs\n")
         return writev(descriptor, pieces[:1])
 
-    monkeypatch.setattr(line_file.os, "writev", interrupted)
+    monkeypatch.setattr(sink.os, "writev", interrupted)
     ours.append([b"a line ", b"in two pieces\n"])
     ours.close()
     assert b"a line in two pieces" in path.read_bytes().split(b"\n")
@@ -47,7 +47,7 @@ def test_line_file_rewrites_lines_that_follow_a_half_line_of_another_task(
             other.write(b"half of")
         return found
 
-    monkeypatch.setattr(line_file.os, "fstat", overtaken)
+    monkeypatch.setattr(sink.os, "fstat", overtaken)
     ours.append([b"a\n", b"b\n"])
     ours.close()
     assert path.read_bytes().split(b"\n")[1:] == [b"b", b"a", b"b", b""]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.builtin.connector.file_system.local_directory import ensure_nothing, identity, is_gone
+from fencepost.builtin.connector.file_system import ensure_nothing, identity, is_gone
 
 SIZE, AGE_MS = 3, 1_700_000_000_123
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from fencepost.api import ConfigError, Epoch, FatalError, OffsetRange
-from fencepost.builtin.connector.file_system.spark import DirectoryError
+from fencepost.builtin.connector.file_system import DirectoryError
 from fencepost.builtin.connector.files import sink as files_sink
 from fencepost.builtin.connector.files import store as module
 from fencepost.builtin.connector.files.sink import FilesSink

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConfigError
-from fencepost.builtin.connector.generator.datagen import DatagenConnector, DatagenTask, Fields
+from fencepost.builtin.connector.generator import DatagenConnector, DatagenTask, Fields
 from support.task_context import Context, Offsets
 
 

@@ -1,6 +1,6 @@
 """Pace: never above the rate, and no burst after a pause."""
 
-from fencepost.builtin.connector.generator.pace import Pace
+from fencepost.builtin.connector.generator import Pace
 
 
 class Clock:

@@ -1,7 +1,7 @@
 """VerifiableSource: numbers without a gap, whatever the restart."""
 
 from fencepost.api import Batch
-from fencepost.builtin.connector.generator.verifiable import VerifiableSourceConnector, VerifiableSourceTask
+from fencepost.builtin.connector.generator import VerifiableSourceConnector, VerifiableSourceTask
 from fencepost.record.schema import INT32, INT64
 from support.task_context import Context, Offsets
 

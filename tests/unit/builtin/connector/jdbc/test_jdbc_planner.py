@@ -12,10 +12,9 @@ import pytest
 
 from fencepost.api import ConfigError, Split
 from fencepost.builtin.connector.jdbc import planner as module
-from fencepost.builtin.connector.jdbc.database import Column
-from fencepost.builtin.connector.jdbc.dialect import Dialect
+from fencepost.builtin.connector.jdbc.database import Column, Dialect
 from fencepost.builtin.connector.jdbc.planner import Planner
-from fencepost.builtin.connector.jdbc.relation import Relation
+from fencepost.builtin.connector.jdbc.settings import Relation
 from fencepost.builtin.connector.jdbc.source import JdbcSource
 from support.seed import new_seed
 

@@ -1,6 +1,6 @@
 """Which files are missing from a listing, and from which directory."""
 
-from fencepost.builtin.connector.file_system.spark import FoundFile
+from fencepost.builtin.connector.file_system import FoundFile
 from fencepost.builtin.connector.spool.source import Sightings
 
 A, B, C = (FoundFile(f"/in/{name}", 1, 1) for name in "abc")

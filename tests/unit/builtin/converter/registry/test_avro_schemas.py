@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 
 from fencepost.api import RecordError, Schema, SchemaType
-from fencepost.builtin.converter.registry.avro.from_connect import from_connect
 from fencepost.builtin.converter.registry.avro.parsing import of_json, parsed
-from fencepost.builtin.converter.registry.avro.settings import AvroMapping
-from fencepost.builtin.converter.registry.avro.to_connect import to_connect
+from fencepost.builtin.converter.registry.avro.schema import from_connect, to_connect
+from fencepost.builtin.converter.registry.settings import AvroMapping
 from fencepost.record.schema import DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, decimal
 from support.registry_schemas import SCHEMAS
 

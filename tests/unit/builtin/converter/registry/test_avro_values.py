@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.api import RecordError, Schema, SchemaType
-from fencepost.builtin.converter.registry.avro.codec import AvroCodec
-from fencepost.builtin.converter.registry.avro.from_connect import from_connect
+from fencepost.builtin.converter.registry.avro.converter import AvroCodec
 from fencepost.builtin.converter.registry.avro.parsing import of_json
-from fencepost.builtin.converter.registry.avro.settings import AvroMapping
-from fencepost.builtin.converter.registry.avro.to_connect import to_connect
+from fencepost.builtin.converter.registry.avro.schema import from_connect, to_connect
+from fencepost.builtin.converter.registry.settings import AvroMapping
 from fencepost.record.schema import BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIME, TIMESTAMP, decimal
 from support.avro_values import encoded as by_fastavro
 from support.avro_values import read

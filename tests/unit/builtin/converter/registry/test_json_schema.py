@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.builtin.converter.registry.client import Reference, WrittenSchema
 from fencepost.builtin.converter.registry.json_schema.converter import JsonSchemaConverter, JsonSchemaFormat
-from fencepost.builtin.converter.registry.json_schema.document import Document
-from fencepost.builtin.converter.registry.json_schema.from_connect import from_connect
-from fencepost.builtin.converter.registry.json_schema.settings import JsonSchemaMapping
-from fencepost.builtin.converter.registry.json_schema.to_connect import to_connect
+from fencepost.builtin.converter.registry.json_schema.schema import Document, from_connect, to_connect
+from fencepost.builtin.converter.registry.settings import JsonSchemaMapping
 from fencepost.record.schema import BYTES, FLOAT64, INT32, INT64, STRING, TIMESTAMP, decimal
 from support.memory_registry import MemoryRegistry, with_registry
 from support.registry_schemas import SCHEMAS, STRUCTS

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConfigError, Converter, FatalError, RecordError, Repeated, Schema, UnavailableError
-from fencepost.builtin.converter.byte_array import ByteArrayConverter
+from fencepost.builtin.converter.plain import ByteArrayConverter, StringConverter
 from fencepost.builtin.converter.registry.avro.converter import AvroConverter
 from fencepost.builtin.converter.registry.client import Cache, Reference, WrittenSchema
 from fencepost.builtin.converter.registry.settings import HEADER_ID, PREFIX_ID
-from fencepost.builtin.converter.string import StringConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.record import Batch, Header, HeaderBytes, HeaderColumn
 from fencepost.record.schema import INT32, INT64, STRING

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, RecordError, RetriableError, Schema
-from fencepost.builtin.converter.number import LongConverter
+from fencepost.builtin.converter.plain import LongConverter
 from fencepost.builtin.converter.registry.avro.converter import AvroConverter
 from fencepost.cluster.errors import BadRequestError, NotFoundError
 from fencepost.cluster.topic_records import EARLIEST, RecordQuery

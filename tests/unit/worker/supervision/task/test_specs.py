@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.api import ConfigData
-from fencepost.builtin.connector.generator.verifiable import VerifiableSourceConnector
+from fencepost.builtin.connector.generator import VerifiableSourceConnector
 from fencepost.builtin.provider.environment import EnvVarConfigProvider
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig

@@ -7,17 +7,14 @@ from typing import Any
 import orjson
 
 from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.builtin.converter.json_decoding import parsed, parsed_with_decimals
 from fencepost.builtin.converter.json_encoding import decimal_fallback, dumped_all, is_plain
-from fencepost.builtin.converter.json_parsing import parsed, parsed_with_decimals
 from fencepost.builtin.converter.registry.client import WrittenSchema
 from fencepost.builtin.converter.registry.converter import Extra, RegistryConverter
 from fencepost.builtin.converter.registry.format import Format, Reader, Referenced, Writer, Written
-from fencepost.builtin.converter.registry.json_schema.decoding import decoder
-from fencepost.builtin.converter.registry.json_schema.document import Document
-from fencepost.builtin.converter.registry.json_schema.encoding import encoder, is_union
-from fencepost.builtin.converter.registry.json_schema.from_connect import from_connect
-from fencepost.builtin.converter.registry.json_schema.settings import JsonSchemaMapping
-from fencepost.builtin.converter.registry.json_schema.to_connect import to_connect
+from fencepost.builtin.converter.registry.json_schema.codec import decoder, encoder, is_union
+from fencepost.builtin.converter.registry.json_schema.schema import Document, from_connect, to_connect
+from fencepost.builtin.converter.registry.settings import JsonSchemaMapping
 from fencepost.record.type_table import DECIMAL_NAME
 
 Check = Callable[[Any], None]

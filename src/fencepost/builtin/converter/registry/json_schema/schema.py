@@ -1,12 +1,17 @@
-"""Connect's schema of a JSON Schema, as Confluent's JsonSchemaData makes it."""
+"""JSON Schemas of Connect's schemas, and the reverse, as Confluent's JsonSchemaData maps them.
 
-from dataclasses import replace
+A JSON Schema may refer to parts of itself and to other schemas.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
-from fencepost.builtin.converter.registry.json_schema.decoding import decoder
-from fencepost.builtin.converter.registry.json_schema.document import Document
-from fencepost.builtin.converter.registry.json_schema.settings import (
+from fencepost.builtin.converter.registry.client import WrittenSchema
+from fencepost.builtin.converter.registry.json_schema.codec import decoder, encoder, has_text_keys, is_union
+from fencepost.builtin.converter.registry.settings import (
     ENUM,
     GENERAL_ENUM,
     GENERAL_FIELD,
@@ -20,8 +25,158 @@ from fencepost.builtin.converter.registry.json_schema.settings import (
     VERSION,
     JsonSchemaMapping,
 )
+from fencepost.builtin.converter.value_check import part
 from fencepost.record import Field
 from fencepost.record.schema import STRING
+from fencepost.record.type_table import DECIMAL_NAME
+
+_MOST_REFERENCES = 100  # one to the next
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """A schema's JSON, and the documents that it may refer to by name."""
+
+    root: Any
+    others: "Mapping[str, Document]" = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, schema: WrittenSchema, referenced: Mapping[str, WrittenSchema]) -> "Document":
+        """Return the document of a schema. Raises RecordError if a text is no JSON."""
+        others: dict[str, Document] = {}
+        for name, other in referenced.items():
+            others[name] = cls(_json(other.text), others)
+        return cls(_json(schema.text), others)
+
+    def resolved(self, node: Any) -> "tuple[Any, Document]":
+        """Return what a node with `$ref` refers to, and the document that it is in. Raises RecordError."""
+        document: Document = self
+        for _ in range(_MOST_REFERENCES):
+            if not isinstance(node, dict) or not isinstance(node.get("$ref"), str):
+                return node, document
+            node, document = document._target(node["$ref"])
+        raise RecordError(f"The JSON Schema refers to itself without a type: {str(node)[:200]}")
+
+    def _target(self, reference: str) -> "tuple[Any, Document]":
+        name, _, pointer = reference.partition("#")
+        document = self if not name else self._named(name)
+        node = document.root
+        for step in pointer.split("/")[1:] if pointer else ():
+            step = step.replace("~1", "/").replace("~0", "~")
+            node = node[int(step)] if isinstance(node, list) and step.isdigit() else _member(node, step, reference)
+        return node, document
+
+    def _named(self, name: str) -> "Document":
+        if isinstance(self.root, dict) and self.root.get("$id") == name:
+            return self
+        for known, document in self.others.items():
+            if name == known or (isinstance(document.root, dict) and document.root.get("$id") == name):
+                return document
+        raise RecordError(f"The JSON Schema refers to {name}, which is none of its references in the schema registry")
+
+
+def _member(node: Any, step: str, reference: str) -> Any:
+    if isinstance(node, dict) and step in node:
+        return node[step]
+    raise RecordError(f"The JSON Schema refers to {reference}, which is not there")
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(
+            f"The schema is not valid JSON Schema, because it is not JSON ({error}): {text[:200]}"
+        ) from error
+
+
+_SIMPLE: dict[SchemaType, dict[str, Any]] = {
+    SchemaType.INT8: {"type": "integer", TYPE: "int8"},
+    SchemaType.INT16: {"type": "integer", TYPE: "int16"},
+    SchemaType.INT32: {"type": "integer", TYPE: "int32"},
+    SchemaType.INT64: {"type": "integer", TYPE: "int64"},
+    SchemaType.FLOAT32: {"type": "number", TYPE: "float32"},
+    SchemaType.FLOAT64: {"type": "number", TYPE: "float64"},
+    SchemaType.BOOLEAN: {"type": "boolean"},
+    SchemaType.STRING: {"type": "string"},
+    SchemaType.BYTES: {"type": "string", TYPE: "bytes"},
+}
+
+
+def from_connect(schema: Schema, mapping: JsonSchemaMapping) -> dict[str, Any]:
+    """Return the JSON of the schema. Raises RecordError for a schema that cannot be expressed."""
+    return _type(schema, mapping, is_member=False)
+
+
+def _type(schema: Schema, mapping: JsonSchemaMapping, *, is_member: bool) -> dict[str, Any]:
+    if schema.type is SchemaType.STRUCT and is_union(schema):
+        members = [_type(field.schema, mapping, is_member=True) for field in schema.fields]
+        return {"oneOf": [{"type": "null"}, *members] if schema.is_optional else members}
+    made = _bare(schema, mapping) | _properties(schema, mapping)
+    return made if is_member or not schema.is_optional else {"oneOf": [{"type": "null"}, made]}
+
+
+def _bare(schema: Schema, mapping: JsonSchemaMapping) -> dict[str, Any]:
+    if schema.type is SchemaType.ARRAY:
+        return {"type": "array", "items": _type(part(schema.value_schema), mapping, is_member=False)}
+    if schema.type is SchemaType.MAP:
+        return _map(schema, mapping)
+    if schema.type is SchemaType.STRUCT:
+        return _struct(schema, mapping)
+    if schema.name == DECIMAL_NAME and mapping.decimal_format.upper() == "NUMERIC":
+        return {"type": "number", TYPE: "bytes"}
+    symbols = _symbols(schema, mapping)
+    return {"enum": symbols} if symbols else _SIMPLE[schema.type]
+
+
+def _map(schema: Schema, mapping: JsonSchemaMapping) -> dict[str, Any]:
+    values = _type(part(schema.value_schema), mapping, is_member=False)
+    if has_text_keys(schema):
+        return {"type": "object", TYPE: "map", "additionalProperties": values}
+    properties = {
+        KEY: {**_type(part(schema.key_schema), mapping, is_member=False), INDEX: 0},
+        VALUE: {**values, INDEX: 1},
+    }
+    return {"type": "array", TYPE: "map", "items": {"type": "object", "properties": properties}}
+
+
+def _struct(schema: Schema, mapping: JsonSchemaMapping) -> dict[str, Any]:
+    properties = {
+        field.name: {**_type(field.schema, mapping, is_member=False), INDEX: index}
+        for index, field in enumerate(schema.fields)
+    }
+    made: dict[str, Any] = {"type": "object", "properties": properties}
+    if not mapping.object_additional_properties:
+        made["additionalProperties"] = False
+    required = [field.name for field in schema.fields if not field.schema.is_optional]
+    if mapping.use_optional_for_nonrequired and required:
+        made["required"] = required
+    return made
+
+
+def _symbols(schema: Schema, mapping: JsonSchemaMapping) -> list[str]:
+    parameter = GENERAL_ENUM if mapping.generalized_sum_type_support else ENUM
+    prefix = f"{parameter}."
+    if schema.type is not SchemaType.STRING or parameter not in dict(schema.parameters):
+        return []
+    return [key.removeprefix(prefix) for key, _ in schema.parameters if key.startswith(prefix)]
+
+
+def _properties(schema: Schema, mapping: JsonSchemaMapping) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if schema.name is not None:
+        found["title"] = schema.name
+    if schema.doc is not None:
+        found["description"] = schema.doc
+    if schema.default is not None:
+        found["default"] = encoder(replace(schema, default=None), mapping)(schema.default)
+    if schema.version is not None:
+        found[VERSION] = schema.version
+    parameters = {key: value for key, value in schema.parameters if not key.startswith((ENUM, GENERAL_ENUM))}
+    if parameters:
+        found[PARAMETERS] = parameters
+    return found
+
 
 _BY_CONNECT_TYPE = {
     "int8": SchemaType.INT8,

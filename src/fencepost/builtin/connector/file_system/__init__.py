@@ -1,1 +1,0 @@
-"""Directories and files, as Spark sees them and as this machine does."""
