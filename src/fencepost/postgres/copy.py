@@ -120,7 +120,7 @@ def columns_of(block: bytes) -> "list[pa.StringArray]":
     except pa.ArrowInvalid as error:
         raise _no_text(block) from error
     columns = [each.combine_chunks() for each in read.columns]
-    is_escaped = block.count(b"\\") > block.count(_NULL.encode())
+    is_escaped = block.count(b"\\") > sum(column.null_count for column in columns)  # each null is a backslash and an N
     return list(map(_unescaped, columns)) if is_escaped else columns
 
 

@@ -33,6 +33,13 @@ def quoted(texts: Any, end: bytes = b"") -> Any:
     return pc.fill_null(joined, constant(NULL))
 
 
+def is_plain_text(column: Any) -> bool:
+    """Return whether an array is text in UTF-8 in which JSON escapes nothing."""
+    import pyarrow as pa
+
+    return (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) and is_plain(column)
+
+
 def is_plain(texts: Any) -> bool:
     """Return whether an array of text is UTF-8 in which JSON escapes nothing."""
     data = bytes_of(texts)
@@ -65,7 +72,7 @@ def written(column: Any) -> Any | None:
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return pc.fill_null(column.cast(pa.string()).cast(pa.binary()), constant(NULL))
-    if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) and is_plain(column):
+    if is_plain_text(column):
         return quoted(column)
     if pa.types.is_float64(kind):
         return pa.array(orjson.dumps(column.to_pylist())[1:-1].split(b",") if len(column) else [], pa.binary())

@@ -17,7 +17,15 @@ import orjson
 
 from fencepost.api import RecordError, Schema
 from fencepost.builtin.converter import value_check
-from fencepost.builtin.converter.json_arrow import constant, is_short_decimal, joined, quoted_decimals, written
+from fencepost.builtin.converter.json_arrow import (
+    QUOTE,
+    constant,
+    is_plain_text,
+    is_short_decimal,
+    joined,
+    quoted_decimals,
+    written,
+)
 from fencepost.builtin.converter.json_decoding import are_plain
 from fencepost.builtin.converter.logical import LOGICAL_TYPES, has_many_zeros, scale_of, unscaled, with_scale
 from fencepost.builtin.converter.value_check import Encode, part, struct_encoder
@@ -315,18 +323,25 @@ def _joined(
     """
     import pyarrow as pa
 
-    pieces: list[Any] = [constant(constants[0])]
-    for column, text in zip(columns, constants[1:], strict=True):
+    arrays: list[Any] = []
+    texts = list(constants)
+    for at, column in enumerate(columns):
         own = None
-        if isinstance(column, ArrowColumn):
-            own = column.array if isinstance(column, BinaryColumn) else written(column.array)
+        if isinstance(column, BinaryColumn):
+            own = column.array
+        elif isinstance(column, ArrowColumn) and not column.null_count and is_plain_text(column.array):
+            own = column.array.cast(pa.binary())
+            texts[at], texts[at + 1] = texts[at] + QUOTE, QUOTE + texts[at + 1]
+        elif isinstance(column, ArrowColumn):
+            own = written(column.array)
         if own is None:
             dumped = dumped_pieces([list(column)], count, default)
             if dumped is None:
                 return None
             own = pa.array(dumped, pa.binary())
-        pieces += own, constant(text)
-    return joined(pieces)
+        arrays.append(own)
+    between = [piece for text, own in zip(texts[1:], arrays, strict=True) for piece in (own, constant(text))]
+    return joined([constant(texts[0]), *between])
 
 
 def _is_written_as_it_is(schema: Schema | None, column: ArrowColumn, options: EncodingOptions) -> bool:
