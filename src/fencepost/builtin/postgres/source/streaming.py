@@ -55,11 +55,19 @@ class _Session:
         """When the first part was returned for the Kafka transaction that is open."""
 
     def receive(self) -> None:
-        for one in self.stream.read(_READ_S, _MOST_MESSAGES):
-            if not isinstance(one, KeepAlive):
-                self.changes.feed(one[0], pgoutput.decode(one[2]))
-            elif self.changes.is_between:
-                self.idle_lsn = one.wal_end
+        """Take all that has arrived, or the first messages that come: the further behind, the larger the transactions.
+
+        One read returns a few hundred messages at most, and a transaction of Kafka costs the brokers as much as
+        thousands of records.
+        """
+        wait_s, left = _READ_S, _MOST_MESSAGES
+        while left > 0 and (found := self.stream.read(wait_s, left)):
+            for one in found:
+                if not isinstance(one, KeepAlive):
+                    self.changes.feed(one[0], pgoutput.decode(one[2]))
+                elif self.changes.is_between:
+                    self.idle_lsn = one.wal_end
+            wait_s, left = 0.0, left - len(found)
 
     def close(self) -> None:
         self.stream.close()
