@@ -40,17 +40,30 @@ class Events:
 
         `columns` has an Arrow array of texts for each column of the table.
         """
-        values = shape.rows(columns)
-        count = len(values)
         one = self._source(shape.table.schema, shape.table.name, position)
-        source: dict[str, Any] = {name: Repeated(value, count) for name, value in one.items()}
-        now = self._now_us()
-        envelope: dict[str, Any] = {
+        source = {name: Repeated(value, len(marks)) for name, value in one.items()}
+        return self._columns(shape, columns, {**source, "snapshot": marks}, Repeated("r", len(marks)))
+
+    def change_columns(
+        self, shape: TableShape, columns: Sequence[Any], positions: Sequence[Position], operations: Sequence[str]
+    ) -> tuple[StructColumn | None, StructColumn]:
+        """Return keys and values of inserts (`c`), and of updates (`u`) of which the old row is not known, as columns.
+
+        `columns` has an Arrow array of texts for each column of the table.
+        """
+        source = self._source.columns(shape.table.schema, shape.table.name, positions)
+        return self._columns(shape, columns, source, operations)
+
+    def _columns(
+        self, shape: TableShape, columns: Sequence[Any], source: dict[str, Sequence[Any]], operations: Sequence[str]
+    ) -> tuple[StructColumn | None, StructColumn]:
+        count, now = len(operations), self._now_us()
+        envelope = {
             "before": Repeated(None, count),
-            "after": values,
-            "source": StructColumn({**source, "snapshot": marks}, count),
+            "after": shape.rows(columns),
+            "source": StructColumn(source, count),
             "transaction": Repeated(None, count),
-            "op": Repeated("r", count),
+            "op": operations,
             "ts_ms": Repeated(now // 1000, count),
             "ts_us": Repeated(now, count),
             "ts_ns": Repeated(now * 1000, count),

@@ -112,16 +112,12 @@ def kind_of(column: Column) -> Kind:
 
 
 def _column(member: _Member, texts: Any) -> Sequence[Any]:
-    if member.convert is None:
-        return ArrowColumn(texts)
-    if member.convert_column is not None and (member.absent is None or not texts.null_count):
-        found = member.convert_column(texts)
+    convert = member.convert
+    if member.absent is None or not texts.null_count:
+        found = texts if convert is None else member.convert_column and member.convert_column(texts)
         if found is not None:
             return ArrowColumn(found)
-    convert, values = member.convert, texts.to_pylist()
-    if texts.null_count:
-        return [member.absent if text is None else convert(text) for text in values]
-    return list(map(convert, values))
+    return [member.absent if text is None else text if convert is None else convert(text) for text in texts.to_pylist()]
 
 
 def _converted(member: _Member, value: Text) -> Any:

@@ -1,9 +1,10 @@
 """Where a change comes from: the block `source` of records, and the block of its transaction."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fencepost.api import INT64, STRING, Schema
+from fencepost.api import INT64, STRING, ArrowColumn, Repeated, Schema
 from fencepost.builtin.postgres.envelope.settings import PostgresSettings
 
 VERSION = "3.6.1.Final"
@@ -77,13 +78,12 @@ class SourceBlock:
 
     def __call__(self, schema: str, table: str, position: Position) -> dict[str, Any]:
         """Return the block of a change of a table. In that of a row of a snapshot, put one of SNAPSHOT_MARKS."""
-        last = position.last_commit_lsn
         return {
             **self._start,
             "ts_ms": position.time_us // 1000,
             "snapshot": "false",
             "db": self._database,
-            "sequence": f'[null,"{position.lsn}"]' if last is None else f'["{last}","{position.lsn}"]',
+            "sequence": _sequence(position),
             "ts_us": position.time_us,
             "ts_ns": position.time_us * 1000,
             "schema": schema,
@@ -94,3 +94,28 @@ class SourceBlock:
             "origin": position.origin,
             "origin_lsn": position.origin_lsn,
         }
+
+    def columns(self, schema: str, table: str, positions: Sequence[Position]) -> dict[str, Sequence[Any]]:
+        """Return the blocks of changes of a table, none of which has an origin, as columns."""
+        blocks = {name: Repeated(value, len(positions)) for name, value in self(schema, table, positions[0]).items()}
+        times = [each.time_us for each in positions]
+        return {
+            **blocks,
+            "ts_ms": _numbers([time // 1000 for time in times]),
+            "sequence": [_sequence(each) for each in positions],
+            "ts_us": _numbers(times),
+            "ts_ns": _numbers([time * 1000 for time in times]),
+            "txId": _numbers([each.transaction for each in positions]),
+            "lsn": _numbers([each.lsn for each in positions]),
+        }
+
+
+def _sequence(position: Position) -> str:
+    last = position.last_commit_lsn
+    return f'[null,"{position.lsn}"]' if last is None else f'["{last}","{position.lsn}"]'
+
+
+def _numbers(values: list[Any]) -> ArrowColumn:
+    import pyarrow as pa
+
+    return ArrowColumn(pa.array(values, pa.int64()))

@@ -35,8 +35,8 @@ class Writer(Protocol):
 
     def end(self, place: ChangePlace) -> Sequence[SourceRecord]: ...
 
-    def change(self, change: Any, place: ChangePlace) -> Sequence[SourceRecord]:
-        """Return the records of a change: none if its table, or this kind of change, is not captured."""
+    def change(self, change: Any, place: ChangePlace) -> Sequence[Any]:
+        """Return the records of a change, or what becomes them: none if its table, or its kind, is not captured."""
 
 
 _CHANGES = (pgoutput.Insert, pgoutput.Update, pgoutput.Delete, pgoutput.Truncate, pgoutput.Message)
@@ -61,8 +61,8 @@ class Changes:
         self._start = position
         self.position = position
         """The end of the last whole transaction that was received."""
-        self.whole: list[SourceRecord] = []
-        self.part: list[SourceRecord] = []
+        self.whole: list[Any] = []
+        self.part: list[Any] = []
         self._open: _Open | None = None
 
     @property
@@ -102,15 +102,15 @@ class Changes:
         if lsn > self.position.lsn and self.is_between and not self._start.index:
             self.position = self._start = replace(self.position, lsn=lsn)
 
-    def take_whole(self) -> list[SourceRecord]:
+    def take_whole(self) -> list[Any]:
         taken, self.whole = self.whole, []
         return taken
 
-    def take_part(self) -> list[SourceRecord]:
+    def take_part(self) -> list[Any]:
         taken, self.part = self.part, []
         return taken
 
-    def split(self) -> tuple[list[SourceRecord], Position]:
+    def split(self) -> tuple[list[Any], Position]:
         """Take what there is of the open transaction, and the position that says that it is in Kafka."""
         assert self._open is not None
         one, begin = self._open, self._open.begin

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import deque
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any
@@ -21,7 +22,7 @@ from fencepost.builtin.postgres.source.publishing import ensure_publication
 from fencepost.builtin.postgres.source.settings import SourceSettings
 from fencepost.builtin.postgres.source.slot_check import refusal
 from fencepost.builtin.postgres.source.turn import NOTHING, Turn
-from fencepost.builtin.postgres.source.writer import RecordWriter
+from fencepost.builtin.postgres.source.writer import Change, RecordWriter
 from fencepost.postgres import pgoutput
 from fencepost.postgres.connection import connect
 from fencepost.postgres.error import is_retriable
@@ -87,9 +88,12 @@ class Streaming:
         self._again.update(intent(config.prefix, config.slot_name))
         self.is_over = False
         self._session: _Session | None = None
+        self._ready: deque[Turn] = deque()
         self._moved_s = time.monotonic()
 
     def turn(self) -> Turn:
+        if self._ready:
+            return self._ready.popleft()
         if self.is_over:
             self._context.wait(0.1)
             return NOTHING
@@ -129,6 +133,7 @@ class Streaming:
         if self._session is not None:
             self._session.close()
         self._session = None
+        self._ready.clear()
 
     def close(self) -> None:
         self.reset()
@@ -137,7 +142,7 @@ class Streaming:
         """Return whole transactions, or a part of a large one; now and then also the position of idle tables."""
         changes = session.changes
         has_ended = session.part_after is not None and changes.position.lsn > session.part_after
-        records = changes.take_whole()
+        records: list[Change] = changes.take_whole()
         interval_s = self._config.heartbeat_interval_ms / 1000 or _IDLE_MOVE_S
         is_due = changes.is_between and time.monotonic() - self._moved_s >= interval_s
         if is_due:
@@ -146,14 +151,22 @@ class Streaming:
             records += session.writer.heartbeat()
         if has_ended or records or (is_due and changes.position.lsn > self._committed.lsn):
             session.part_after = session.open_since_s = None
-            return Turn(records, position_offset(self._config.prefix, changes.position), ends=True)
+            return self._turn(session, records, position_offset(self._config.prefix, changes.position))
         if self._is_too_large(session):
             return self._split(session)
         if len(changes.part) < _PART:
             return NOTHING
         session.part_after = changes.position.lsn
         session.open_since_s = session.open_since_s or time.monotonic()
-        return Turn(changes.take_part())
+        return self._turn(session, changes.take_part())
+
+    def _turn(self, session: _Session, changes: list[Change], offsets: Offsets | None = None) -> Turn:
+        """Return the first of the turns that return these changes; the last one commits offsets, if there are any."""
+        turns = [Turn(batch) for batch in session.writer.batches(changes)] or [Turn()]
+        if offsets is not None:
+            turns[-1] = replace(turns[-1], offsets=offsets, ends=True)
+        self._ready.extend(turns[1:])
+        return turns[0]
 
     def _is_too_large(self, session: _Session) -> bool:
         timeout_s, since_s = self._context.transaction_timeout_s, session.open_since_s
@@ -174,7 +187,7 @@ class Streaming:
             )
         log.info("%s: %d changes of transaction %s are a part", config.prefix, position.index, position.xid)
         session.open_since_s = None
-        return Turn(records, position_offset(config.prefix, position), ends=True)
+        return self._turn(session, records, position_offset(config.prefix, position))
 
     def _opened(self) -> _Session:
         """Connect, and continue from what is committed. Raises FatalError if the slot cannot do that."""
