@@ -155,7 +155,7 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
             return RangeWriter(options, names) if RANGES_OPTION in options else SplitWriter(options, names)
         names = _checked_names(schema, options)
         if BATCH_OPTION in options:
-            from fencepost.spark.write.numbered import NumberedBatchWriter
+            from fencepost.spark.write.stream import NumberedBatchWriter
 
             return NumberedBatchWriter(options, names)
         from fencepost.spark.write.frame import KafkaFrameWriter

@@ -3,6 +3,9 @@
 Spark has three kinds of processes for it. The planner makes a writer for each micro-batch and pickles it for the tasks,
 whose `write` only stages rows. Another process on the driver's machine makes a writer again and calls `commit`. It
 usually stays for the next micro-batches, of all queries; each query may also change to another one.
+
+Spark lets no data source in Python take the output mode `update`. A function for `foreachBatch` can write the
+micro-batch with option `batch.id`: the same transaction, id and decision.
 """
 
 import hashlib
@@ -11,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from fencepost.config import ConfigError
+from fencepost.spark.partition.options import BATCH_OPTION
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write.checkpoint import Checkpoint
 from fencepost.spark.write.committer import Committer, PendingBatch, commit_batch
@@ -88,3 +92,28 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         location = self._checkpoint.folder.location
         name = hashlib.sha256(location.encode()).hexdigest()[:32]  # nothing else has it, and it is removed whole
         return Folder(self._config.staging_location or location).below(f"fencepost-{name}")
+
+
+class NumberedBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Writes a micro-batch with the number of option `batch.id`; one that is decided is skipped."""
+
+    def __init__(self, options: Mapping[str, str], names: list[str]) -> None:
+        """Check options and columns. Raises ConfigError."""
+        number = options[BATCH_OPTION]
+        if not number.isdecimal():
+            raise ConfigError(f"option {BATCH_OPTION} is {number}: set it to the number that foreachBatch passes")
+        self._number = int(number)
+        own = {key: value for key, value in options.items() if key != BATCH_OPTION}
+        self._stream = KafkaStreamWriter(own, names, is_gapless=False)  # a function may leave a micro-batch out
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Stage the rows of a task, on an executor."""
+        return self._stream.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Send what was staged, with the decision, unless it is decided already."""
+        self._stream.commit(messages, self._number)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what was staged."""
+        self._stream.abort(messages, self._number)

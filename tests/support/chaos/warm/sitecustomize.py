@@ -17,7 +17,7 @@ _MODULES = (
     "pyspark.sql.worker.python_streaming_sink_runner",
     "pyarrow.compute",
     "fencepost.spark.write.frame",
-    "fencepost.spark.write.numbered",
+    "fencepost.spark.write.stream",
     "fencepost.spark.kafka_read.stream",
     "support.chaos.dying_source",
 )
