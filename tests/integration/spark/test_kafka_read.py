@@ -39,6 +39,7 @@ pytestmark = [
 ]
 Rows = dict[tuple[str, int], list[tuple[Any, ...]]]
 Read = Callable[..., Any]
+_STREAMS = pytest.mark.skipif(pyspark.__version__ < "4.2", reason="streams need Spark 4.2, as the page says")
 LAYOUTS = 30 if IS_LONG else 20
 _TIME_MS = 1_700_000_000_000
 _NEVER_MS = "4102444800000"
@@ -281,6 +282,7 @@ def test_secrets_appear_in_no_plan(read: Read, timed: str, capsys: pytest.Captur
     assert "hunter2" not in frame._jdf.queryExecution().toString()
 
 
+@_STREAMS
 def test_a_stream_goes_on_where_spark_s_own_source_has_stopped(
     runtime: SparkRuntime, log_writer: LogWriter, timed: str, tmp_path: Path
 ) -> None:
@@ -307,6 +309,7 @@ def test_a_stream_goes_on_where_spark_s_own_source_has_stopped(
     assert len(written) == 32
 
 
+@_STREAMS
 def test_a_killed_stream_resumes_from_its_checkpoint_with_each_record_once(
     runtime: SparkRuntime, log_writer: LogWriter, topic_name: str, tmp_path: Path
 ) -> None:
@@ -350,7 +353,7 @@ def _all_of(runtime: SparkRuntime, log_writer: LogWriter, topic: str) -> Any:
     return reader.option("subscribe", topic).load()
 
 
-@pytest.mark.skipif(pyspark.__version__ < "4.2", reason="streams need Spark 4.2, as the page says")
+@_STREAMS
 def test_the_examples_of_the_how_to_run_as_they_are_shown(
     runtime: SparkRuntime, log_writer: LogWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
