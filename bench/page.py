@@ -26,6 +26,7 @@ PARTS = (
     "retention",
     "mirror",
     "stream",
+    "query",
     "latency",
     "memory",
     "slot",

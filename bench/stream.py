@@ -115,11 +115,14 @@ class Told(Peer):
         self._process.__exit__()
 
 
+_STREAMS_JARS = (("org.apache.kafka", "kafka-streams", KAFKA_VERSION), ("org.rocksdb", "rocksdbjni", "10.1.3"))
+
+
 class Streams(Told):
     """Kafka Streams in a JVM, with an application for each copy."""
 
     def __init__(self, kafka: EmbeddedKafka, directory: Path) -> None:
-        jars = fetched("kafka-streams", [("org.apache.kafka", "kafka-streams", KAFKA_VERSION)])
+        jars = fetched("kafka-streams", _STREAMS_JARS)
         classpath = os.pathsep.join([*map(str, jars), ensure_home(find_java()).classpath])
         source = Path(__file__).with_name("java") / "CopyTopology.java"
         state = directory / f"streams-{next(_numbers)}"
@@ -181,7 +184,7 @@ def _move(peer_: Peer, scene: Scene, source: str) -> Samples:
     return {"": [scene.count / (done.at_s - began_s)], ", processor": [spent * 1e6 / scene.count]}
 
 
-def _latency(peer_: Peer, scene: Scene) -> Samples:
+def latency(peer_: Peer, scene: Scene) -> Samples:
     """Send records at random moments to a quiet topic."""
     source, target = scene.topic(1), scene.topic(1)
     moments = random.Random(SEED)
@@ -282,7 +285,7 @@ _TUNED = {
     "transaction.boundary": "interval",
     "transaction.boundary.interval.ms": "500",
 }
-_STREAMS_TUNED = {
+STREAMS_TUNED = {
     "threads": "4",
     "commit.interval.ms": "500",
     "consumer.max.poll.records": "20000",
@@ -292,12 +295,12 @@ _STREAMS_TUNED = {
 CASES = {
     "one": (Case("one", 2_000_000, 200_000, 3, {"fencepost": {"tasks.max": "1"}, "streams": {}}), _moved),
     "all": (
-        Case("all", 2_000_000, 200_000, 3, {"fencepost": _TUNED, "streams": _STREAMS_TUNED, "spark": {}}),
+        Case("all", 2_000_000, 200_000, 3, {"fencepost": _TUNED, "streams": STREAMS_TUNED, "spark": {}}),
         _moved,
     ),
     "latency": (
         Case("latency", 200, 25, 2, {"fencepost": {"tasks.max": "1"}, "streams": {"commit.interval.ms": "100"}}),
-        _latency,
+        latency,
     ),
     "wide": (Case("wide", 100, 20, 1, {"fencepost": {"tasks.max": "1"}, "old way": {}}), _wide),
 }

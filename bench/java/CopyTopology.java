@@ -6,8 +6,9 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 
 /**
- * Copies topics, exactly once, as it is told: application, topic, topic, threads and further settings (name=value), with
- * tabs between, begin a copy and end the one before; an empty line only ends it. Each line is answered.
+ * Copies topics, or counts their records by key if there is a setting "count", exactly once, as it is told: application,
+ * topic, topic, threads and further settings (name=value), with tabs between, begin a copy and end the one before; an
+ * empty line only ends it. Each line is answered.
  */
 class CopyTopology {
     public static void main(String[] arguments) throws Exception {
@@ -43,7 +44,12 @@ class CopyTopology {
             settings.put(setting[0], setting[1]);
         }
         var builder = new StreamsBuilder();
-        builder.<byte[], byte[]>stream(told[1]).to(told[2]);
+        var records = builder.<byte[], byte[]>stream(told[1]);
+        if (settings.remove("count") == null) {
+            records.to(told[2]);
+        } else {
+            records.groupByKey().count().toStream().mapValues(count -> count.toString().getBytes()).to(told[2]);
+        }
         return new KafkaStreams(builder.build(), settings);
     }
 }

@@ -1,6 +1,7 @@
 """The page holds what the results hold, and says what is missing by an empty cell."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,7 @@ def test_bench_page_omits_a_row_without_samples() -> None:
 def test_bench_row_in_the_terminal_shows_medians_and_their_ratio() -> None:
     row = Row("tuned", "records/s", {"fencepost": [1000.0, 3000.0], "connect": [500.0]})
     assert row.show() == ["tuned, median, records/s: fencepost 2,000 (n 2), connect 500 (n 1), ratio 4.00"]
+
+
+def test_bench_parts_are_modules_of_the_bench() -> None:
+    assert [part for part in page.PARTS if find_spec(f"bench.{part}") is None] == []
