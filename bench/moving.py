@@ -45,7 +45,7 @@ def moved(side: Side, kafka: EmbeddedKafka, topic: str, records: int, begin: Cal
         begin()  # 1
         done = watcher.until_quiet(found + records, _QUIET_S, _PATIENCE_S)  # 2
         spent = spending.spent()
-    spent["transactions"] = done.committed - found - records  # each has a marker
+    spent["further offsets"] = done.committed - found - records  # markers of transactions, and what was aborted
     began_at = next(sample.at_s for sample in watcher.samples if sample.written > found)
     return Run.of(records, done.at_s - began_at, spent)
 

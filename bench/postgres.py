@@ -14,6 +14,7 @@ from typing import IO
 
 import psutil
 
+from bench.family import processor_s
 from bench.side import free_port
 from fencepost.embedded import checksum, ivy
 from fencepost.embedded.home import default_cache, locked
@@ -116,10 +117,17 @@ class Postgres:
         if psql.returncode:
             raise ValueError(f"psql ended with code {psql.returncode}")
 
+    def processor_s(self) -> float:
+        """Return the seconds of processor time so far of the server, with the sessions that have ended."""
+        ended = self._server.cpu_times()
+        return sum(processor_s(self._server.pid).values()) + ended.children_user + ended.children_system
+
+    @property
+    def _server(self) -> psutil.Process:
+        return psutil.Process(int((self._directory / "data" / "postmaster.pid").read_text().split()[0]))
+
     def _signal(self, number: signal.Signals) -> None:
-        pid = int((self._directory / "data" / "postmaster.pid").read_text().split()[0])
-        server = psutil.Process(pid)
-        for process in [server, *server.children(recursive=True)]:
+        for process in [self._server, *self._server.children(recursive=True)]:
             process.send_signal(number)
 
     def _psql(self, *arguments: str) -> list[str]:

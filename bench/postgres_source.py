@@ -1,9 +1,9 @@
 """Postgres into Kafka: PostgresSource here, and Debezium on Kafka Connect, with the same config."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import psycopg
 from confluent_kafka import Message
@@ -156,7 +156,7 @@ class _Race:
     def snapshot(self, label: str, case: Case) -> Run:
         count = int(self._count * case.share)
         with self._table(label, count) as name, self._topic(name) as topic:
-            done = moved(self.side, self._kafka, topic, count, lambda: self._create(name, case))
+            done = self._moved(topic, count, lambda: self._create(name, case))
             self._check(topic, count)
             self._delete(name)
         return done
@@ -174,10 +174,16 @@ class _Race:
             eventually(lambda: self.side.status(name)["tasks"] == [], within_s=_PATIENCE_S)
             last = count + 1
             self._postgres.sql(f"call fill('{name}', 2, {last}, {_A_TRANSACTION})")  # 3
-            done = moved(self.side, self._kafka, topic, count, lambda: self._put(name, "resume"))  # 4
+            done = self._moved(topic, count, lambda: self._put(name, "resume"))  # 4
             self._check(topic, last + 1)
             self._delete(name)
         return done
+
+    def _moved(self, topic: str, count: int, begin: Callable[[], object]) -> Run:
+        """Let rows be moved, and note what the database spends on it, too."""
+        before_s = self._postgres.processor_s()
+        done = moved(self.side, self._kafka, topic, count, begin)
+        return replace(done, detail={**done.detail, "postgres": round(self._postgres.processor_s() - before_s, 2)})
 
     def latency(self, seconds: int) -> list[float]:
         """Commit rows at a steady rate, each in a transaction: after how many milliseconds each is visible."""
