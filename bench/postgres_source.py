@@ -12,7 +12,7 @@ from bench.java_debezium import config, row_id, server
 from bench.mirror_scene import check_whole
 from bench.moving import Run, Runs, made_topic, moved, rows
 from bench.options import Options, say
-from bench.postgres import DEBEZIUM, Postgres, debezium
+from bench.postgres import NEWEST_DEBEZIUM, Postgres, debezium
 from bench.result import Result, Row
 from bench.side import SIDES, Side
 from bench.statistic import number, percentile
@@ -103,7 +103,7 @@ def run(options: Options) -> Result:
     found = _Found()
     with options.directory() as directory, EmbeddedKafka() as kafka, server(_PREPARATION) as postgres:
         plugins = directory / "plugins"
-        debezium(plugins)
+        debezium(plugins, NEWEST_DEBEZIUM)
         for turn in options.turns_of(1):
             for name in options.sides(turn):
                 own = options.ours if name == "fencepost" else {}
@@ -277,7 +277,7 @@ def _key_id(message: Message) -> int:
 
 
 def _settings() -> dict[str, dict[str, str]]:
-    connector = dict(zip(SIDES, ("PostgresSource", f"Debezium {DEBEZIUM}"), strict=True))
+    connector = dict(zip(SIDES, ("PostgresSource", f"Debezium {NEWEST_DEBEZIUM}"), strict=True))
     cases = {
         case.name: {side: ", ".join(f"{key}={value}" for key, value in own.items()) for side, own in case.own.items()}
         for case in SNAPSHOTS.values()
@@ -303,5 +303,5 @@ def _method(count: int) -> list[str]:
         f"the change; it asks the broker every {ASK_EVERY_MS} ms.",
         f"Idle tables: the captured table is quiet, while {_FOREIGN_A_MINUTE:,} rows a minute are inserted into "
         "another one. Each second the server is asked how much of its log it keeps for the slot (`restart_lsn`).",
-        f"Debezium {DEBEZIUM} is the newest of which all jars could be fetched.",
+        f"Debezium {NEWEST_DEBEZIUM} is the newest of which all jars could be fetched.",
     ]
