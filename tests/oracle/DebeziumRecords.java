@@ -24,7 +24,7 @@ import org.apache.kafka.connect.storage.OffsetStorageReader;
 /**
  * The records of a source connector, written by Kafka's JsonConverter with schemas. Each line of the input is a command.
  *
- * `{"start": config}` starts the connector's only task, `{"until": text, "within_ms": n}` polls until a record whose
+ * `{"start": config}` starts the connector's only task, with `"offset"` where that says, `{"until": text, "within_ms": n}` polls until a record whose
  * topic or value contains the text has come, and `{"stop": true}` stops the task. The answers are `{}` and, to `until`,
  * `{"records": [{"topic", "key", "value", "headers", "partition", "offset"}]}`, or `{"error": text}`.
  */
@@ -54,7 +54,7 @@ public class DebeziumRecords {
 
     private static void answered(JsonNode given, ObjectNode answer) throws Exception {
         if (given.has("start")) {
-            start(given.path("start"));
+            start(given.path("start"), given.path("offset"));
         } else if (given.has("until")) {
             poll(given.path("until").asText(), given.path("within_ms").asLong(), answer.putArray("records"));
         } else {
@@ -62,7 +62,7 @@ public class DebeziumRecords {
         }
     }
 
-    private static void start(JsonNode given) throws Exception {
+    private static void start(JsonNode given, JsonNode offset) throws Exception {
         Map<String, String> config = new HashMap<>();
         given.fields().forEachRemaining(one -> config.put(one.getKey(), one.getValue().asText()));
         Class<?> kind = Class.forName(config.get("connector.class"));
@@ -88,7 +88,7 @@ public class DebeziumRecords {
             }
 
             public OffsetStorageReader offsetStorageReader() {
-                return new Nothing();
+                return new Given(offset);
             }
 
             public org.apache.kafka.common.metrics.PluginMetrics pluginMetrics() {
@@ -132,14 +132,31 @@ public class DebeziumRecords {
         return bytes == null ? null : new String(bytes, StandardCharsets.UTF_8);
     }
 
-    /** A store of offsets that has none. */
-    private static class Nothing implements OffsetStorageReader {
+    /** A store that has one offset for each partition, or none. */
+    private static class Given implements OffsetStorageReader {
+        private final Map<String, Object> offset;
+
+        Given(JsonNode offset) {
+            this.offset = offset.isMissingNode() ? null : new HashMap<>();
+            offset.fields().forEachRemaining(one -> {
+                JsonNode value = one.getValue();
+                if (!value.isNull()) {
+                    this.offset.put(one.getKey(), value.isNumber() ? (Object) value.asLong()
+                        : value.isBoolean() ? (Object) value.asBoolean() : value.asText());
+                }
+            });
+        }
+
         public <T> Map<String, Object> offset(Map<String, T> partition) {
-            return null;
+            return offset;
         }
 
         public <T> Map<Map<String, T>, Map<String, Object>> offsets(Collection<Map<String, T>> partitions) {
-            return new HashMap<>();
+            Map<Map<String, T>, Map<String, Object>> found = new HashMap<>();
+            if (offset != null) {
+                partitions.forEach(one -> found.put(one, offset));
+            }
+            return found;
         }
     }
 }

@@ -44,13 +44,21 @@ _CHANGES = (pgoutput.Insert, pgoutput.Update, pgoutput.Delete, pgoutput.Truncate
 
 @dataclass
 class _Open:
-    """The transaction that is being received: how many changes, the last one's LSN, how many are in parts before."""
+    """The transaction that is being received: how many changes, the last one's LSN, how many are in parts before.
+
+    `at_lsn` is how many changes there are at that LSN: a record of the log may have many rows.
+    """
 
     begin: pgoutput.Begin
     is_skipped: bool
     earlier: int
     count: int = 0
     lsn: int = 0
+    at_lsn: int = 0
+
+    def add(self, lsn: int) -> None:
+        self.at_lsn = self.at_lsn + 1 if lsn == self.lsn else 1
+        self.count, self.lsn = self.count + 1, lsn
 
 
 class Changes:
@@ -90,9 +98,9 @@ class Changes:
             case pgoutput.Message() if not message.transactional:
                 pass
             case _ if isinstance(message, _CHANGES) and self._open is not None and not self._open.is_skipped:
-                self._open.count, self._open.lsn = self._open.count + 1, lsn
+                self._open.add(lsn)
                 records = self._writer.change(message, self._place(self._open, lsn))
-                self.part += () if self._is_written(self._open) else records
+                self.part += self._unwritten(self._open, records)
 
     def move_to(self, lsn: int) -> None:
         """Take it that nothing up to a place is to come, as the server says while no transaction is being received.
@@ -139,14 +147,21 @@ class Changes:
             self._start = self.position
         self.whole += self.take_part()
 
-    def _is_written(self, one: _Open) -> bool:
-        """Say whether a change of the first transaction is in Kafka, by Debezium's offset, or by ours after a split."""
+    def _unwritten(self, one: _Open, records: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
+        """Return the records of a change of the first transaction that are not in Kafka.
+
+        Debezium's offset does not say how many of the changes at its LSN are there, or how many of the last one's
+        records: what may be missing is written again.
+        """
         start = self._start
         if not start.index:
-            return start.processed_lsn is not None and one.lsn <= start.processed_lsn
+            if start.processed_lsn is None or one.begin.xid != start.xid or one.lsn > start.processed_lsn:
+                return records
+            is_before = one.lsn < start.processed_lsn or one.at_lsn < start.processed_count
+            return () if is_before else records[1:] if one.at_lsn == start.processed_count else records
         if one.count == start.index and one.lsn != start.processed_lsn:
             raise FatalError(self._not_the_same(f"change {start.index} is at {format_lsn(one.lsn)}"))
-        return one.count <= start.index
+        return () if one.count <= start.index else records
 
     def _not_the_same(self, what: str) -> str:
         start = self._start

@@ -50,7 +50,8 @@ class Position:
 
     If the transaction after that was split, `index` is how many of its changes are in Kafka, `processed_lsn` the LSN of
     the last of them, which several may share, and `xid` and `time_us` are its own. Without an `index`, `processed_lsn`
-    is set if Debezium stopped within that transaction: changes up to there are in Kafka.
+    is set if Debezium stopped within transaction `xid`: the changes before that LSN are in Kafka, and of those at it
+    `processed_count`.
     """
 
     lsn: int
@@ -59,6 +60,7 @@ class Position:
     index: int = 0
     processed_lsn: int | None = None
     server: Server = UNKNOWN
+    processed_count: int = 1
 
     @classmethod
     def of_offset(cls, offset: Mapping[str, Any]) -> "Position | None":
@@ -67,13 +69,15 @@ class Position:
             return None
         commit, processed = offset.get("lsn_commit"), offset.get("lsn_proc")
         start, index = int(offset["lsn"] if commit is None else commit), int(offset.get("index") or 0)
+        is_within = processed is not None and (index > 0 or _is_within(offset))
         return cls(
             start,
             offset.get("txId"),
             offset.get("ts_usec"),
             index,
-            int(processed) if processed is not None and (index or int(processed) > start) else None,
+            int(processed) if processed is not None and is_within else None,
             Server(str(offset.get("system_identifier") or ""), int(offset.get("timeline") or 0)),
+            max(1, int(offset.get("lsn_events_processed") or 1)),
         )
 
     def offset(self) -> dict[str, Any]:
@@ -92,6 +96,16 @@ class Position:
             return known
         del known["messageType"]
         return {**known, "lsn": self.processed_lsn, "lsn_proc": self.processed_lsn, "index": self.index}
+
+
+def _is_within(offset: Mapping[str, Any]) -> bool:
+    """Say whether an offset of Debezium's is that of a change: with BEGIN it has the first one's LSN, but not it.
+
+    Its last commit may come after the change: transactions overlap in the log.
+    """
+    kind = str(offset.get("messageType") or "")
+    is_after_commit = offset["lsn_proc"] == offset.get("lsn_commit")
+    return kind not in ("BEGIN", "COMMIT") and offset.get("txId") is not None and not is_after_commit
 
 
 def _is_in_snapshot(offset: Mapping[str, Any]) -> bool:

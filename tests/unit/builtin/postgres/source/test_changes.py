@@ -74,10 +74,39 @@ def test_transaction_that_was_committed_before_the_position_is_skipped(commit_ls
 
 
 def test_changes_that_debezium_has_written_of_a_transaction_are_skipped_once() -> None:
-    made = changes(Position(100, processed_lsn=198))
+    made = changes(Position(100, 9, processed_lsn=198))
     feed(made, 200, ["a", "b"])  # at 198 and 199
     feed(made, 300, ["c"])
     assert values(made.take_whole()) == ["b", "c"]
+
+
+@pytest.mark.parametrize(("count", "left"), [(1, ["c", "d", "e"]), (2, ["d", "e"]), (3, ["e"])])
+def test_rows_of_one_record_of_the_log_that_debezium_may_lack_are_written(count: int, left: list[str]) -> None:
+    """It says how many of them are in Kafka since 3.7; before, that the first one is."""
+    made = changes(Position(100, 9, processed_lsn=180, processed_count=count))
+    made.feed(170, Begin(200, 7, 9))
+    for lsn, value in ((170, "a"), (180, "b"), (180, "c"), (180, "d"), (190, "e")):
+        made.feed(lsn, Insert(1, [value]))
+    made.feed(210, Commit(200, 210, 7))
+    assert values(made.take_whole()) == left
+
+
+def test_transaction_after_the_one_in_which_debezium_stopped_is_whole() -> None:
+    made = changes(Position(100, 8, processed_lsn=198))
+    feed(made, 200, ["a", "b"])
+    assert values(made.take_whole()) == ["a", "b"]
+
+
+def test_records_of_the_last_change_that_debezium_may_lack_are_written() -> None:
+    """A change of a key has three, and one offset."""
+
+    class Several(Names):
+        def change(self, change: Any, place: ChangePlace) -> Sequence[SourceRecord]:
+            return [SourceRecord({}, None, "t", f"{change.new[0]}{number}") for number in range(3)]
+
+    made = Changes(Several(), Position(100, 9, processed_lsn=199))
+    feed(made, 200, ["a", "b"])
+    assert values(made.take_whole()) == ["b1", "b2"]
 
 
 def test_idle_position_moves_between_transactions_only() -> None:

@@ -89,6 +89,15 @@ def test_no_chunk_is_read_twice_when_the_number_of_tasks_changes() -> None:
     [
         ({"lsn": 30, "lsn_proc": 30, "lsn_commit": 20, "txId": 7, "ts_usec": 9}, Position(20, 7, 9, processed_lsn=30)),
         ({"lsn": 20, "lsn_proc": 20, "lsn_commit": 20, "messageType": "COMMIT"}, Position(20)),
+        ({"lsn": 30, "lsn_proc": 30, "lsn_commit": 20, "txId": 7, "messageType": "BEGIN"}, Position(20, 7)),
+        (  # transactions overlap in the log: one was committed after the change, and before its transaction
+            {"lsn": 10, "lsn_proc": 10, "lsn_commit": 20, "txId": 7, "messageType": "INSERT"},
+            Position(20, 7, processed_lsn=10),
+        ),
+        (  # in the first transaction after the snapshot
+            {"lsn": 30, "lsn_proc": 30, "txId": 7, "messageType": "INSERT", "lsn_events_processed": 4},
+            Position(30, 7, processed_lsn=30, processed_count=4),
+        ),
         ({"lsn": 20, "snapshot": "INITIAL", "last_snapshot_record": False}, None),
         ({"lsn": 20, "snapshot": True, "last_snapshot_record": True}, Position(20)),
         (Position(9, 6, 7, 8, 4, SERVER).offset(), Position(9, 6, 7, 8, 4, SERVER)),
