@@ -41,7 +41,7 @@ class NamesTaskClass(Protocol):
 
 @runtime_checkable
 class HostedConnector(Protocol):
-    """A connector whose code runs in another process."""
+    """A connector whose code runs in another process, or asks another one for what it measures."""
 
     def figures(self) -> Sequence[Sequence[str | float]]:
         """Return the newest metrics that it has registered: name, tags as text, value. Any thread; does not wait."""

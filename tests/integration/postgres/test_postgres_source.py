@@ -13,6 +13,7 @@ from fencepost.api import FatalError, SourceRecord
 from fencepost.builtin.postgres.source import streaming
 from fencepost.builtin.postgres.source.connector import PostgresSource
 from fencepost.builtin.postgres.source.progress import Phase, Progress
+from fencepost.builtin.postgres.source.slot_watch import SlotWatch
 from fencepost.builtin.postgres.source.writer import EARLIER
 from fencepost.task.delivery.transaction_size import TransactionSize
 from fencepost.task.source.boundary import BoundaryDecision, ConnectorBoundary
@@ -405,6 +406,42 @@ def test_rows_are_read_again_if_the_slot_is_lost_and_that_is_wanted(source: Sour
     assert {record.key["id"]: record.value["after"] for record in again} == source.table("a")
     source.sql("INSERT INTO SCHEMA.a VALUES (2001, 1)")
     source.until(lambda: len(source.records) == 4001)
+
+
+def test_lag_of_the_slot_grows_while_it_is_blocked_and_falls_again(source: Source) -> None:
+    source.begin()
+    source.until(lambda: source.progress.position is not None)
+    remarks: list[str | None] = []
+    watch = SlotWatch(PostgresSource({**source.config, "name": source.name}), remarks.append)
+
+    def figures() -> dict[str, float]:
+        watch.look()
+        return {str(name): float(value) for name, _, value in watch.figures}
+
+    source.until(lambda: figures()["slot-lag-bytes"] == figures()["slot-lag-seconds"] == 0)  # idle
+    source.sql("CREATE TABLE IF NOT EXISTS public.foreign_rows (n int)")
+    source.sql("INSERT INTO public.foreign_rows SELECT generate_series(1, 50000)")
+    blocked = figures()
+    assert blocked["slot-lag-bytes"] > 50_000 * 30
+    assert blocked["slot-retained-bytes"] >= blocked["slot-lag-bytes"]
+    eventually(lambda: figures()["slot-lag-seconds"] > 0.2, within_s=60)
+    source.until(lambda: figures()["slot-lag-bytes"] < 50_000)
+    source.until(lambda: figures()["slot-lag-seconds"] == 0)
+    assert figures()["slot-xmin-age"] >= 0
+    assert "snapshot-xmin-age" not in figures()
+    assert set(remarks) == {None}
+    watch._close()
+
+
+def test_age_of_a_snapshot_that_is_kept_is_measured(source: Source) -> None:
+    source.begin()
+    source.until(lambda: source.progress.phase is Phase.CHUNKS)
+    for _ in range(10):
+        source.sql("INSERT INTO SCHEMA.a SELECT max(id) + 1 FROM SCHEMA.a")
+    watch = SlotWatch(PostgresSource({**source.config, "name": source.name}), lambda text: None)
+    watch.look()
+    assert next(value for name, _, value in watch.figures if name == "snapshot-xmin-age") >= 10
+    watch._close()
 
 
 def test_position_older_than_the_slots_is_refused(source: Source) -> None:

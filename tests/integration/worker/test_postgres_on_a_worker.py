@@ -81,6 +81,8 @@ def test_snapshot_is_read_by_several_tasks_and_the_stream_by_one(
 
         assert len(eventually(rows, within_s=300)) == ROWS
         worker.wait_for_tasks(name, "RUNNING")
+        lag = f'connector="{name}",metric="slot-lag-bytes",tags="slot=worker"'
+        eventually(lambda: lag in worker.rest.get("/metrics").text, within_s=60)
 
 
 def test_wrong_password_is_said_in_the_status_and_never_shown(worker: Worker, server: Postgres, name: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from fencepost.api import ExactlyOnceSupport, SourceConnector, SourceTask
 from fencepost.builtin.postgres.source.progress import Phase, Plan, Progress
 from fencepost.builtin.postgres.source.settings import SourceSettings
+from fencepost.builtin.postgres.source.slot_watch import Rows, SlotWatch
 from fencepost.builtin.postgres.source.task import PostgresSourceTask
 from fencepost.postgres.connection import connect
 
@@ -31,11 +32,22 @@ class PostgresSource(SourceSettings, SourceConnector):
     def start(self) -> None:
         self._watch: SnapshotWatch | None = SnapshotWatch(self)
         self._watch.start()
+        self._slot_watch = SlotWatch(self, self.context.remark)
+        self._slot_watch.start()
 
     def stop(self) -> None:
         watch = getattr(self, "_watch", None)
         if watch is not None:
             watch.stop()
+            self._slot_watch.stop()
+
+    def figures(self) -> Rows:
+        """Return what the slot costs its server, as `HostedConnector.figures` does."""
+        watch = getattr(self, "_slot_watch", None)
+        return () if watch is None else watch.figures
+
+    def end_calls(self) -> None:
+        """Do nothing: no call of this connector takes long."""
 
     def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
         own = super().task_configs(1)[0]

@@ -70,7 +70,7 @@ class WorkerFigures:
     ended_by_signal: Callable[[], Mapping[str, int]]
     retention: Callable[[], RetentionInfo]
     connector_figures: Callable[[], Mapping[str, Sequence[Sequence[str | float]]]] = dict
-    """Metrics that Java connectors have registered, by connector: name, tags, value."""
+    """Metrics of PostgresSource, and those that Java connectors have registered, by connector: name, tags, value."""
 
 
 class WorkerMetrics(Collector):
@@ -156,7 +156,7 @@ class WorkerMetrics(Collector):
             yield name, texts if status is None else {"status": status.state.value.lower(), **texts}
 
     def _of_java_connectors(self) -> Iterator[Metric]:
-        text = "A metric that the plug-in of a Java connector has registered (KIP-877)."
+        text = "A metric of a connector: of the slot of a PostgresSource, or registered by a Java plug-in (KIP-877)."
         family = _metric(f"{_PLUGINS.prefix}_connector_value", text, ("connector", *_PLUGINS.labels))
         for connector, rows in self._figures.connector_figures().items():
             for labels, (value,) in _rows(rows, _PLUGINS):
