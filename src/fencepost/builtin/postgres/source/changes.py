@@ -71,12 +71,19 @@ class Changes:
         """The end of the last whole transaction that was received."""
         self.whole: list[Any] = []
         self.part: list[Any] = []
+        self.idle_lsn = 0
+        """Up to where the server has said that nothing is to come."""
         self._open: _Open | None = None
 
     @property
     def is_between(self) -> bool:
         """Say whether no transaction is being received."""
         return self._open is None
+
+    @property
+    def commit_lsn(self) -> int:
+        """Return where the transaction that is being received was committed; 0 if there is none."""
+        return 0 if self._open is None else self._open.begin.final_lsn
 
     @property
     def can_split(self) -> bool:

@@ -135,7 +135,7 @@ class Planning:
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute(f"SET TRANSACTION SNAPSHOT '{made.snapshot}'")
         (xids,) = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
-        tables = tuple(_cut(connection, Capture.of(connection, config), config.chunk_bytes))
+        tables = tuple(cut(connection, Capture.of(connection, config), config.chunk_bytes))
         connection.execute("COMMIT")
         server = Server(identity.system_identifier, identity.timeline)
         plan = Plan(made.consistent_lsn, xids, str(made.snapshot), server, tables)
@@ -171,7 +171,7 @@ class Planning:
         self._open = []
 
 
-def _cut(connection: Any, capture: Capture, chunk_bytes: int) -> Iterable[TablePlan]:
+def cut(connection: Any, capture: Capture, chunk_bytes: int) -> Iterable[TablePlan]:
     """Yield the tables of a snapshot, with chunks of about a size."""
     for stored, shown in capture.stored():
         (size,) = connection.execute(f"SELECT pg_table_size({stored.oid})").fetchone()

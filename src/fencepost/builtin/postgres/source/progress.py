@@ -6,6 +6,8 @@ Source partitions, all with `"server": topic.prefix`:
 - `{"server", "snapshot": "plan"}`: the plan. Without `id`: only that the slot is going to be made.
 - `{"server", "snapshot": "table", "number"}`: one table of the plan.
 - `{"server", "snapshot": "part", "part", "of"}`: how far a task is that reads chunk `part`, `part + of`, and so on.
+- `{"server", "table"}`: a table, by its oid, whose rows were read. If there are a position and a plan, the plan is that
+  of tables that joined later.
 
 Chunks are numbered over all tables of a plan, so a table of a terabyte needs no more offsets than a small one.
 """
@@ -211,6 +213,8 @@ class Progress:
     """The source partitions of the snapshot, which are removed once the stream has begun."""
     is_left_in_snapshot: bool = False
     """Whether Debezium has written the position before its snapshot was complete."""
+    tables: frozenset[int] = frozenset()
+    """The tables whose rows were read, by oid. Empty in offsets of Debezium's, or before the stream has begun."""
 
     @classmethod
     def of(cls, prefix: str, offsets: Pairs) -> "Progress":
@@ -228,6 +232,7 @@ class Progress:
             head is not None,
             tuple(partition for partition, _ in kept),
             plain is not None and Position.of_offset(plain) is None,
+            frozenset(int(partition["table"]) for partition, _ in own if "table" in partition),
         )
 
     @property
@@ -282,6 +287,11 @@ def intent(prefix: str, slot: str) -> Offsets:
 def position_offset(prefix: str, position: Position) -> Offsets:
     """Return the offset of a position."""
     return {partition_key({"server": prefix}): position.offset()}
+
+
+def table_offset(prefix: str, oid: int, name: str) -> Offsets:
+    """Return the offset of a table whose rows were read."""
+    return {partition_key({"server": prefix, "table": oid}): {"name": name}}
 
 
 def removal(progress: Progress) -> Offsets:

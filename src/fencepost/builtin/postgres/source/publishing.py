@@ -1,7 +1,7 @@
 """Which tables are captured, by the config and by the publication."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +38,10 @@ class Capture:
         by_oid = {table.oid: table for table in known}
         roots = [table for table in captured if table.is_partitioned]
         return cls(captured, {root.oid: _leaves(connection, root, by_oid) for root in roots})
+
+    def only(self, oids: Container[int]) -> "Capture":
+        """Return those of these tables."""
+        return Capture(tuple(table for table in self.tables if table.oid in oids), self.leaves)
 
     def stored(self) -> Iterator[tuple[Table, Table]]:
         """Yield each table that has rows, and the one under whose name they are written."""

@@ -22,14 +22,14 @@ _IDLE_S = 0.5
 class _Session:
     """Two connections: one for the rows of a chunk, the other to ask about its table as it is now."""
 
-    def __init__(self, config: SourceSettings, plan: Plan) -> None:
+    def __init__(self, config: SourceSettings, plan: Plan, part: Part) -> None:
         self._config = config
         with ExitStack() as opened:
             rows, self._sql = (opened.enter_context(closing(connect(config.connection_settings()))) for _ in range(2))
             self._opened = opened.pop_all()
         self._reader = SnapshotReader(rows, plan, config.snapshot_name or plan.name)
         self._place = Place(plan.lsn, None, None, now_us())
-        self._partition = dict(next(iter(plan.part_offset(config.prefix, Part(config.part, config.parts, 0)))))
+        self._partition = dict(next(iter(plan.part_offset(config.prefix, part))))
 
     def batches(self, chunk: Chunk) -> Iterator[Batch]:
         """Return the rows of a chunk, all from one transaction of the database."""
@@ -61,18 +61,28 @@ class ChunkReading:
     """Reads the chunks of one task's part. With the last one the task waits for the others', if there are others."""
 
     def __init__(
-        self, config: SourceSettings, context: SourceTaskContext, progress: Progress, holder: Any = None
+        self,
+        config: SourceSettings,
+        context: SourceTaskContext,
+        progress: Progress,
+        holder: Any = None,
+        *,
+        is_alone: bool = False,
     ) -> None:
-        """`holder` keeps the snapshot while it is open (a connection), if this process has made it."""
+        """`holder` keeps the snapshot while it is open (a connection), if this process has made it.
+
+        With `is_alone`, all chunks are this task's, and not those of its part only.
+        """
         assert progress.plan is not None
+        self._part = Part(0, 1, 0) if is_alone else Part(config.part, config.parts, 0)
         self._config, self._context, self._plan, self._holder = config, context, progress.plan, holder
-        self._todo = list(progress.unread(config.part, config.parts))[::-1]
+        self._todo = list(progress.unread(self._part.number, self._part.of))[::-1]
         self._session: _Session | None = None
         self._turns: Iterator[Turn] | None = None
 
     @property
     def is_over(self) -> bool:
-        return not self._todo and self._turns is None and self._config.parts == 1
+        return not self._todo and self._turns is None and self._part.of == 1
 
     def turn(self) -> Turn:
         if self._turns is None:
@@ -102,7 +112,7 @@ class ChunkReading:
     def _chunk(self, chunk: Chunk) -> Iterator[Turn]:
         """Return a chunk as turns; the last one ends the transaction."""
         if self._session is None:
-            self._session = _Session(self._config, self._plan)
+            self._session = _Session(self._config, self._plan, self._part)
         yield from map(Turn, self._session.batches(chunk))
-        part = Part(self._config.part, self._config.parts, chunk.number + 1)
+        part = self._part._replace(next=chunk.number + 1)
         yield Turn(offsets=self._plan.part_offset(self._config.prefix, part), ends=True)

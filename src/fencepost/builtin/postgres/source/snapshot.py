@@ -60,10 +60,10 @@ class SnapshotReader:
     """Reads the chunks of one plan over one connection (`psycopg.Connection`, with autocommit)."""
 
     def __init__(self, connection: Any, plan: Plan, name: str) -> None:
-        """`name` is the one under which the snapshot is exported now."""
+        """`name` is the one under which the snapshot is exported now; empty: it is not."""
         self._connection = connection
         self._plan = plan
-        self._name: str | None = name
+        self._name: str | None = name or None
 
     def rows(self, chunk: Chunk, selection: Callable[[], Selection]) -> Iterator[Columns]:
         """Return the rows of a chunk, in batches of columns, all from one transaction.

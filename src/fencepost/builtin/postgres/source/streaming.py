@@ -3,12 +3,14 @@
 import logging
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any
 
 from fencepost.api import FatalError, SourceTaskContext, partition_key
 from fencepost.builtin.postgres.source.changes import Changes
+from fencepost.builtin.postgres.source.joining import Joining
 from fencepost.builtin.postgres.source.progress import (
     Offsets,
     Position,
@@ -17,6 +19,7 @@ from fencepost.builtin.postgres.source.progress import (
     intent,
     position_offset,
     removal,
+    table_offset,
 )
 from fencepost.builtin.postgres.source.publishing import ensure_publication
 from fencepost.builtin.postgres.source.settings import SourceSettings
@@ -27,7 +30,7 @@ from fencepost.postgres import pgoutput
 from fencepost.postgres.connection import connect
 from fencepost.postgres.error import is_retriable
 from fencepost.postgres.lsn import format_lsn, parse_lsn
-from fencepost.postgres.replication import KeepAlive, ReplicationStream
+from fencepost.postgres.replication import KeepAlive, ReplicationStream, WalData
 from fencepost.postgres.slots import NOW, SlotLostError, SlotMissingError, ensure_usable, server_identity, timeline_end
 
 log = logging.getLogger(__name__)
@@ -45,11 +48,13 @@ for what is still on its way to the brokers then, and for the commit."""
 class _Session:
     """A stream that is open, with what puts its messages together. `sql` is asked about tables."""
 
-    def __init__(self, sql: Any, stream: ReplicationStream, config: SourceSettings, start: Position) -> None:
-        self.sql, self.stream = sql, stream
-        self.writer = RecordWriter(config, sql)
+    def __init__(
+        self, sql: Any, stream: ReplicationStream, config: SourceSettings, start: Position, joining: Joining | None
+    ) -> None:
+        self.sql, self.stream, self.joining = sql, stream, joining
+        self.writer = RecordWriter(config, sql, joining)
         self.changes = Changes(self.writer, start)
-        self.idle_lsn = 0
+        self.pending: deque[WalData | KeepAlive] = deque()
         self.part_after: int | None = None
         """Where the transaction before the one of which a part was returned ends."""
         self.open_since_s: float | None = None
@@ -61,16 +66,42 @@ class _Session:
         One read returns a few hundred messages at most, and a transaction of Kafka costs the brokers as much as
         thousands of records.
         """
+        if self.joining is not None:
+            self.joining.advance()
+        if self.pending:
+            self.stream.keep_alive()
         wait_s, left = _READ_S, _MOST_MESSAGES
-        while left > 0 and (found := self.stream.read(wait_s, left)):
-            for one in found:
-                if not isinstance(one, KeepAlive):
-                    self.changes.feed(one[0], pgoutput.decode(one[2]))
-                elif self.changes.is_between:
-                    self.idle_lsn = one.wal_end
+        while self._feed() and left > 0 and (found := self.stream.read(wait_s, left)):
+            self.pending.extend(found)
             wait_s, left = 0.0, left - len(found)
 
+    def _feed(self) -> bool:
+        """Take messages that have arrived. Returns False if one of them has to wait."""
+        while self.pending:
+            one = self.pending[0]
+            if not isinstance(one, KeepAlive):
+                message = pgoutput.decode(one[2])
+                if self.joining is not None and self.joining.is_undecided(message, self.changes.commit_lsn):
+                    return False
+                self.changes.feed(one[0], message)
+            elif self.changes.is_between:
+                self.changes.idle_lsn = one.wal_end
+            self.pending.popleft()
+        return True
+
+    def turn_of_joining(self) -> Turn | None:
+        """Return a part of the rows of tables that joined, if nothing of the stream's is in the open transaction."""
+        if self.joining is None or self.open_since_s is not None:
+            return None
+        self.stream.keep_alive()
+        return self.joining.turn(self.changes.position.lsn)
+
+    def take_due(self) -> Offsets:
+        return {} if self.joining is None else self.joining.take_due()
+
     def close(self) -> None:
+        if self.joining is not None:
+            self.joining.close()
         self.stream.close()
         self.sql.close()
 
@@ -78,17 +109,16 @@ class _Session:
 class Streaming:
     """Streams from a position on. What was not returned as part of a committed transaction is received again."""
 
-    def __init__(self, config: SourceSettings, context: SourceTaskContext, progress: Progress) -> None:
-        assert progress.start is not None
-        self._config, self._context = config, context
-        self._committed = progress.start
-        self._first: Offsets = {} if progress.position is not None else position_offset(config.prefix, progress.start)
-        self._first.update(removal(progress))
-        self._again = {**removal(progress), **dict.fromkeys(position_offset(config.prefix, progress.start))}
-        self._again.update(intent(config.prefix, config.slot_name))
+    def __init__(self, config: SourceSettings, context: SourceTaskContext, progress: Callable[[], Progress]) -> None:
+        """`progress` returns what the committed offsets say, at any time."""
+        self._config, self._context, self._progress = config, context, progress
+        start = progress().start
+        assert start is not None
+        self._committed = start
         self.is_over = False
         self._session: _Session | None = None
-        self._ready: deque[Turn] = deque()
+        first = _first(config.prefix, progress())
+        self._ready = deque([Turn(offsets=first, ends=True)] if first else [])
         self._moved_s = time.monotonic()
 
     def turn(self) -> Turn:
@@ -105,10 +135,10 @@ class Streaming:
                     raise
                 log.warning("%s: all rows are read again: %s", self._config.prefix, error)
                 self.is_over = True
-                return Turn(offsets=self._again, ends=True)
-        if self._first:
-            first, self._first = self._first, {}
-            return Turn(offsets=first, ends=True)
+                return Turn(offsets=self._again(), ends=True)
+        turn = self._session.turn_of_joining()
+        if turn is not None:
+            return turn
         self._session.receive()
         return self._next(self._session)
 
@@ -119,6 +149,8 @@ class Streaming:
         if position is not None:
             self._committed = position
         if self._session is not None:
+            if self._session.joining is not None and len(offsets) > (position is not None):
+                self._session.joining.committed()
             try:
                 self._session.stream.confirm(self._committed.lsn)
             except Exception as error:
@@ -147,11 +179,15 @@ class Streaming:
         is_due = changes.is_between and time.monotonic() - self._moved_s >= interval_s
         if is_due:
             self._moved_s = time.monotonic()
-            changes.move_to(session.idle_lsn)
+            changes.move_to(changes.idle_lsn)
             records += session.writer.heartbeat()
-        if has_ended or records or (is_due and changes.position.lsn > self._committed.lsn):
+        has_moved = is_due and changes.position.lsn > self._committed.lsn
+        if has_ended or records or has_moved:
             session.part_after = session.open_since_s = None
-            return self._turn(session, records, position_offset(self._config.prefix, changes.position))
+            offsets = position_offset(self._config.prefix, changes.position)
+            return self._turn(session, records, offsets | session.take_due())
+        if session.open_since_s is None and (due := session.take_due()):
+            return Turn(offsets=due, ends=True)
         if self._is_too_large(session):
             return self._split(session)
         if len(changes.part) < _PART:
@@ -187,7 +223,13 @@ class Streaming:
             )
         log.info("%s: %d changes of transaction %s are a part", config.prefix, position.index, position.xid)
         session.open_since_s = None
-        return self._turn(session, records, position_offset(config.prefix, position))
+        return self._turn(session, records, position_offset(config.prefix, position) | session.take_due())
+
+    def _again(self) -> Offsets:
+        """Return the offsets that begin with a new snapshot."""
+        config = self._config
+        none = dict.fromkeys(position_offset(config.prefix, self._committed))
+        return {**removal(self._progress()), **none, **intent(config.prefix, config.slot_name)}
 
     def _opened(self) -> _Session:
         """Connect, and continue from what is committed. Raises FatalError if the slot cannot do that."""
@@ -206,9 +248,20 @@ class Streaming:
             if why is not None:
                 raise FatalError(why)
             ensure_publication(sql, config)
+            joining = Joining(config, self._context, sql, self._progress) if config.has_snapshot else None
             lsn = self._committed.lsn
             stream = ReplicationStream(replication, config.slot_name, config.publication_name, lsn, messages=False)
             opened.pop_all()
         self._committed = replace(self._committed, server=server)
         log.info("%s: streaming from %s on", config.prefix, format_lsn(lsn))
-        return _Session(sql, stream, config, self._committed)
+        return _Session(sql, stream, config, self._committed, joining)
+
+
+def _first(prefix: str, progress: Progress) -> Offsets:
+    """Return the offsets that a stream commits before anything else: those that end the snapshot before it."""
+    if progress.start is None or progress.position is not None:
+        return {} if progress.plan is not None else removal(progress)
+    found = {**position_offset(prefix, progress.start), **removal(progress)}
+    for each in () if progress.plan is None else progress.plan.tables:
+        found.update(table_offset(prefix, each.shown_as, each.name))
+    return found

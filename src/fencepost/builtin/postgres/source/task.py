@@ -95,18 +95,18 @@ class PostgresSourceTask(SourceTask):
         """Return the stage of the phase that the committed offsets say."""
         if before is not None and not isinstance(before, Planning):
             before.close()
-        progress = Progress.of(
-            self.config.prefix, [(dict(key), o) for key, o in self._offsets.items() if o is not None]
-        )
-        own = self.config
+        progress, own = self._progress(), self.config
         if progress.is_left_in_snapshot:
             raise FatalError(own.left_in_snapshot())
         if progress.phase is Phase.STREAM and not own.has_stream:
             log.info("%s: the snapshot is complete, and %s asks for no more", own.prefix, own.snapshot_mode)
             return Idle(self.context)
         if progress.phase is Phase.STREAM and own.part == 0:  # the others wait until the tasks are planned again
-            return Streaming(own, self.context, progress)
+            return Streaming(own, self.context, self._progress)
         if progress.phase is Phase.CHUNKS:
             holder = before.take_holder() if isinstance(before, Planning) else None
             return ChunkReading(own, self.context, progress, holder)
         return Planning(own, self.context, progress)
+
+    def _progress(self) -> Progress:
+        return Progress.of(self.config.prefix, [(dict(key), o) for key, o in self._offsets.items() if o is not None])

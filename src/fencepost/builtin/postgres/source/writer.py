@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from fencepost.api import INT64, Batch, FatalError, Header, Repeated, SourceRecord, StructColumn
 from fencepost.builtin.postgres.envelope import (
@@ -102,26 +102,36 @@ def _is_whole(update: pgoutput.Update) -> bool:
     return update.old is None and pgoutput.UNCHANGED not in update.new
 
 
+class Gate(Protocol):
+    """Decides which changes of captured tables are written."""
+
+    def meet(self, oid: int) -> None:
+        """Learn that changes of a table will follow."""
+
+    def is_written(self, oid: int, begin: pgoutput.Begin) -> bool: ...
+
+
 class RecordWriter:
     """Makes the records of changes. `connection` is asked about tables; it has autocommit."""
 
-    def __init__(self, config: SourceSettings, connection: Any) -> None:
-        self._config, self._connection = config, connection
-        self._keep = TableFilter(config)
+    def __init__(self, config: SourceSettings, connection: Any, joining: Gate | None = None) -> None:
+        """`joining` decides about changes of tables whose rows were not read yet."""
+        self._config, self._connection, self._joining = config, connection, joining
         self._events = Events(config, now_us)
         self._shapes: dict[int, TableShape | None] = {}
         self._partition = {"server": config.prefix}
         self._transactions = TransactionRecords(config) if config.provide_transaction_metadata else None
         self._open: OpenTransaction | None = None
         self._has_columns = self._transactions is None and not config.skipped & {"c", "u"}
-        self._is_order_kept = bool(config.originals.get("transforms"))
 
     def relation(self, relation: pgoutput.Relation) -> None:
         """Learn the form of a table, as the changes after it have it."""
-        if not self._keep(relation.schema, relation.table):
+        if not TableFilter(self._config)(relation.schema, relation.table):
             self._shapes[relation.oid] = None
             return
         known = table(self._connection, relation.oid)
+        if self._joining is not None:
+            self._joining.meet(relation.oid)
         oids = [column.type_oid for column in relation.columns]
         self._shapes[relation.oid] = TableShape(as_sent(relation, known, types(self._connection, oids)), self._config)
 
@@ -147,7 +157,9 @@ class RecordWriter:
         is_insert = kind is pgoutput.Insert
         if self._has_columns and not place.earlier and (is_insert or (kind is pgoutput.Update and _is_whole(change))):
             shape = self._shape(change.oid)
-            return () if shape is None else (Row(shape, "c" if is_insert else "u", change.new, place),)
+            if shape is None or not self._is_written(change.oid, place):
+                return ()
+            return (Row(shape, "c" if is_insert else "u", change.new, place),)
         return self._records(change, place)
 
     def batches(self, changes: Sequence[Change]) -> list[Batch | list[SourceRecord]]:
@@ -157,7 +169,7 @@ class RecordWriter:
         bring them into one topic.
         """
         found: list[Batch | list[SourceRecord]] = []
-        for run in runs(changes, is_order_kept=self._is_order_kept):
+        for run in runs(changes, is_order_kept=bool(self._config.originals.get("transforms"))):
             if isinstance(run[0], Row) and len(run) >= _FEW:
                 found.append(self._batch(run))  # type: ignore[arg-type]
                 continue
@@ -183,16 +195,18 @@ class RecordWriter:
         return list(map(self._record, self._events.update(row.shape, None, row.values, at)))
 
     def _records(self, change: Any, place: ChangePlace) -> Sequence[SourceRecord]:
-        return [self._record(event, _headers(place)) for event in self._events_of(change, _at(place))]
+        return [self._record(event, _headers(place)) for event in self._events_of(change, place, _at(place))]
 
-    def _events_of(self, change: Any, at: Place) -> Iterator[Event]:
+    def _events_of(self, change: Any, place: ChangePlace, at: Place) -> Iterator[Event]:
         match change:
             case pgoutput.Truncate():
-                for each in filter(None, map(self._shape, change.oids)):
-                    yield from self._events.truncate(each, at, self._open)
+                for each in change.oids:
+                    shape = self._shape(each)
+                    if shape is not None and self._is_written(each, place):
+                        yield from self._events.truncate(shape, at, self._open)
             case pgoutput.Insert() | pgoutput.Update() | pgoutput.Delete():
                 shape = self._shape(change.oid)
-                if shape is not None:
+                if shape is not None and self._is_written(change.oid, place):
                     yield from self._of_row(shape, change, at)
 
     def _of_row(self, shape: TableShape, change: Any, at: Place) -> Iterable[Event]:
@@ -203,6 +217,9 @@ class RecordWriter:
                 return self._events.update(shape, change.old, change.new, at, self._open)
             case _:
                 return self._events.delete(shape, change.old, at, self._open)
+
+    def _is_written(self, oid: int, place: ChangePlace) -> bool:
+        return self._joining is None or self._joining.is_written(oid, place.begin)
 
     def _shape(self, oid: int) -> TableShape | None:
         try:

@@ -1,0 +1,242 @@
+"""Tables that join a running source get a snapshot of their own while the stream goes on, on a real server."""
+
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from fencepost.builtin.postgres.source import joining, snapshot, streaming
+from fencepost.builtin.postgres.source.progress import Phase
+from fencepost.builtin.postgres.source.settings import SourceSettings
+from fencepost.testing import eventually
+from support.postgres import Postgres, running_postgres
+from support.postgres_source import Source
+
+psycopg = pytest.importorskip("psycopg")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with TemporaryDirectory() as directory, running_postgres(Path(directory)) as found:
+        yield found
+
+
+@pytest.fixture
+def source(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Source]:
+    """Return a source that streams a table, and knows nothing of another one, `b`, which has 5,000 rows in chunks."""
+    monkeypatch.setattr(SourceSettings, "chunk_bytes", 1 << 16)
+    found = Source(server)
+    found.sql("CREATE TABLE SCHEMA.a (id int PRIMARY KEY, n int); INSERT INTO SCHEMA.a VALUES (1, 1)")
+    found.sql("CREATE TABLE SCHEMA.b (id int PRIMARY KEY, n int, t text)")
+    found.sql("INSERT INTO SCHEMA.b SELECT i, i, repeat('x', 300) FROM generate_series(1, 5000) i")
+    found.config["table.include.list"] = rf"{found.name}\.a"
+    found.begin()
+    found.until(lambda: found.progress.position is not None and bool(found.progress.tables))
+    yield found
+    found.end()
+
+
+def joined(source: Source) -> dict[int, Any]:
+    """Return table `b` as its topic has it. Raises AssertionError for a record that is back in time, or there twice."""
+    rows: dict[int, Any] = {}
+    seen: set[int] = set()
+    for record in source.records:
+        if record.topic != f"{source.name}.{source.name}.b" or record.value is None:
+            continue
+        key, operation = record.key["id"], record.value["op"]
+        is_late, is_again = operation == "r" and key in seen, operation == "c" and key in rows
+        assert not is_late, f"row {key} is read after a change of it was written"
+        assert not is_again, f"row {key} comes twice"
+        seen.add(key)
+        if operation == "d":
+            rows.pop(key, None)
+        else:
+            rows[key] = record.value["after"]
+    return rows
+
+
+def is_whole(source: Source) -> bool:
+    return source.progress.plan is None and joined(source) == source.table("b")
+
+
+def oid(source: Source) -> int:
+    return int(source.sql("SELECT 'SCHEMA.b'::regclass::oid::int"))
+
+
+def widen(source: Source) -> None:
+    source.config["table.include.list"] = rf"{source.name}\.(a|b)"
+
+
+def test_rows_of_a_table_that_joins_are_read_and_its_changes_follow(source: Source) -> None:
+    source.crash()
+    widen(source)
+    source.begin()
+    source.until(lambda: source.progress.plan is not None)
+    source.sql("UPDATE SCHEMA.b SET n = -1 WHERE id % 3 = 0; DELETE FROM SCHEMA.b WHERE id % 5 = 0")
+    source.sql("INSERT INTO SCHEMA.b VALUES (9001, 1)")
+    source.until(lambda: oid(source) in source.progress.tables and is_whole(source))
+    source.sql("UPDATE SCHEMA.b SET n = -2 WHERE id < 100; UPDATE SCHEMA.a SET n = 2")
+    source.until(lambda: is_whole(source))
+    assert [one.value["after"]["n"] for one in source.records if one.topic.endswith(".a")] == [1, 2]
+    assert not source.progress.leftovers
+
+
+def test_stream_flows_between_the_chunks_of_a_table_that_joins(source: Source) -> None:
+    source.crash()
+    widen(source)
+    source.begin()
+    source.until(lambda: source.progress.plan is not None)
+    for number in range(10):
+        source.sql(f"UPDATE SCHEMA.a SET n = {number}")
+        source.until(lambda number=number: source.records[-1].topic.endswith(".a"))  # type: ignore[misc]
+        assert source.progress.plan is not None
+    source.until(lambda: is_whole(source))
+
+
+def test_stream_flows_while_a_table_that_joins_is_locked(
+    source: Source, server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "_LOCK_S", 1)
+    monkeypatch.setattr(joining, "_AGAIN_S", 2.0)
+    source.crash()
+    widen(source)
+    source.begin()
+    source.until(lambda: source.progress.plan is not None)
+    with psycopg.connect(host="127.0.0.1", port=server.port, user="postgres") as other:
+        other.execute(f"LOCK TABLE {source.name}.b IN ACCESS EXCLUSIVE MODE".encode())
+        stream = source.stage._session.stream
+        for number in range(3):
+            source.sql(f"UPDATE SCHEMA.a SET n = {number}")
+            source.until(lambda number=number: source.records[-1].value["after"]["n"] == number)  # type: ignore[misc]
+        assert source.stage._session.stream is stream
+    source.until(lambda: is_whole(source))
+
+
+def test_table_that_is_published_while_the_source_runs_joins(source: Source) -> None:
+    widen(source)
+    source.crash()
+    source.config["publication.autocreate.mode"] = "no_tables"
+    source.begin()
+    source.until(lambda: True)
+    assert oid(source) not in source.progress.tables
+    source.sql("ALTER PUBLICATION SCHEMA ADD TABLE SCHEMA.b")
+    source.sql("UPDATE SCHEMA.b SET n = -1 WHERE id <= 10")
+    source.until(lambda: oid(source) in source.progress.tables and is_whole(source))
+    assert len(joined(source)) == 5000
+
+
+def test_change_of_an_unread_table_waits_while_older_transactions_are_open(source: Source, server: Postgres) -> None:
+    source.crash()
+    widen(source)
+    with psycopg.connect(host="127.0.0.1", port=server.port, user="postgres") as other:
+        other.execute(f"UPDATE {source.name}.b SET n = -7 WHERE id = 1".encode())  # before it is published
+        source.begin()
+        source.until(lambda: source.sql("SELECT count(*) FROM pg_replication_slots WHERE temporary") == 1)
+        source.sql("UPDATE SCHEMA.a SET n = 5")
+        source.until(lambda: source.records[-1].topic.endswith(".a") and source.records[-1].value["after"]["n"] == 5)
+        source.sql("UPDATE SCHEMA.b SET n = -8 WHERE id = 2; UPDATE SCHEMA.a SET n = 6")
+        for _ in range(20):
+            source.step()
+        assert source.records[-1].value["after"]["n"] == 5
+        other.commit()
+    source.until(lambda: is_whole(source) and source.records[-1].topic != "")
+    eventually(lambda: source.sql("SELECT count(*) FROM pg_replication_slots WHERE temporary") == 0, within_s=60)
+    source.until(lambda: source.rebuilt("a") == source.table("a"))
+
+
+def test_changes_from_before_the_snapshot_of_a_table_are_left_out(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.crash()
+    source.sql("ALTER PUBLICATION SCHEMA ADD TABLE SCHEMA.b")
+    for number in range(200):
+        source.sql(
+            f"UPDATE SCHEMA.b SET n = n + 1 WHERE id = {number}; INSERT INTO SCHEMA.b VALUES ({number + 8000}, 1)"
+        )
+    widen(source)
+    monkeypatch.setattr(streaming, "_MOST_MESSAGES", 10)  # the plan is there before the stream has come to its point
+    source.begin()
+    source.until(lambda: oid(source) in source.progress.tables and is_whole(source))
+    assert {one.value["op"] for one in source.records if one.topic.endswith(".b")} == {"r"}
+
+
+def test_tables_of_offsets_without_a_record_count_as_read(source: Source) -> None:
+    source.crash()
+    for partition, _ in source.store.pairs():
+        if "table" in partition:
+            source.store.write([(partition, None)])
+    widen(source)
+    source.begin()
+    source.until(lambda: oid(source) in source.progress.tables)
+    source.sql("UPDATE SCHEMA.b SET n = -1 WHERE id = 1")
+    source.until(lambda: len(joined(source)) == 1)
+
+
+def test_rows_are_right_after_kills_at_any_step_of_a_joining_table(source: Source, seed: int) -> None:
+    drawn = random.Random(seed)
+    source.crash()
+    widen(source)
+    source.begin()
+    kills = 0
+    while not (oid(source) in source.progress.tables and source.progress.plan is None):
+        for _ in range(drawn.randrange(4)):
+            source.sql(change(drawn))
+        for _ in range(drawn.randrange(1, 6)):
+            source.step()
+        if kills < 12 and drawn.random() < 0.3:
+            source.step(commits=False)
+            source.crash()
+            source.begin()
+            kills += 1
+    source.until(lambda: is_whole(source))
+    assert source.progress.phase is Phase.STREAM
+
+
+def change(drawn: random.Random) -> str:
+    key = drawn.randrange(1, 5200)
+    return drawn.choice(
+        [
+            f"UPDATE SCHEMA.b SET n = n + 1 WHERE id BETWEEN {key} AND {key + 20}",
+            f"DELETE FROM SCHEMA.b WHERE id BETWEEN {key} AND {key + 5}",
+            f"INSERT INTO SCHEMA.b VALUES ({key}, 0, 'new') ON CONFLICT (id) DO UPDATE SET t = 'newer'",
+            f"BEGIN; UPDATE SCHEMA.a SET n = n + 1; SAVEPOINT s; UPDATE SCHEMA.b SET n = 0 WHERE id = {key}; "
+            f"RELEASE s; SAVEPOINT s; DELETE FROM SCHEMA.b WHERE id = {key + 1}; ROLLBACK TO s; COMMIT",
+            f"UPDATE SCHEMA.b SET id = id + 100000 WHERE id = {key}",
+        ]
+    )
+
+
+def test_chunk_waits_for_a_written_transaction_that_is_not_visible_yet(source: Source, server: Postgres) -> None:
+    """Show a transaction in the stream before it is visible: it waits for a standby that is not there."""
+    source.crash()
+    widen(source)
+    source.sql("ALTER PUBLICATION SCHEMA ADD TABLE SCHEMA.b")
+    source.sql("SET synchronous_commit = local; ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    source.sql("SELECT pg_reload_conf()")
+    eventually(lambda: source.sql("SHOW synchronous_standby_names") == "nobody", within_s=60)
+    with psycopg.connect(host="127.0.0.1", port=server.port, user="postgres", autocommit=True) as other:
+        text = f"UPDATE {source.name}.b SET n = -9 WHERE id % 100 = 0".encode()
+        waiting = threading.Thread(target=other.execute, args=(text,))
+        try:
+            source.begin()
+            source.until(lambda: source.progress.plan is not None)
+            waiting.start()
+            source.until(lambda: any(one.value["op"] == "u" for one in source.records if one.topic.endswith(".b")))
+            before = len(source.records)
+            for _ in range(20):
+                source.step()
+            assert len(source.records) - before == 0
+            source.crash()
+            source.begin()
+            for _ in range(20):
+                source.step()
+            assert len(source.records) - before == 0
+        finally:
+            source.sql("ALTER SYSTEM RESET synchronous_standby_names")
+            source.sql("SELECT pg_reload_conf()")
+            waiting.join()
+    source.until(lambda: is_whole(source))
