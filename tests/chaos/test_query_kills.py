@@ -14,7 +14,7 @@ from bench.sink_jars import sink_jars
 from fencepost.embedded import EmbeddedKafka
 from support.chaos.evidence import Evidence
 from support.chaos.query_campaign import QueryCampaign
-from support.chaos.query_faults import QueryFaults, QueryWire, plan
+from support.chaos.query_faults import QueryFaults, QueryWire, plan, short_plan
 from support.chaos.query_input import PARTITIONS, QueryInput
 from support.chaos.query_program import QUERIES, SPARKS_OWN, Given
 from support.log_writer import LogWriter
@@ -59,7 +59,7 @@ def test_each_batch_is_one_transaction_when_processes_of_a_query_are_killed(
     with capfd.disabled():
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
         campaign.begin()
-        faults.run(plan(seed, PASSES))
+        faults.run(plan(seed, PASSES) if IS_LONG else short_plan(seed))
         verdicts = campaign.verdicts(lambda _: kafka.bootstrap_servers)
         print(*verdicts.values(), sep="\n", flush=True)
     sparks = verdicts.pop(SPARKS_OWN)

@@ -87,7 +87,7 @@ class QueryCampaign:
 
     def ids(self) -> set[str]:
         """Return all transactional ids that the brokers know."""
-        return {each.transactional_id for each in eventually(self._admin.list, within_s=WITHIN_S)}
+        return {each.transactional_id for each in eventually(lambda: (self._admin.list(),), within_s=WITHIN_S)[0]}
 
     def prepare(self) -> None:
         """Start the program, with settings that may be others each time. Its queries wait for `start`. Idempotent."""
@@ -186,7 +186,7 @@ class QueryCampaign:
 
     def open_transactions(self) -> list[str]:
         """Return the ids of transactions that have not ended, of all that have come since the campaign began."""
-        found = eventually(self._admin.list, within_s=WITHIN_S)
+        (found,) = eventually(lambda: (self._admin.list(),), within_s=WITHIN_S)
         return [f"{each.transactional_id}: {each.state}" for each in found if self._is_open(each)]
 
     def _is_open(self, transaction: Any) -> bool:

@@ -20,7 +20,7 @@ from support.quick import spark_properties
 
 _TESTS = Path(__file__).parents[2]
 _WARM = Path(__file__).with_name("warm")
-_START_S = 240.0
+_START_S = 600.0
 _LOCAL = "local[2,4]"  # a task may fail three times
 
 
