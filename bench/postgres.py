@@ -16,7 +16,7 @@ import psutil
 
 from bench.family import processor_s
 from bench.side import free_port
-from fencepost.embedded import checksum, ivy
+from fencepost.embedded import checksum, home
 from fencepost.embedded.home import default_cache, locked
 from fencepost.embedded.java import find_java
 
@@ -40,7 +40,7 @@ def debezium(plugin_path: Path, revision: str = DEBEZIUM) -> None:
     with locked(cached.with_name(f"{cached.name}.lock")):
         if not cached.exists():
             coordinates = ("io.debezium", "debezium-connector-postgres", revision)
-            ivy.retrieve(find_java(), coordinates, cached, expected_jars=len(expected))
+            home.retrieve(find_java(), coordinates, cached, expected_jars=len(expected))
         checksum.verify(cached, expected)
     shutil.copytree(cached, plugin_path / "debezium-connector-postgres")
 

@@ -7,7 +7,7 @@ own dependencies are left alone: Spark has them.
 from collections.abc import Iterable
 from pathlib import Path
 
-from fencepost.embedded import ivy
+from fencepost.embedded import home
 from fencepost.embedded.home import default_cache, locked
 from fencepost.embedded.java import find_java
 
@@ -41,4 +41,4 @@ def fetched(name: str, jars: Iterable[tuple[str, str, str]]) -> list[Path]:
 def _fetch(organisation: str, module: str, revision: str, directory: Path) -> None:
     pattern = f"{directory}/[artifact]-[revision].[ext]"
     what = ["-notransitive", "-confs", "default", "-dependency", organisation, module, revision]
-    ivy.run(find_java(), [*what, "-retrieve", pattern], f"{module} {revision}")
+    home.run(find_java(), [*what, "-retrieve", pattern], f"{module} {revision}")

@@ -22,7 +22,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.embedded.ivy import pyspark_jars
+from fencepost.embedded.home import pyspark_jars
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.testing import eventually

@@ -25,8 +25,8 @@ from fencepost.api import (
     SourceTask,
     TopicPartition,
 )
-from fencepost.builtin.mirror.dedicated.file import MirrorFile
-from fencepost.cli.connector.letter import lines, summary
+from fencepost.builtin.mirror.dedicated import MirrorFile
+from fencepost.cli.connector.dead_letters import lines, summary
 from fencepost.cli.main import app
 from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig

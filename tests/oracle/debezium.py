@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench import peer
 
-from fencepost.embedded import checksum, ivy
+from fencepost.embedded import checksum, home
 from fencepost.embedded.home import default_cache
 from fencepost.embedded.java import find_java
 from oracle.java import answers, write
@@ -541,7 +541,7 @@ def _jars() -> list[str]:
         pattern = f"{directory}/[artifact]-[revision](-[classifier]).[ext]"
         for module in MODULES:
             what = ["-dependency", "io.debezium", module, VERSION, "-confs", "default", "-notransitive"]
-            ivy.run(find_java(), [*what, "-retrieve", pattern], "Debezium")
+            home.run(find_java(), [*what, "-retrieve", pattern], "Debezium")
     checksum.verify(directory, expected)
     return [str(directory / name) for name in sorted(expected)]
 

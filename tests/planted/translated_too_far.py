@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.builtin.mirror.checkpoint.translation import Translation
+from fencepost.builtin.mirror.checkpoint.checkpoints import Translation
 from planted import replace
 
 

@@ -11,6 +11,7 @@ from typing import Self
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, TopicPartition
 
+from fencepost.embedded.broker import Node, archive_options
 from fencepost.embedded.error import PortInUseError
 from fencepost.embedded.home import KafkaHome, ensure_home
 from fencepost.embedded.java import find_java
@@ -23,7 +24,6 @@ from fencepost.embedded.layout import (
     render,
     server_settings,
 )
-from fencepost.embedded.node import Node, archive_options
 from fencepost.testing import eventually
 from support.quick import QUICK
 

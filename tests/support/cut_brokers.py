@@ -14,8 +14,8 @@ from contextlib import suppress
 import psutil
 from kafka import KafkaAdminClient, TopicPartition
 
+from fencepost.embedded.broker import Node
 from fencepost.embedded.layout import LOOPBACK, Ports
-from fencepost.embedded.node import Node
 from fencepost.testing import eventually
 from support.brokers import IN_SYNC, Brokers, other_ports
 

@@ -11,8 +11,7 @@ from typing import Self
 
 import pytest
 
-from fencepost.embedded.home import KAFKA_VERSION, default_cache, ensure_home, locked
-from fencepost.embedded.ivy import pyspark_jars
+from fencepost.embedded.home import KAFKA_VERSION, default_cache, ensure_home, locked, pyspark_jars
 from fencepost.embedded.java import find_java
 
 PROGRAMS = Path(__file__).with_name("java")

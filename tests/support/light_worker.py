@@ -118,7 +118,7 @@ def _work(nursery: Nursery, file: str) -> int:
 
 
 def _mirror(nursery: Nursery, path: str, name: str) -> int:
-    from fencepost.builtin.mirror.dedicated.file import MirrorFile
+    from fencepost.builtin.mirror.dedicated import MirrorFile
     from fencepost.cli.cluster.mirror_run import chosen, run_flow
     from fencepost.telemetry.logs import configure_logs
 

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from fencepost.embedded import checksum, ivy
+from fencepost.embedded import checksum, home
 from fencepost.embedded.home import default_cache, locked
 from fencepost.embedded.java import find_java
 
@@ -25,6 +25,6 @@ def fetched(organisation: str, modules: Sequence[str], revision: str) -> Path:
     cached = default_cache() / f"{name}-{revision}"
     with locked(cached.with_name(f"{cached.name}.lock")):
         for module in () if cached.exists() else modules:
-            ivy.retrieve(find_java(), (organisation, module, revision), cached, expected_jars=len(expected))
+            home.retrieve(find_java(), (organisation, module, revision), cached, expected_jars=len(expected))
         checksum.verify(cached, expected)
     return cached

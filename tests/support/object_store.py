@@ -12,7 +12,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from pyarrow.fs import FileSelector, FileType, S3FileSystem
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from fencepost.embedded import checksum, ivy
+from fencepost.embedded import checksum, home
 from fencepost.embedded.home import default_cache, locked
 from fencepost.embedded.java import find_java
 
@@ -58,7 +58,7 @@ def _fetch(directory: Path) -> None:
         file.write(_MODULE)
         file.flush()
         pattern = f"{directory}/[artifact]-[revision].[ext]"
-        ivy.run(find_java(), ["-ivy", file.name, "-retrieve", pattern, "-types", "jar"], "S3A")
+        home.run(find_java(), ["-ivy", file.name, "-retrieve", pattern, "-types", "jar"], "S3A")
 
 
 _KEY, SECRET = "AKIAFENCEPOST", "s3-hush-hush-of-tests"

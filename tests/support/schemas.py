@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fencepost.api import Schema, SchemaType
 from fencepost.record import Field
-from fencepost.record.java_float import float32
+from fencepost.record.java_value import float32
 from fencepost.record.schema import DATE, TIME, TIMESTAMP, decimal
 from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS
 

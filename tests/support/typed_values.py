@@ -14,9 +14,7 @@ from typing import Any
 
 from fencepost.api import Schema, SchemaType
 from fencepost.record import Field
-from fencepost.record.java_float import float32
-from fencepost.record.java_integer import fits
-from fencepost.record.java_time import DAY_MS, EPOCH_DAY, milliseconds, moment
+from fencepost.record.java_value import DAY_MS, EPOCH_DAY, fits, float32, milliseconds, moment
 from fencepost.record.schema import DATE, TIME
 from fencepost.record.type_table import INTEGER_BITS
 

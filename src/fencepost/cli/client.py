@@ -6,8 +6,7 @@ from pathlib import Path
 
 from fencepost.config.client import combined
 from fencepost.config.properties import read_properties
-from fencepost.config.raw import names_in
-from fencepost.config.reference import has_references
+from fencepost.config.reference import has_references, names_in
 from fencepost.config.tracing import of_environment
 from fencepost.config.worker import WorkerConfig
 

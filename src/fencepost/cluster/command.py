@@ -10,7 +10,7 @@ from typing import Protocol
 from fencepost.cluster.assignment import Member, assign, kept_back, same_work, wanted
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from fencepost.cluster.fencing import fenced, kept, plan_fencing, targets, with_target
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.storage import records
 from fencepost.storage.assigned import changes
 from fencepost.storage.change import Assignment, RestartRequested, SessionKey, WorkerAssignment

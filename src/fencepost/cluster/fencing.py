@@ -7,7 +7,7 @@ clusters that a round of fencing must reach (docs/decisions/0025).
 
 from dataclasses import dataclass
 
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.storage import records
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import ConfigDict, Field, PlainSerializer, WithJsonSchema
 
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.storage.ids import TaskId
 
 

@@ -14,8 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from fencepost.cluster.dead_letters import DeadLetterOperations
-from fencepost.cluster.figures import ConnectorFigures, PastFigures, ReportedTask
+from fencepost.cluster.figures import ConnectorFigures, LogEvents, LogQuery, PastFigures, ReportedTask, WorkersEvents
 from fencepost.cluster.info import (
     ConnectorInfo,
     ConnectorOffset,
@@ -34,9 +33,8 @@ from fencepost.cluster.info import (
     TaskState,
     ValidationReport,
 )
-from fencepost.cluster.log_events import LogEvents, LogQuery, WorkersEvents
-from fencepost.cluster.topic_records import TopicOperations
-from fencepost.config.raw import RawConfig
+from fencepost.cluster.topic_records import DeadLetterOperations, TopicOperations
+from fencepost.config.reference import RawConfig
 
 REQUEST_S = 90.0
 """The longest time that a request may take, on however many workers: as in Kafka Connect."""

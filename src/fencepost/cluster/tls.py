@@ -11,10 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fencepost.config.client import load_pem, pem_of_key_store
 from fencepost.config.errors import ConfigError
-from fencepost.config.pem import load_pem, pem_of_key_store
-from fencepost.config.rest import RestConfig
-from fencepost.config.rest_tls import LISTENERS_HTTPS, ListenerTlsConfig, tls_config
+from fencepost.config.rest import LISTENERS_HTTPS, ListenerTlsConfig, RestConfig, tls_config
 from fencepost.config.setting import Secret
 from fencepost.config.watched import WatchedFiles
 

@@ -1,8 +1,93 @@
-"""The settings that the workers of a cluster share: the group, its three topics, the signing of requests."""
+"""The settings that the workers of a cluster share: the group, its three topics, the signing of requests, and topics
+that empty themselves (KIP-762).
 
-from fencepost.config.check import at_least, at_least_or_minus_one, between, non_empty, one_of, topic_name
-from fencepost.config.closed_topics import ClosedTopics
-from fencepost.config.setting import HIGH, LOW, Config, Type, setting
+The workers' topics are closed: no connector reads them, writes to them or names them (docs/decisions/0109). They have
+the configs, the session key, the offsets and the states of all connectors, or are Kafka's own. Whoever reads or writes
+them is an administrator of the cluster, whatever connector he may edit.
+"""
+
+from dataclasses import dataclass
+
+from fencepost.config.check import at_least, at_least_or_minus_one, between, each, non_empty, one_of, topic_name
+from fencepost.config.java_regex import java_regex
+from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Type, setting
+
+OF_KAFKA = frozenset(
+    {
+        "__consumer_offsets",
+        "__transaction_state",
+        "__share_group_state",
+        "__cluster_metadata",
+        "__remote_log_metadata",
+    }
+)
+"""Kafka's own topics. Others that begin with `__` are users' (Debezium's heartbeats, an `__audit`)."""
+DECISIONS = "fencepost-writes"
+"""The topic that says what Spark has written: who writes there decides what a query skips."""
+
+
+@dataclass(frozen=True)
+class ClosedTopics:
+    """`names`: the workers' topics for configs, offsets and statuses; none for a cluster that is not the workers'."""
+
+    names: tuple[str, ...] = ()
+
+    def has(self, topic: str) -> bool:
+        return topic in self.names or (bool(self.names) and topic in (*OF_KAFKA, DECISIONS))
+
+
+ALL_OPEN = ClosedTopics()
+CLOSED = "this topic is the workers' or Kafka's own, and connectors may not read or write it"
+"""Why a topic is refused."""
+
+
+def closed_fault(key: str, topic: str) -> str:
+    """Return the fault of a setting that names a closed topic."""
+    return f"Invalid value {topic} for configuration {key}: {CLOSED}; name another topic"
+
+
+class RetentionConfig(Config):
+    """Which records are deleted once all sinks have committed them."""
+
+    delete_committed_enabled: bool = setting(
+        "delete.committed.enabled",
+        default=False,
+        importance=MEDIUM,
+        doc="Whether records are deleted from topics once every sink connector that reads them has committed them "
+        "(KIP-762). What is deleted is gone, also for readers that commit nothing.",
+    )
+    delete_committed_topics: list[str] = setting(
+        "delete.committed.topics",
+        default=[],
+        importance=MEDIUM,
+        check=each(java_regex()),
+        doc="Java regular expressions, separated by commas; a topic is emptied only if one matches its whole name.",
+    )
+    delete_committed_respect_groups: list[str] = setting(
+        "delete.committed.respect.groups",
+        default=[],
+        importance=LOW,
+        check=each(java_regex()),
+        doc="Java regular expressions of consumer groups outside of this cluster that are waited for like sinks. Any "
+        "other group that reads a topic keeps it from being emptied.",
+    )
+    delete_committed_keep_records: int = setting(
+        "delete.committed.keep.records",
+        default=0,
+        type=Type.LONG,
+        check=at_least(0),
+        importance=LOW,
+        doc="How many offsets of each partition are kept behind what was committed, for sinks that rewind.",
+    )
+    delete_committed_keep_ms: int = setting(
+        "delete.committed.keep.ms",
+        default=0,
+        type=Type.LONG,
+        check=at_least(0),
+        importance=LOW,
+        doc="How old, by its timestamp, a record is at least when it is deleted; 0: any age.",
+    )
+
 
 _PARTITIONS = at_least_or_minus_one(1, "Number of partitions must be positive, or -1 to use the broker's default")
 _REPLICATION_FACTOR = at_least_or_minus_one(

@@ -1,6 +1,8 @@
 """The settings of a connector's config that the framework reads; all others belong to the connector's own class.
 
 Names, groups, orders and types are those that Kafka Connect's REST API shows.
+
+The output side of a stream: converters and transforms under the names of a source's, with the prefix `output.`.
 """
 
 from collections.abc import Mapping
@@ -8,10 +10,24 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from fencepost.config.check import at_least, between, each, no_control_chars, one_of, topic_name, unique, unset_or
-from fencepost.config.output import OUTPUT
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Setting, Type, Width, setting
 from fencepost.config.topic_creation import DEFAULT_GROUP, TopicCreationGroup, topic_creation_groups
 from fencepost.config.version import version_requirement
+
+OUTPUT = "output."
+CONVERTERS = ("key.converter", "value.converter", "header.converter")
+
+
+def output_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return a stream's output settings, without the prefix.
+
+    A converter that is not set is the input's, with its settings.
+    """
+    own = {key[len(OUTPUT) :]: value for key, value in properties.items() if key.startswith(OUTPUT)}
+    for name in CONVERTERS:
+        if name not in own:
+            own |= {key: value for key, value in properties.items() if key == name or key.startswith(f"{name}.")}
+    return own
 
 
 class TransactionBoundary(Enum):

@@ -1,4 +1,4 @@
-"""Versions of plug-ins, and what a config may require of them (KIP-891).
+"""Versions of plug-ins, what a config may require of them (KIP-891), and the shorter names of their classes.
 
 Versions are compared as Maven compares them: `1.9 < 1.10`, `2.0-alpha < 2.0-rc1 < 2.0 < 2.0.1`, `1 = 1.0 = 1.0-final`.
 A requirement is a range (`[1.0,2.0)`, `[1.0,)`, `(,1.0],[1.2,)`), or a version, which means exactly this one.
@@ -7,10 +7,26 @@ A requirement is a range (`[1.0,2.0)`, `[1.0,)`, `(,1.0],[1.2,)`), or a version,
 import itertools
 import re
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from functools import cmp_to_key, lru_cache
 from typing import NamedTuple
 
 from fencepost.config.check import Check, parsed_by
+
+
+def answers_to(full: str, name: str, suffix: str) -> bool:
+    """Say whether a config may call a class `name`: in full, without its package, or without `suffix` as well.
+
+    These are Kafka Connect's aliases. `suffix` is that of the plug-in's kind, such as `Connector`.
+    """
+    short = full.rpartition(".")[2]
+    return name in (full, short, short.removesuffix(suffix))
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Say whether a name matches: `*` stands for any characters, `?` for one. Brackets are themselves."""
+    return fnmatchcase(name, pattern.replace("[", "[[]"))
+
 
 LATEST = "latest"
 """The requirement that any version meets; of several, the newest is used, as without a requirement."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeVar
 
-from fencepost.cluster.dead_letters import (
+from fencepost.cluster.topic_records import (
     LetterContent,
     LetterError,
     LetterOrigin,

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from fencepost.embedded.checksum import stamp
 from fencepost.embedded.home import locked
-from fencepost.embedded.java import Java
-from fencepost.embedded.jvm_options import environment_options
+from fencepost.embedded.java import Java, environment_options
 
 _OWN_CHOICE = ("-Xshare", "-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit")
 _GIVEN_UP_S = 24 * 3600.0

@@ -1,4 +1,4 @@
-"""Kafka's jars on this machine: fetched once for each user, verified, and ready to run.
+"""Kafka's jars on this machine: fetched once for each user, by PySpark's Ivy, verified, and ready to run.
 
 There is a set with all that a broker needs, and other sets of its modules. The first use of a set has these steps:
 
@@ -12,17 +12,114 @@ A process that dies in between leaves nothing that looks complete.
 """
 
 import fcntl
+import importlib.util
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from fencepost.embedded import checksum, ivy, layout
-from fencepost.embedded.error import JarError
+from fencepost.embedded import checksum, layout
+from fencepost.embedded.error import IvyError, JarError
 from fencepost.embedded.java import Java
+
+# Ivy prints one such line for each module it has found, and for each jar it has downloaded.
+_FOUND, _DOWNLOADED = "\tfound ", "\t[SUCCESSFUL ]"
+_SHOWN_LINES = 15
+
+
+class Advance(Protocol):
+    """Called for each module found and each jar downloaded."""
+
+    def __call__(self, *, is_found: bool) -> None: ...
+
+
+def pyspark_jars() -> Path:
+    """Return the directory of PySpark's jars, found without importing PySpark.
+
+    Raises:
+        JarError: PySpark is not installed.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise JarError("pyspark is not installed, and Kafka is fetched with its Ivy: pip install pyspark")
+    return Path(spec.origin).parent / "jars"
+
+
+def retrieve(java: Java, coordinates: tuple[str, str, str], directory: Path, *, expected_jars: int) -> None:
+    """Download `coordinates` (organisation, module, revision) and all it needs into `directory`.
+
+    Shows a progress bar on a terminal and one line elsewhere.
+
+    Raises:
+        JarError: Ivy failed; carries the end of its output.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    arguments = ["-dependency", *coordinates, "-confs", "default", *into(directory)]
+    with progress(f"Apache Kafka {coordinates[2]}", expected_jars) as advance:
+        run(java, arguments, "Kafka", advance)
+
+
+def into(directory: Path) -> list[str]:
+    """Return the arguments with which Ivy puts what it fetches into a directory, under the names in the repository."""
+    return ["-retrieve", f"{directory}/[artifact]-[revision](-[classifier]).[ext]"]
+
+
+def run(java: Java, arguments: Sequence[str], what: str, advance: Advance | None = None) -> None:
+    """Run Ivy. Raises IvyError with the end of its output if `what` could not be fetched."""
+    ivy_jar = next(iter(sorted(pyspark_jars().glob("ivy-*.jar"))), None)
+    if ivy_jar is None:
+        raise JarError(f"no ivy-*.jar in {pyspark_jars()}: reinstall pyspark")
+    command = [str(java.path), "-jar", str(ivy_jar), *arguments]
+    lines: list[str] = []
+    try:
+        started = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
+        )
+    except OSError as error:
+        raise JarError(f"{what} could not be fetched, because {java.path} cannot be started: {error}") from error
+    with started as ivy:
+        assert ivy.stdout is not None
+        for line in ivy.stdout:
+            lines.append(line.rstrip())
+            if advance is not None and line.startswith((_FOUND, _DOWNLOADED)):
+                advance(is_found=line.startswith(_FOUND))
+    if ivy.returncode != 0:
+        end = "\n".join(lines[-_SHOWN_LINES:])
+        raise IvyError(f"{what} could not be fetched; is the network up? Ivy said:\n{end}", lines)
+
+
+@contextmanager
+def progress(title: str, expected_jars: int | None = None) -> Iterator[Advance]:
+    """Show how far a download is: a bar on a terminal, one line elsewhere.
+
+    `expected_jars` is None if their number shows itself on the way.
+    """
+    from rich.console import Console  # which every start of a worker would wait for, and hardly one needs
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        jars = "" if expected_jars is None else f" ({expected_jars} jars), once per user"
+        console.print(f"Fetching {title}{jars}: up to a minute", highlight=False)
+        yield lambda *, is_found: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        row = bar.add_task(f"Fetching {title}", total=None if expected_jars is None else 2 * expected_jars)
+        found = 0
+
+        def advance(*, is_found: bool) -> None:
+            nonlocal found
+            found += is_found
+            bar.update(row, advance=1, total=2 * (found if expected_jars is None else expected_jars))
+
+        yield advance
+
 
 KAFKA_VERSION = "4.3.1"
 _COORDINATES = ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION)
@@ -143,7 +240,7 @@ def _fetch(java: Java, directory: Path, modules: Sequence[str], expected: Mappin
         fresh = Path(temporary, "jars")
         for module in modules:
             coordinates = ("org.apache.kafka", module, KAFKA_VERSION)
-            ivy.retrieve(java, coordinates, fresh, expected_jars=len(expected))
+            retrieve(java, coordinates, fresh, expected_jars=len(expected))
         checksum.verify(fresh, expected)
         shutil.move(fresh, directory)
 
@@ -154,14 +251,14 @@ def _install(java: Java, home: KafkaHome) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home.directory.parent) as temporary:
         fresh = KafkaHome(Path(temporary, "home"))
-        ivy.retrieve(java, _COORDINATES, fresh.directory / "lib", expected_jars=len(expected))  # 2
+        retrieve(java, _COORDINATES, fresh.directory / "lib", expected_jars=len(expected))  # 2
         try:
             checksum.verify(fresh.directory / "lib", expected)  # 3
         except JarError as error:
             raise JarError(f"{error}. If Ivy's cache is damaged, delete ~/.ivy2/cache and try again") from None
         (fresh.directory / "logging").mkdir()
         for pattern in ("slf4j-api-2*.jar", "log4j-slf4j2-impl-*.jar"):  # Kafka's coordinates include no backend
-            for jar in ivy.pyspark_jars().glob(pattern):  # PySpark's is for the same log4j version
+            for jar in pyspark_jars().glob(pattern):  # PySpark's is for the same log4j version
                 shutil.copy2(jar, fresh.directory / "logging")
         layout.write_bootstrap_snapshot(java, fresh.classpath, fresh.bootstrap_snapshot)  # 4
         fresh.manifest.write([*fresh.logging_jars, *fresh.jars])

@@ -13,7 +13,7 @@ from fencepost.api.source import (
     SourceTask,
     SourceTaskContext,
 )
-from fencepost.config.closed_topics import ClosedTopics
+from fencepost.config.cluster import ClosedTopics
 from fencepost.record import SourceRecord, TopicPartition
 
 

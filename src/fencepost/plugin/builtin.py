@@ -54,7 +54,7 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         ),
         _MIRROR + "MirrorCheckpointConnector": _HERE + "mirror.checkpoint.connector:MirrorCheckpointConnector",
         _MIRROR + "MirrorHeartbeatConnector": _HERE + "mirror.heartbeat:MirrorHeartbeatConnector",
-        _MIRROR + "MirrorSinkConnector": _HERE + "mirror.sink.connector:MirrorSinkConnector",
+        _MIRROR + "MirrorSinkConnector": _HERE + "mirror.sink:MirrorSinkConnector",
         _MIRROR + "MirrorSourceConnector": _HERE + "mirror.source.connector:MirrorSourceConnector",
         "org.apache.kafka.connect.tools.VerifiableSinkConnector": (
             _HERE + "connector.generator:VerifiableSinkConnector"
@@ -106,16 +106,16 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         **_BOTH_KINDS_OF_CONVERTER,
     },
     PluginKind.REPLICATION_POLICY: {
-        _MIRROR + "DefaultReplicationPolicy": _HERE + "mirror.setting.policy:DefaultReplicationPolicy",
-        _MIRROR + "IdentityReplicationPolicy": _HERE + "mirror.setting.policy:IdentityReplicationPolicy",
+        _MIRROR + "DefaultReplicationPolicy": _HERE + "mirror.setting.mirror_settings:DefaultReplicationPolicy",
+        _MIRROR + "IdentityReplicationPolicy": _HERE + "mirror.setting.mirror_settings:IdentityReplicationPolicy",
     },
     PluginKind.CONFIG_PROVIDER: {
-        _PROVIDERS + "DirectoryConfigProvider": _HERE + "provider.file:DirectoryConfigProvider",
-        _PROVIDERS + "EnvVarConfigProvider": _HERE + "provider.environment:EnvVarConfigProvider",
-        _PROVIDERS + "FileConfigProvider": _HERE + "provider.file:FileConfigProvider",
-        "fencepost.provider.AwsConfigProvider": _HERE + "provider.aws:AwsConfigProvider",
-        "fencepost.provider.AzureConfigProvider": _HERE + "provider.azure:AzureConfigProvider",
-        "fencepost.provider.GcpConfigProvider": _HERE + "provider.gcp:GcpConfigProvider",
+        _PROVIDERS + "DirectoryConfigProvider": _HERE + "provider.local:DirectoryConfigProvider",
+        _PROVIDERS + "EnvVarConfigProvider": _HERE + "provider.local:EnvVarConfigProvider",
+        _PROVIDERS + "FileConfigProvider": _HERE + "provider.local:FileConfigProvider",
+        "fencepost.provider.AwsConfigProvider": _HERE + "provider.cloud:AwsConfigProvider",
+        "fencepost.provider.AzureConfigProvider": _HERE + "provider.cloud:AzureConfigProvider",
+        "fencepost.provider.GcpConfigProvider": _HERE + "provider.cloud:GcpConfigProvider",
         "fencepost.provider.VaultConfigProvider": _HERE + "provider.vault:VaultConfigProvider",
     },
 }

@@ -1,10 +1,29 @@
-"""Versions of plug-ins that are installed, and their order."""
+"""Plug-ins that are installed: their versions with the order of these, and their descriptions, from their
+docstrings.
+"""
 
+import inspect
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from fencepost.config import ConfigError
 from fencepost.config.version import UNDEFINED, VersionRequirement, in_order
+
+_SENTENCE = re.compile(r"(.+?[.!?])(\s|$)", re.DOTALL)
+
+
+def about(plugin: type[Any]) -> str:
+    """Return the class's own docstring as paragraphs, without examples; nothing if it has none."""
+    paragraphs = inspect.cleandoc(vars(plugin).get("__doc__") or "").split("\n\n")
+    return "\n\n".join(" ".join(each.split()) for each in paragraphs if not each.lstrip().startswith(">>>"))
+
+
+def summary(plugin: type[Any]) -> str:
+    """Return the first sentence of `about`, as plain text."""
+    text = about(plugin).replace("`", "")
+    found = _SENTENCE.match(text)
+    return text if found is None else found[1]
 
 
 class PluginDescription(NamedTuple):

@@ -15,7 +15,7 @@ from fencepost.api import (
     Transform,
 )
 from fencepost.config.connector import ConnectorConfig
-from fencepost.config.raw import names_in
+from fencepost.config.reference import names_in
 
 
 class PluginKind(StrEnum):

@@ -18,8 +18,7 @@ from fencepost.plugin.kind import PluginKind, class_keys
 from fencepost.plugin.process import registry
 from fencepost.plugin.registry import PluginRegistry
 from fencepost.secret.known import hold
-from fencepost.secret.name import is_secret_name
-from fencepost.secret.redaction import has_key, has_login, has_password
+from fencepost.secret.redaction import has_key, has_login, has_password, is_secret_name
 
 _CLASS, _VERSION = (ConnectorConfig.key_of(name) for name in ("connector_class", "connector_version"))
 _OF_THE_FRAMEWORK = frozenset(

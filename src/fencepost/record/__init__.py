@@ -5,7 +5,7 @@ Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (
 """
 
 from fencepost.record.arrow_column import ArrowColumn
-from fencepost.record.batch import Batch
+from fencepost.record.batch import Batch, RecordColumns, TypedColumn
 from fencepost.record.binary_column import BinaryColumn
 from fencepost.record.column import (
     BytesColumn,
@@ -36,7 +36,6 @@ from fencepost.record.record import (
     TopicPartition,
     place_names,
 )
-from fencepost.record.record_columns import RecordColumns, TypedColumn
 from fencepost.record.schema import Field, Schema, SchemaError
 from fencepost.record.sink_batch import SinkBatch
 from fencepost.record.type_table import SchemaType

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.record.arrow_column import ArrowColumn
-from fencepost.record.java_utf8 import java_decoded
+from fencepost.record.java_value import java_decoded
 
 _OFFSET = struct.Struct("=i")
 

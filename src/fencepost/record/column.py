@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from fencepost.record.arrow_column import ArrowColumn
 from fencepost.record.binary_column import BinaryColumn, in_utf8, texts
-from fencepost.record.java_utf8 import java_decoded
+from fencepost.record.java_value import java_decoded
 from fencepost.record.record import Header
 from fencepost.record.schema import BYTES
 

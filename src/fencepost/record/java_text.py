@@ -6,7 +6,7 @@ from decimal import Decimal
 from operator import itemgetter
 from typing import Any
 
-from fencepost.record.java_float import java_float_text, shortest_float32
+from fencepost.record.java_value import java_float_text, shortest_float32
 from fencepost.record.schema import Schema
 from fencepost.record.type_table import SchemaType
 

@@ -6,8 +6,7 @@ import re
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from fencepost.record.java_float import float32
-from fencepost.record.java_integer import fits
+from fencepost.record.java_value import fits, float32
 from fencepost.record.schema import (
     BOOLEAN,
     DATE,

@@ -18,10 +18,10 @@ from fencepost.rest.access.origin import Network, TrustedProxies
 from fencepost.rest.errors import install_error_handlers
 from fencepost.rest.forwarding import Forwarding
 from fencepost.rest.gateway import Gateway
-from fencepost.rest.header import NO_SNIFF, HeaderRule, ResponseHeaders, allow_origins, origins_of
 from fencepost.rest.model import ERRORS
 from fencepost.rest.path import EncodedPath
-from fencepost.rest.resources import cluster, connectors, guide, internal, records
+from fencepost.rest.resources import cluster, connectors, guide, records
+from fencepost.rest.response import NO_SNIFF, HeaderRule, ResponseHeaders, allow_origins, origins_of
 from fencepost.rest.ui.application import PAGES, add_pages
 from fencepost.rest.ui.inside import Inside
 from fencepost.rest.ui.page import ErrorPages
@@ -37,7 +37,7 @@ _MAIN = (
     records.topics,
     cluster.plugins,
     cluster.retention,
-    internal.router,
+    cluster.router,
     guide.document,
     guide.guide,
 )

@@ -20,8 +20,7 @@ from fencepost.cluster.info import ConnectorOffset, InitialState
 from fencepost.cluster.session_key import ensure_body
 from fencepost.config.properties import marked_encoding
 from fencepost.secret.known import Secrets, hide
-from fencepost.secret.name import is_secret_name
-from fencepost.secret.redaction import HIDDEN
+from fencepost.secret.redaction import HIDDEN, is_secret_name
 
 _BODY = "fencepost.body"
 

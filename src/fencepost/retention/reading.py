@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from fencepost.api import RecordError
 from fencepost.builtin.transform.java_regex import compiled
 from fencepost.config import ConfigError
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.snapshot import ClusterSnapshot
 

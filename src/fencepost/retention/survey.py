@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from fencepost.cluster.command import now_ms
 from fencepost.config import ConfigError
+from fencepost.config.cluster import RetentionConfig
 from fencepost.config.java_regex import compiled
-from fencepost.config.retention import RetentionConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.admin.topics import Topic

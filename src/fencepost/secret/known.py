@@ -14,8 +14,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
-from fencepost.secret.name import is_secret_field
-from fencepost.secret.redaction import HIDDEN, passwords, redacted
+from fencepost.secret.redaction import HIDDEN, is_secret_field, passwords, redacted
 
 SHORTEST = 4
 """The fewest characters of a secret that is hidden: a shorter one is part of too many other texts."""

@@ -5,20 +5,59 @@ must be stable, or compaction would keep two records for one partition. Our keys
 already has other key bytes for the partition (a Java worker keeps the order of its map), we write those.
 
 Under keys of another form, the topic carries entries of ledgers for a while (`ledger.carried`).
+
+Shares one read between all callers that ask at about the same time.
 """
 
 import json
 import logging
 import threading
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
 from fencepost.config import ConfigError
 from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.ledger.carried import carried_key, is_carried
-from fencepost.storage.shared_read import SharedRead
+
+T = TypeVar("T")
+
+
+class SharedRead(Generic[T]):
+    """Calls `read` once for all callers that arrive during the previous read.
+
+    The shared read starts after each of these calls, so its result covers everything written before them (E3). All
+    callers that share a read get its errors.
+    """
+
+    def __init__(self, read: Callable[[float], T]) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._next: Future[T] | None = None
+
+    def __call__(self, timeout_s: float) -> T:
+        """Return what `read(timeout_s)` returns. The first caller's time-out applies to all."""
+        with self._lock:
+            is_first = self._next is None
+            if self._next is None:
+                self._next = Future()
+            shared = self._next
+        if is_first:
+            self._carry_out(shared, timeout_s)
+        return shared.result()
+
+    def _carry_out(self, shared: "Future[T]", timeout_s: float) -> None:
+        with self._turn:
+            with self._lock:
+                self._next = None  # later callers may have written something that this read misses
+            try:
+                shared.set_result(self._read(timeout_s))
+            except BaseException as error:
+                shared.set_exception(error)
+
 
 LOG = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.storage.change import (
     Assignment,
     Holder,

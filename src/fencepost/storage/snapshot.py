@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.storage.assigned import AssignmentBuilder
 from fencepost.storage.change import (
     Assignment,

@@ -16,10 +16,9 @@ from fencepost.testing.conformance import (
     StreamConformance,
     TransformConformance,
 )
-from fencepost.testing.offset_store import OffsetStore
 from fencepost.testing.pipeline import Pipeline
 from fencepost.testing.reader import CommittedReader
-from fencepost.testing.sink_run import SinkRun, log_of
+from fencepost.testing.sink_run import SinkRun, StreamRun, log_of
 from fencepost.testing.source import (
     COMMIT,
     CRASH,
@@ -32,8 +31,7 @@ from fencepost.testing.source import (
     ScriptedRecord,
     TestingSource,
 )
-from fencepost.testing.source_run import SourceRun, poll_once
-from fencepost.testing.stream_run import StreamRun
+from fencepost.testing.source_run import OffsetStore, SourceRun, poll_once
 from fencepost.testing.verdict import Observation, Sighting, Verdict, judge
 from fencepost.testing.waiting import eventually
 

@@ -1,7 +1,7 @@
 """A source that follows a script, with crashes at chosen points: `TestingSource([r1, r2, CRASH(), r3])`.
 
 The script travels in the connector's config, because tasks run in other processes. What a command has done must outlive
-the process that it kills, in a transaction that never commits: so it is remembered in a topic of its own.
+the process that it kills, in a transaction that never commits: so it is remembered in a topic of its own (`Marks`).
 """
 
 import json
@@ -9,14 +9,43 @@ import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
 
 from fencepost.api import ExactlyOnceSupport, RetriableError, SourceConnector, SourceRecord, SourceTask, Type, setting
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
+from fencepost.kafka.read.log import LogReader
 from fencepost.record.schema import STRING
-from fencepost.testing.mark import Marks
 from fencepost.testing.verdict import Observation, Sighting
+
+_TIMEOUT_S = 20.0
+
+
+class Marks:
+    """A topic of one partition: a record is a mark. Nothing connects before the first call."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._conf = {"bootstrap.servers": bootstrap}
+        self._topic = topic
+
+    def set(self, mark: str) -> None:
+        """Set `mark` once more; it is in the log when this returns."""
+        client = LibrdkafkaProducer({**self._conf, "acks": "all"})
+        client.produce(self._topic, mark.encode())
+        client.flush(_TIMEOUT_S)
+        client.drop()
+
+    def count(self, mark: str) -> int:
+        """Return how often `mark` was set."""
+        Admin(self._conf).topics.ensure(self._topic, partitions=1, replication=1)
+        found: list[bytes | None] = []
+        with closing(LogReader(self._conf, self._topic)) as reader:
+            reader.read_to_end(_TIMEOUT_S, lambda record: found.append(record.value))
+        return found.count(mark.encode())
+
 
 CONNECTOR_CLASS = "fencepost_testing.TestingSourceConnector"
 """Its name, in a worker whose `plugin.path` holds `PLUGIN_PATH`."""

@@ -1,18 +1,95 @@
-"""One life of a source's task in this process, without Kafka: what it polls, what is committed, and a crash."""
+"""One life of a source's task in this process, without Kafka: what it polls, what is committed, and a crash.
+
+Its offsets topic is in memory.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fencepost.api import FatalError, RecordMetadata, RetriableError, SourceConnector, SourceRecord, SourceTask
+import orjson
+
+from fencepost.api import (
+    ConfigError,
+    FatalError,
+    RecordMetadata,
+    RetriableError,
+    SinkConnector,
+    SourceConnector,
+    SourceRecord,
+    SourceTask,
+    StreamConnector,
+)
 from fencepost.config.setting import as_text
+from fencepost.plugin.mistake import class_fault
 from fencepost.record import partition_key
+from fencepost.storage.offset_topic import encode_key, encode_offset
 from fencepost.task.control import Control
 from fencepost.task.source.boundary import ConnectorBoundary
 from fencepost.task.source.context import TaskContext
 from fencepost.task.source.loop import in_batches
 from fencepost.task.source.offsets import OffsetBook, checked_update
-from fencepost.testing.offset_store import OffsetStore, Pair
-from fencepost.testing.runnable import ensure_runnable
+
+_USE = {
+    SourceConnector: "SourceRun or SourceConformance",
+    SinkConnector: "SinkRun or SinkConformance",
+    StreamConnector: "StreamRun or StreamConformance",
+}
+
+
+def ensure_runnable(connector: Any, kind: type[Any]) -> None:
+    """Raise ConfigError unless this is a class of connectors of a kind, with a task; as a worker would refuse it."""
+    if not isinstance(connector, type):
+        raise ConfigError(f"{connector!r} is no class: pass the class of the connector, not an instance of it")
+    found = next((one for one in (StreamConnector, SinkConnector, SourceConnector) if issubclass(connector, one)), None)
+    if found is None:
+        raise ConfigError(
+            f"{connector.__name__} is no {kind.__name__}: pass the class of the connector, not of its task"
+        )
+    if getattr(connector, "is_dataframe", False):
+        raise ConfigError(
+            f"{connector.__name__} has no task, as Spark does its work: test its methods with a Spark session. "
+            "DataFrameSinkConformance does so for sinks, DataFrameSourceConformance for sources"
+        )
+    if found is not kind:
+        raise ConfigError(f"{connector.__name__} is a {found.__name__}, not a {kind.__name__}: use {_USE[found]}")
+    fault = class_fault(connector)
+    if fault is not None:
+        raise ConfigError(fault)
+
+
+Pair = tuple[Mapping[str, Any], Mapping[str, Any] | None]
+
+
+class OffsetStore:
+    """Source offsets as JSON, as the runtime stores them: what cannot be stored is refused here, too.
+
+    >>> from fencepost.testing import OffsetStore
+    >>> store = OffsetStore([({"file": "a.txt"}, {"line": 3})])
+    >>> store.write([({"file": "b.txt"}, {"line": 1}), ({"file": "a.txt"}, None)])  # None: a tombstone
+    >>> store.pairs()
+    [({'file': 'b.txt'}, {'line': 1})]
+    """
+
+    def __init__(self, pairs: Iterable[Pair] = ()) -> None:
+        self._stored: dict[bytes, bytes] = {}
+        self.write(pairs)
+
+    def write(self, pairs: Iterable[Pair]) -> None:
+        """Store offsets. Raises ConfigError for one that is not a map of names to JSON's plain values."""
+        for partition, offset in [(encode_key("", p), encode_offset(o)) for p, o in pairs]:
+            if offset is None:
+                self._stored.pop(partition, None)
+            else:
+                self._stored[partition] = offset
+
+    def pairs(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Return all offsets as a task that starts now sees them: (partition, offset)."""
+        return [(orjson.loads(key)[1], orjson.loads(offset)) for key, offset in self._stored.items()]
+
+    def copy(self) -> "OffsetStore":
+        """Return a store with the same offsets."""
+        return OffsetStore(self.pairs())
+
 
 SHORT_WAIT_S = 0.01
 _IDLE_POLLS = 5

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fencepost.api import ConfigError, Connector, SinkConnector
-from fencepost.config.closed_topics import ALL_OPEN, CLOSED, ClosedTopics, closed_fault
+from fencepost.config.cluster import ALL_OPEN, CLOSED, ClosedTopics, closed_fault
 from fencepost.config.connector import SinkChoice, SinkConnectorConfig
-from fencepost.config.raw import RawConfig, names_in
+from fencepost.config.reference import RawConfig, names_in
 from fencepost.worker.connector_classes import class_of, is_mirror, typical_class_of
 from fencepost.worker.plan import BOOTSTRAP, CONSUMER, PRODUCER, Client, ConnectorPlan
 from fencepost.worker.settings import WorkerSettings

@@ -9,7 +9,7 @@ from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.hook.mirror import MirrorTask
 from fencepost.plugin import PluginKind, VersionUnknownError, registry
 from fencepost.storage.snapshot import ClusterSnapshot

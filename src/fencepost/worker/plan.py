@@ -12,15 +12,15 @@ from fencepost.api import Connector, DataFrameConnector, RetriableError, SourceC
 from fencepost.config import ConfigError
 from fencepost.config.client import combined
 from fencepost.config.connector import (
+    CONVERTERS,
+    OUTPUT,
     PLUGIN_VERSION,
     ConnectorConfig,
     RuntimeChoice,
     SinkConnectorConfig,
     SourceConnectorConfig,
 )
-from fencepost.config.output import CONVERTERS, OUTPUT
-from fencepost.config.raw import RawConfig, given_values, names_in
-from fencepost.config.reference import has_references, references, replaced
+from fencepost.config.reference import RawConfig, given_values, has_references, names_in, references, replaced
 from fencepost.config.worker import WorkerConfig
 from fencepost.hook.mirror import MirrorConnector, OffsetsInGroup
 from fencepost.kafka.errors import KafkaUnavailableError

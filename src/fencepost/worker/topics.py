@@ -12,7 +12,7 @@ from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.config_topic import ConfigTopic, OnChange, TopicWriter
 from fencepost.storage.internal_topics import READ_S, ReplicationError, check_config_topic, ensure_internal_topics
 from fencepost.storage.offset_copies import OffsetCopies
-from fencepost.storage.shared_read import SharedRead
+from fencepost.storage.offset_topic import SharedRead
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTopic
 from fencepost.worker.settings import WorkerSettings

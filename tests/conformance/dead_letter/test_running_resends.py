@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.dead_letters import ResendProgressInfo
 from fencepost.cluster.errors import ConflictError
+from fencepost.cluster.topic_records import ResendProgressInfo
 from fencepost.dead_letter.letter import Selection, Skipped
 from fencepost.dead_letter.progress import progress_name
 from fencepost.kafka.errors import KafkaUnavailableError

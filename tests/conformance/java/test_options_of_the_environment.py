@@ -9,8 +9,8 @@ import pytest
 
 from fencepost.builtin.java.port import HostOptions
 from fencepost.builtin.java.start import jvm_options, start_host
+from fencepost.embedded.broker import node_options
 from fencepost.embedded.java import find_java
-from fencepost.embedded.node import node_options
 from fencepost.spark.session.command import gateway_command, spark_home
 from fencepost.spark.session.conf import spark_properties
 from support.quick import quick_kafka

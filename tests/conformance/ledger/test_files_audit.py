@@ -9,9 +9,8 @@ from fencepost.api import OffsetRange
 from fencepost.builtin.connector.files.moves import shown_name
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.setting.client_settings import range_conf
-from fencepost.ledger.files_audit import FilesAudit, FilesReport, FilesScope
+from fencepost.ledger.files_audit import FileForm, FilesAudit, FilesReport, FilesScope
 from fencepost.ledger.finding import Difference, DifferenceKind
-from fencepost.ledger.range_check import FileForm
 from fencepost.record import TopicPartition
 from support.log_writer import LogWriter
 

@@ -17,7 +17,7 @@ from fencepost.kafka.produce import batch_records
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.setting.table import BATCH, CLIENT, LIBRDKAFKA
 from fencepost.record import BinaryColumn
-from fencepost.record.java_utf8 import java_decoded
+from fencepost.record.java_value import java_decoded
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.task.delivery.lanes import open_delivery
 from fencepost.testing import eventually

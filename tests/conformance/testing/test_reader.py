@@ -10,8 +10,8 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.setting.client_settings import producer_conf
 from fencepost.testing import eventually
-from fencepost.testing.mark import Marks
 from fencepost.testing.reader import CommittedReader
+from fencepost.testing.source import Marks
 from fencepost.testing.verdict import judge
 from support.clients import column
 from support.proxy import KafkaProxy
@@ -77,7 +77,7 @@ def test_mark_survives_when_its_process_is_killed_right_after_setting_it(kafka, 
     marks = Marks(kafka.bootstrap_servers, topic_name)
     assert marks.count("a") == 0
     code = (
-        "import os, signal, sys; from fencepost.testing.mark import Marks; "
+        "import os, signal, sys; from fencepost.testing.source import Marks; "
         "Marks(sys.argv[1], sys.argv[2]).set('a'); os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", code, kafka.bootstrap_servers, topic_name], check=False, timeout=120)

@@ -8,9 +8,8 @@ import pytest
 
 from fencepost.api import FatalError
 from fencepost.builtin.mirror.setting.filters import NameFilter
-from fencepost.builtin.mirror.setting.policy import DefaultReplicationPolicy, policy_of
-from fencepost.builtin.mirror.source.planning import Selection
-from fencepost.builtin.mirror.source.remote_topics import ConfigRule, RemoteTopics
+from fencepost.builtin.mirror.setting.mirror_settings import DefaultReplicationPolicy, policy_of
+from fencepost.builtin.mirror.source.remote_topics import ConfigRule, RemoteTopics, Selection
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topic_acls import TopicAcl

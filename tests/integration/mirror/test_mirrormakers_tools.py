@@ -5,9 +5,9 @@ import random
 import pytest
 from flow import Flow
 
-from fencepost.builtin.mirror.checkpoint.translation import Translation
+from fencepost.builtin.mirror.checkpoint.checkpoints import Translation
 from fencepost.builtin.mirror.formats import Checkpoint, Heartbeat, OffsetSync
-from fencepost.builtin.mirror.setting.policy import policy_of
+from fencepost.builtin.mirror.setting.mirror_settings import policy_of
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.java_program import MirrorTools

@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.cluster.tls import client_context, server_context
 from fencepost.config import ConfigError
-from fencepost.config.rest_tls import tls_config
+from fencepost.config.rest import tls_config
 from fencepost.embedded.java import find_java
 
 PREFIX, PASSWORD = "listeners.https.", "of-the-store"

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.storage.fold import apply
 from fencepost.storage.records import RETENTION

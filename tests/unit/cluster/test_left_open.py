@@ -9,7 +9,7 @@ import pytest
 from fencepost.cluster import left_open
 from fencepost.cluster.left_open import HeldId, LeftOpen
 from fencepost.config import ConfigError
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually

@@ -9,11 +9,11 @@ import pytest
 import fencepost
 from fencepost.api import ConfigError, SourceRecord
 from fencepost.builtin.mirror.setting.filters import GroupSelection, NameFilter, PropertySelection, TopicSelection
-from fencepost.builtin.provider.environment import EnvVarConfigProvider
+from fencepost.builtin.provider.local import EnvVarConfigProvider
 from fencepost.builtin.transform.predicate import TopicNameMatches
 from fencepost.builtin.transform.router import RegexRouter
+from fencepost.config.cluster import RetentionConfig
 from fencepost.config.connector import SinkConnectorConfig
-from fencepost.config.retention import RetentionConfig
 from fencepost.config.topic_creation import topic_creation_groups
 from fencepost.task.sink.reader import ReadTopics
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.config.name_pattern import matches
+from fencepost.config.version import matches
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.builtin.provider.file import FileConfigProvider
+from fencepost.builtin.provider.local import FileConfigProvider
 from fencepost.config import ConfigError
 from fencepost.config.properties import parse_properties, read_properties
 

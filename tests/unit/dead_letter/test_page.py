@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.dead_letters import LetterPage
+from fencepost.cluster.topic_records import LetterPage
 from fencepost.config import ConfigError
 from fencepost.dead_letter.page import places, read_page
 from fencepost.dead_letter.progress import Handled, Mark

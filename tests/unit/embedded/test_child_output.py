@@ -7,7 +7,7 @@ import pytest
 
 import fencepost
 from fencepost.embedded.error import IvyError
-from fencepost.embedded.ivy import run
+from fencepost.embedded.home import run
 from fencepost.embedded.java import Java, find_java
 
 _SOURCES = sorted(Path(fencepost.__file__).parent.rglob("*.py"))

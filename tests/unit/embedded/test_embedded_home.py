@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.embedded import JarError, checksum, home, ivy, layout
+from fencepost.embedded import JarError, checksum, home, layout
 from fencepost.embedded.home import KafkaHome, ensure_home
 from fencepost.embedded.java import Java
 
@@ -34,7 +34,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> _Registry:
     registry = _Registry()
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in _JARS.items()}
     monkeypatch.setattr(checksum, "committed", lambda: digests)
-    monkeypatch.setattr(ivy, "retrieve", registry.retrieve)
+    monkeypatch.setattr(home, "retrieve", registry.retrieve)
     monkeypatch.setattr(layout, "write_bootstrap_snapshot", lambda java, path, target: target.touch())
     return registry
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.embedded import JarError, ivy
+from fencepost.embedded import JarError, home
 from fencepost.embedded.home import default_cache, ensure_jars
 from fencepost.embedded.java import Java
 
@@ -31,7 +31,7 @@ class Registry:
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
     registry = Registry()
-    monkeypatch.setattr(ivy, "retrieve", registry.retrieve)
+    monkeypatch.setattr(home, "retrieve", registry.retrieve)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return registry
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.embedded.jvm_options import environment_options, giving_way
+from fencepost.embedded.java import environment_options, giving_way
 
 
 @pytest.mark.parametrize(

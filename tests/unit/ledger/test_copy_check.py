@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from fencepost.kafka.read.produced import Produced
-from fencepost.ledger.copy_check import _WINDOW, CopyCheck, RecordStream, aligned
 from fencepost.ledger.finding import DifferenceKind, PartitionFindings
+from fencepost.ledger.mirror_audit import _WINDOW, CopyCheck, RecordStream, aligned
 from fencepost.record import TopicPartition
 
 MISSING, REPEATED, ALTERED = DifferenceKind.MISSING, DifferenceKind.REPEATED, DifferenceKind.ALTERED

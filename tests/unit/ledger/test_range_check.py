@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fencepost.ledger.files_audit import FileForm, FileRange, LogRecords, RangeCheck
 from fencepost.ledger.finding import DifferenceKind, PartitionFindings
-from fencepost.ledger.range_check import FileForm, FileRange, LogRecords, RangeCheck
 from fencepost.record import TopicPartition
 
 COUNT = 1_000

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.record import BinaryColumn, Utf8Column
-from fencepost.record.java_utf8 import java_decoded
+from fencepost.record.java_value import java_decoded
 
 # What `new String(bytes, UTF_8)` of Java 17 makes of them: each ? is a U+FFFD.
 OF_JAVA = {

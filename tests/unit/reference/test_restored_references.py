@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fencepost.api import ConfigError
 from fencepost.config.reference import replaced
-from fencepost.reference.restored import restored
+from fencepost.reference.providers import restored
 
 STORED = {"password": "${file:/s:password}", "url": "db://me:${file:/s:password}@host", "port": "${env:PORT}", "n": "1"}
 FOUND = {"${file:/s:password}": "hunter22", "${env:PORT}": "7"}

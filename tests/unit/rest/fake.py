@@ -4,20 +4,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fencepost.cluster.dead_letters import (
-    LetterContent,
-    LetterError,
-    LetterOrigin,
-    LetterPage,
-    LetterQuery,
-    ResendProgressInfo,
-    ResendRequest,
-    ShownBytes,
-    ShownHeader,
-    ShownLetter,
-)
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ForbiddenError, NotFoundError
-from fencepost.cluster.figures import ConnectorFigures, PastFigures, ReportedTask, SlotFigures, TaskFigures
+from fencepost.cluster.figures import (
+    ConnectorFigures,
+    LogEvent,
+    LogEvents,
+    LogQuery,
+    PastFigures,
+    ReportedTask,
+    SlotFigures,
+    TaskFigures,
+    WorkersEvents,
+)
 from fencepost.cluster.info import (
     ConnectorInfo,
     ConnectorOffset,
@@ -45,10 +43,24 @@ from fencepost.cluster.info import (
     TopicRetentionInfo,
     ValidationReport,
 )
-from fencepost.cluster.log_events import LogEvent, LogEvents, LogQuery, WorkersEvents
 from fencepost.cluster.operations import ConnectOperations
-from fencepost.cluster.topic_records import RecordPage, RecordQuery, ShownRecord, TopicEntry
-from fencepost.config.raw import RawConfig
+from fencepost.cluster.topic_records import (
+    LetterContent,
+    LetterError,
+    LetterOrigin,
+    LetterPage,
+    LetterQuery,
+    RecordPage,
+    RecordQuery,
+    ResendProgressInfo,
+    ResendRequest,
+    ShownBytes,
+    ShownHeader,
+    ShownLetter,
+    ShownRecord,
+    TopicEntry,
+)
+from fencepost.config.reference import RawConfig
 from fencepost.storage.ids import TaskId
 
 WORKER = "localhost:8083"

@@ -5,8 +5,8 @@ import logging
 import pytest
 from starlette.testclient import TestClient
 
-from fencepost.cluster.dead_letters import LetterQuery, ResendRequest
 from fencepost.cluster.errors import ConflictError
+from fencepost.cluster.topic_records import LetterQuery, ResendRequest
 
 from .fake import FakeWorker, dead_letter
 

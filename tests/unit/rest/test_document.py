@@ -8,7 +8,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import TypeAdapter
 from starlette.testclient import TestClient
 
-from fencepost.cluster import dead_letters, info
+from fencepost.cluster import info, topic_records
 from fencepost.rest import model
 from fencepost.rest.access.need import NEEDS
 
@@ -29,9 +29,9 @@ from fencepost.rest.access.need import NEEDS
         ("GET", "/connectors/file/offsets", None, model.ConnectorOffsetsBody),
         ("GET", "/connectors/file/gaps", None, model.ConnectorGapsBody),
         ("DELETE", "/connectors/file/offsets", None, model.MessageBody),
-        ("GET", "/connectors/file/dead-letters", None, dead_letters.LetterPage),
-        ("GET", "/connectors/file/dead-letters/resend", None, dead_letters.ResendProgressInfo),
-        ("POST", "/connectors/file/dead-letters/resend", None, dead_letters.ResendProgressInfo),
+        ("GET", "/connectors/file/dead-letters", None, topic_records.LetterPage),
+        ("GET", "/connectors/file/dead-letters/resend", None, topic_records.ResendProgressInfo),
+        ("POST", "/connectors/file/dead-letters/resend", None, topic_records.ResendProgressInfo),
         ("POST", "/connectors/file/restart?includeTasks=true", None, info.ConnectorStatus),
         ("PUT", "/connectors/new/config", {"connector.class": "X"}, info.ConnectorInfo),
         ("PATCH", "/connectors/file/config", {"a": "b"}, info.ConnectorInfo),

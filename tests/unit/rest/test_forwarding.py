@@ -12,7 +12,7 @@ from fencepost.cluster.errors import ElsewhereError, NotLeadingError, RequestTim
 from fencepost.cluster.info import LEADER
 from fencepost.rest import create_app, forwarding
 from fencepost.rest.app import RestOptions
-from fencepost.rest.header import parse_header_rules
+from fencepost.rest.response import parse_header_rules
 from fencepost.rest.server import Endpoint, RestServer
 from fencepost.testing import eventually
 

@@ -9,9 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from fencepost.rest import create_app
-from fencepost.rest.access import attempts
+from fencepost.rest.access import guard
 from fencepost.rest.access.access import Access, Limits
-from fencepost.rest.access.attempts import Attempts
+from fencepost.rest.access.guard import Attempts
 from fencepost.rest.access.principal import Checked, Grant, Principal, Role, Rules, UncheckedError
 from fencepost.rest.app import RestOptions
 
@@ -89,7 +89,7 @@ def test_credentials_are_checked_again_when_they_expire(guarded: TestClient, pas
 def test_guessing_caller_has_to_wait_and_a_known_caller_has_not(
     guarded: TestClient, passwords: Passwords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "Attempts", lambda **given: Attempts(**{**given, "now_s": lambda: 1_000.0}))
+    monkeypatch.setattr(guard, "Attempts", lambda **given: Attempts(**{**given, "now_s": lambda: 1_000.0}))
     assert guarded.get("/", headers=RIGHT).status_code == 200
     statuses = [guarded.get("/", headers={"authorization": f"Basic alice:{n}"}).status_code for n in range(40)]
     assert statuses == [401] * 20 + [429] * 20
@@ -101,7 +101,7 @@ def test_guessing_caller_has_to_wait_and_a_known_caller_has_not(
 def test_guesses_at_one_name_do_not_lock_out_other_users_of_the_same_address(
     guarded: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "Attempts", lambda **given: Attempts(**{**given, "now_s": lambda: 1_000.0}))
+    monkeypatch.setattr(guard, "Attempts", lambda **given: Attempts(**{**given, "now_s": lambda: 1_000.0}))
     guesses = [{"authorization": f"Basic bob:{number}"} for number in range(30)]
     assert [guarded.get("/", headers=each).status_code for each in guesses][-1] == 429
     assert guarded.get("/", headers=RIGHT).status_code == 200
@@ -110,7 +110,7 @@ def test_guesses_at_one_name_do_not_lock_out_other_users_of_the_same_address(
 def test_guesses_at_new_names_are_bounded_by_address_and_keep_no_user_out(
     guarded: TestClient, passwords: Passwords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "Attempts", lambda **given: Attempts(**{**given, "now_s": lambda: 1_000.0}))
+    monkeypatch.setattr(guard, "Attempts", lambda **given: Attempts(**{**given, "now_s": lambda: 1_000.0}))
     passwords.known_for_s = 0.0  # so that a right password is checked each time
     assert guarded.get("/", headers=RIGHT).status_code == 200
     guesses = [{"authorization": f"Basic user{number}:x"} for number in range(100)]

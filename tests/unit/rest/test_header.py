@@ -3,7 +3,7 @@ from starlette.testclient import TestClient
 
 from fencepost.rest import create_app
 from fencepost.rest.app import RestOptions
-from fencepost.rest.header import HeaderRule, parse_header_rules
+from fencepost.rest.response import HeaderRule, parse_header_rules
 
 from .fake import FakeWorker
 

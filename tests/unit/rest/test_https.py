@@ -10,7 +10,7 @@ import pytest
 
 from fencepost.cluster.tls import client_context, peer_context, server_context
 from fencepost.config import ConfigError
-from fencepost.config.rest_tls import tls_config
+from fencepost.config.rest import tls_config
 from fencepost.config.worker import WorkerConfig
 from fencepost.rest import Endpoint, RestServer, create_app
 from fencepost.rest.access.access import UNPROTECTED, Access

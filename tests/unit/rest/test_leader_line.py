@@ -19,7 +19,7 @@ from fencepost.cluster.errors import (
     OperationError,
 )
 from fencepost.cluster.session_key import RequestVerifier
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.kafka.group.group_admin import Group, GroupMember
 from fencepost.rest import create_app
 from fencepost.rest.server import Endpoint, RestServer

@@ -7,8 +7,8 @@ from typing import Self
 import httpx
 import pytest
 
-from fencepost.cluster.dead_letters import LetterPage, LetterQuery
 from fencepost.cluster.figures import ConnectorFigures
+from fencepost.cluster.topic_records import LetterPage, LetterQuery
 from fencepost.rest import Endpoint, RestServer, create_app
 from fencepost.rest.gateway import LOOK_THREADS, READ_THREADS, WAITING_THREADS
 from fencepost.testing import eventually

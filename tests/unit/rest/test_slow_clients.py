@@ -13,8 +13,8 @@ import pytest
 from starlette.types import ASGIApp
 
 from fencepost.rest import Endpoint, RestServer, body, create_app
-from fencepost.rest import connection as acceptor
-from fencepost.rest.connection import Connection
+from fencepost.rest import server as acceptor
+from fencepost.rest.server import Connection
 from fencepost.testing import eventually
 from support.certificate import server_certificate
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.retention.reading import SinkReading, reading, readings
 from fencepost.storage.snapshot import ClusterSnapshot

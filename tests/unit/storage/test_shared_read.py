@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fencepost.storage.shared_read import SharedRead
+from fencepost.storage.offset_topic import SharedRead
 from fencepost.testing import eventually
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fencepost.cluster.errors import BadRequestError, ConflictError
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from fencepost.record import BinaryColumn
-from fencepost.record.java_integer import big_integer
+from fencepost.record.java_value import big_integer
 
 NULL = b"null"
 QUOTE, ESCAPE = b'"', b"\\"

@@ -20,8 +20,7 @@ import orjson
 
 from fencepost.api import RecordError, Schema
 from fencepost.builtin.converter.logical import LOGICAL_TYPES, has_many_zeros, shown, unscaled, with_scale
-from fencepost.record.java_float import float32
-from fencepost.record.java_time import moment
+from fencepost.record.java_value import float32, moment
 from fencepost.record.schema import TIMESTAMP
 from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS, SchemaType
 

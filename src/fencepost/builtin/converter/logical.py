@@ -10,8 +10,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from fencepost.api import RecordError, Schema
-from fencepost.record.java_integer import big_integer
-from fencepost.record.java_time import DAY_MS, EPOCH_DAY, milliseconds, moment
+from fencepost.record.java_value import DAY_MS, EPOCH_DAY, big_integer, milliseconds, moment
 from fencepost.record.literal import MOST_DIGITS
 from fencepost.record.schema import DATE, TIME, TIMESTAMP
 from fencepost.record.type_table import DECIMAL_NAME

@@ -7,7 +7,7 @@ from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.builtin.converter.logical import shown
-from fencepost.record.java_float import float32
+from fencepost.record.java_value import float32
 from fencepost.record.type_table import INTEGER_BITS
 
 Check = Callable[[Any], Any]

@@ -24,8 +24,7 @@ from fencepost.builtin.java.port import ChainStart, ChainStep, HostOptions, Java
 from fencepost.embedded import EmbeddedKafkaError
 from fencepost.embedded.class_archive import ClassArchive, is_chosen
 from fencepost.embedded.home import default_cache
-from fencepost.embedded.java import LATE_COMPILER, Java, find_java
-from fencepost.embedded.jvm_options import VARIABLES, environment_options, giving_way
+from fencepost.embedded.java import LATE_COMPILER, VARIABLES, Java, environment_options, find_java, giving_way
 
 log = logging.getLogger(__name__)
 

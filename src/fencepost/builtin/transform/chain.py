@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from fencepost.api import Config, ConfigError, ConnectRecord, Predicate, Record, Transform
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
-from fencepost.config.raw import names_in
+from fencepost.config.reference import names_in
 from fencepost.config.setting import embedded, validate_settings
 from fencepost.hook.batch_method import covers
 from fencepost.hook.hosted_chain import HostedPart

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from fencepost.api import ConnectRecord, RecordError, Schema, SinkRecord, setting
 from fencepost.builtin.transform.side import Columns, FieldTransform, NullReplacing, both_sides, is_null, mapped
 from fencepost.record import Field, RecordColumns, Repeated
-from fencepost.record.java_time import moment
+from fencepost.record.java_value import moment
 from fencepost.record.schema import INT32, INT64, STRING, TIMESTAMP
 
 OPTIONALITY = "Suffix with '!' to make this a required field, or '?' to keep it optional (the default)."

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fencepost.config.check import Check
-from fencepost.record.java_time import DAY_MS, milliseconds
+from fencepost.record.java_value import DAY_MS, milliseconds
 
 _NAMES = Path(__file__).with_name("java_zones.tsv")
 _HOURS_AND_MINUTES = re.compile(r"([0-9]{2})([0-9]{2})")  # of RFC 822

@@ -16,9 +16,7 @@ from fencepost.builtin.transform.side import (
 )
 from fencepost.config.check import distinct
 from fencepost.record import Field, RecordColumns, Repeated, SchemaType, StructColumn, Utf8Column
-from fencepost.record.java_float import float32
-from fencepost.record.java_integer import cut
-from fencepost.record.java_time import EPOCH, EPOCH_DAY
+from fencepost.record.java_value import EPOCH, EPOCH_DAY, cut, float32
 from fencepost.record.type_table import INTEGER_BITS
 
 _EMPTY: dict[type, Any] = {

@@ -22,7 +22,7 @@ from fencepost.builtin.transform.side import (
 )
 from fencepost.config.check import one_of
 from fencepost.record import Field, RecordColumns, Repeated, SchemaType, Utf8Column
-from fencepost.record.java_time import DAY_MS, milliseconds, moment
+from fencepost.record.java_value import DAY_MS, milliseconds, moment
 from fencepost.record.schema import DATE, INT64, STRING, TIME, TIMESTAMP
 
 _STRING, _UNIX = "string", "unix"

@@ -13,8 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from fencepost.builtin.mirror.dedicated.file import MirrorFile
-from fencepost.builtin.mirror.dedicated.flow import Flow
+from fencepost.builtin.mirror.dedicated import Flow, MirrorFile
 from fencepost.cli.cluster.worker import refused, serve_worker
 from fencepost.config import ConfigError
 from fencepost.config.file_limit import keep_from_connectors

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from fencepost.builtin.mirror.dedicated.file import MirrorFile
+from fencepost.builtin.mirror.dedicated import MirrorFile
 from fencepost.builtin.mirror.formats import FormatError, OffsetSync
 from fencepost.builtin.mirror.setting.clients import FlowEnd
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector

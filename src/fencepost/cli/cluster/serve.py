@@ -17,7 +17,7 @@ from fencepost.cluster.operations import ConnectOperations
 from fencepost.cluster.tls import peer_context, server_context
 from fencepost.config.errors import ConfigError, collected
 from fencepost.config.listener import Listener, bracketed
-from fencepost.config.rest_tls import ADMIN_HTTPS, LISTENERS_HTTPS, tls_config
+from fencepost.config.rest import ADMIN_HTTPS, LISTENERS_HTTPS, tls_config
 from fencepost.config.setting import Type
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.setting.client_settings import admin_conf, member_conf, producer_conf, reader_conf
@@ -26,7 +26,7 @@ from fencepost.plugin.process import registry
 from fencepost.rest.access.access import Access, Limits, access_of, exposures
 from fencepost.rest.access.origin import HostNames
 from fencepost.rest.app import Parts, RestOptions, create_app
-from fencepost.rest.header import HeaderRule, parse_header_rules
+from fencepost.rest.response import HeaderRule, parse_header_rules
 from fencepost.rest.server import Endpoint, RestServer
 from fencepost.telemetry.lock_watch import watch_of_worker
 from fencepost.telemetry.plain_line import announce

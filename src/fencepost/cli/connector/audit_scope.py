@@ -14,13 +14,11 @@ from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.builtin.mirror.source.position import last_of, place_within
 from fencepost.config import ConfigError
 from fencepost.config.connector import SinkConnectorConfig
-from fencepost.config.raw import given_values
-from fencepost.config.reference import has_references
+from fencepost.config.reference import given_values, has_references
 from fencepost.kafka.setting.client_settings import begins_at, isolation_level, range_conf
 from fencepost.kafka.setting.table import ClientKind
-from fencepost.ledger.files_audit import FilesScope
+from fencepost.ledger.files_audit import FileForm, FilesScope
 from fencepost.ledger.mirror_audit import MirroredPartition, MirrorScope
-from fencepost.ledger.range_check import FileForm
 from fencepost.record import TopicPartition
 from fencepost.secret.redaction import HIDDEN
 

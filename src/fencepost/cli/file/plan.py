@@ -12,8 +12,8 @@ from fencepost.cli.connector_file import Fault, WantedConnector
 from fencepost.cli.masking import Masking
 from fencepost.cluster.glance import AT_REST
 from fencepost.config import ConfigError
-from fencepost.config.name_pattern import matches
 from fencepost.config.reference import is_placeholder
+from fencepost.config.version import matches
 from fencepost.secret.redaction import HIDDEN
 
 FILL = re.compile(r"^\$\{fill:[^}]*\}$")

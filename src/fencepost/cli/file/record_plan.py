@@ -31,7 +31,7 @@ from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.topic_records import RecordQuery
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
-from fencepost.config.raw import given_values, names_in
+from fencepost.config.reference import given_values, names_in
 from fencepost.config.worker import WorkerConfig
 from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.kafka.admin.client import Admin

@@ -21,7 +21,7 @@ from fencepost.config import Config, ConfigError, Setting
 from fencepost.config.setting import rendered
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry
-from fencepost.plugin.about import about
+from fencepost.plugin.installed import about
 
 _RESTART = "Workers read plug-ins when they start: restart those whose plugin.path has this directory."
 _UNKNOWN = "unknown"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fencepost.config import ConfigError
-from fencepost.config.pem import load_pem, pem_of_key_store
+from fencepost.config.client import load_pem, pem_of_key_store
 from fencepost.kafka.setting.kerberos import GSSAPI
 
 TOKEN_PROVIDER = "sasl_oauth_token_provider"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fencepost.config.rest_oidc import RestOidcConfig, ensure_secure_url
+from fencepost.config.rest import RestOidcConfig, ensure_secure_url
 from fencepost.rest.access.principal import Checked, Principal, UncheckedError
 
 if TYPE_CHECKING:

@@ -1,7 +1,16 @@
-"""The layer that finds out who sends a request, before anything else is done for it."""
+"""The layer that finds out who sends a request, before anything else is done for it.
+
+It remembers credentials that were right a moment ago, and bounds how often a caller may guess a password or send a
+request.
+"""
 
 import asyncio
+import hashlib
+import hmac
+import math
+import os
 import re
+import threading
 import time
 from collections.abc import Callable
 
@@ -12,11 +21,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fencepost.cluster.errors import OperationError
-from fencepost.config.rest import RestConfig
-from fencepost.config.rest_access import RestLimitConfig
+from fencepost.config.rest import RestConfig, RestLimitConfig
 from fencepost.rest.access.access import NO_LIMITS, Access, Limits
 from fencepost.rest.access.access_log import log_change
-from fencepost.rest.access.attempts import Attempts, KnownCredentials, WrongPasswords
 from fencepost.rest.access.caller import CALLER, Caller, decoded, keep_caller
 from fencepost.rest.access.need import READING, is_audited, is_between_workers
 from fencepost.rest.access.origin import is_of_own_site, network_of
@@ -25,6 +32,90 @@ from fencepost.rest.body import read_signed_body
 from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.path import signed_target
+
+_MOST_KNOWN = 10_000
+
+
+class Attempts:
+    """Counts by address or name: `most` at once, and one more every `refill_s`. Thread-safe.
+
+    Those that were counted least recently are forgotten when there are too many.
+    """
+
+    def __init__(self, most: int = 20, refill_s: float = 3.0, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._refill_s = refill_s
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        self._free_at: dict[str, float] = {}  # when all attempts of an address are free again; the newest last
+
+    def wait_s(self, address: str) -> int:
+        """Return how long one has to wait before the next attempt, in whole seconds; 0: not at all."""
+        used_s = self._free_at.get(address, 0.0) - self._now_s()
+        return max(0, math.ceil(used_s - (self._most - 1) * self._refill_s))
+
+    def count(self, address: str) -> None:
+        """Count an attempt."""
+        with self._lock:
+            free_at = max(self._free_at.pop(address, 0.0), self._now_s())
+            self._free_at[address] = free_at + self._refill_s
+            while len(self._free_at) > _MOST_KNOWN:
+                del self._free_at[next(iter(self._free_at))]
+
+
+class WrongPasswords:
+    """Counts wrong passwords of a name from an address, and more of them from an address, for whatever names."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._of_names = Attempts(now_s=now_s)
+        self._of_addresses = Attempts(most=60, refill_s=0.25, now_s=now_s)
+
+    def wait_s(self, address: str, name: str, *, were_right: bool) -> int:
+        """Return how long credentials have to wait; only those that `were_right` once do not wait for other names."""
+        of_address = 0 if were_right else self._of_addresses.wait_s(address)
+        return max(of_address, self._of_names.wait_s(_guess(address, name)))
+
+    def count(self, address: str, name: str) -> None:
+        """Count a wrong password."""
+        self._of_names.count(_guess(address, name))
+        self._of_addresses.count(address)
+
+
+def _guess(address: str, name: str) -> str:
+    return f"{address} {hashlib.sha256(name.encode()).hexdigest()}"
+
+
+_MOST = 1_000
+
+
+class KnownCredentials:
+    """Remembers credentials for as long as their authenticator says, under a keyed hash. On the event loop only."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._key = os.urandom(32)
+        self._checked: dict[bytes, Checked] = {}  # the newest last
+
+    def get(self, header: str) -> Checked | None:
+        """Return whose credentials a header has; None if they have to be checked."""
+        found = self._checked.get(self._hash(header))
+        return None if found is None or found.until_s <= self._now_s() else found
+
+    def were_right(self, header: str) -> bool:
+        """Return whether they were right once, though they may have to be checked again."""
+        return self._hash(header) in self._checked
+
+    def keep(self, header: str, checked: Checked) -> None:
+        """Remember them; the oldest are forgotten when there are too many."""
+        key = self._hash(header)
+        self._checked.pop(key, None)
+        self._checked[key] = checked
+        while len(self._checked) > _MOST:
+            del self._checked[next(iter(self._checked))]
+
+    def _hash(self, header: str) -> bytes:
+        return hmac.digest(self._key, header.encode("utf-8", "surrogateescape"), hashlib.sha256)
+
 
 _MOST_CHECKED = 4  # of a scheme at the same time: a hash takes a core for 0.2 s, and an issuer may not answer
 _NOBODY = Caller(rules=Rules(()))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fencepost.config.rest_access import RestAccessConfig
+from fencepost.config.rest import RestAccessConfig
 from fencepost.rest.access.access_log import AccessLog, log_change
 from fencepost.rest.access.need import is_change
 from fencepost.rest.errors import error_answer

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Protocol
 
 from fencepost.config.errors import ConfigError
-from fencepost.config.name_pattern import matches
+from fencepost.config.version import matches
 
 
 class Role(IntEnum):

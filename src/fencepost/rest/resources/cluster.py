@@ -1,4 +1,6 @@
-"""What is about the worker or the cluster: health, metrics, plug-ins, log levels, and what sinks' commits empty."""
+"""What is about the worker or the cluster: health, metrics, plug-ins, log levels, and what sinks' commits empty; and
+requests between workers, signed with the session key (KIP-507).
+"""
 
 import time
 from typing import Annotated
@@ -7,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from fencepost.cluster.errors import BadRequestError, NotFoundError
+from fencepost.cluster.figures import LogQuery, PastFigures, ReportedTask, WorkersEvents
 from fencepost.cluster.info import (
     Health,
     HealthStatus,
@@ -18,12 +21,78 @@ from fencepost.cluster.info import (
     TopicRetentionInfo,
     ValidationReport,
 )
-from fencepost.rest.body import read_string_map
-from fencepost.rest.gateway import Worker
-from fencepost.rest.model import CONFIG_SCHEMA, LevelBody, LoggerBody, also, takes
-from fencepost.rest.path import ConnectorsOnly, Dry, PathText, PluginVersion
+from fencepost.rest.body import parse_json, read_signed_body, read_string_map, string_maps
+from fencepost.rest.gateway import Gateway, Worker
+from fencepost.rest.model import CONFIG_SCHEMA, TASK_CONFIGS_SCHEMA, LevelBody, LoggerBody, also, takes
+from fencepost.rest.path import ConnectorName, ConnectorsOnly, Dry, PathText, PluginVersion, signed_target
 from fencepost.rest.response import empty_response, json_response, warning_header
 from fencepost.telemetry.loggers import LEVELS, loggers
+
+router = APIRouter(tags=["between workers"])
+
+_CONNECTOR = "/connectors/{name}"
+
+
+@router.post(f"{_CONNECTOR}/tasks", status_code=204, openapi_extra=takes(TASK_CONFIGS_SCHEMA))
+async def put_task_configs(name: ConnectorName, request: Request, worker: Worker) -> Response:
+    """Gives the leader a worker's new task configs; a request that no worker has signed is refused (KIP-507)."""
+    body = await _verified_body(request, worker)
+    configs = string_maps(parse_json(body))
+    await worker.run(worker.operations.internal.put_task_configs, name, configs)
+    return empty_response(204)
+
+
+@router.put(f"{_CONNECTOR}/fence", status_code=204)
+async def fence(name: ConnectorName, request: Request, worker: Worker) -> Response:
+    """Has the leader fence older tasks (KIP-618); refused unless signed by a worker (KIP-507)."""
+    await _verified_body(request, worker)
+    await worker.run_round(worker.operations.internal.fence, name)
+    return empty_response(204)
+
+
+@router.get("/internal/figures", response_model=list[ReportedTask])
+async def get_figures(
+    request: Request,
+    worker: Worker,
+    connector: Annotated[str | None, Query(description="Only those of one connector.")] = None,
+) -> Response:
+    """Gives another worker what the tasks on this one do; refused unless signed by a worker (KIP-507)."""
+    await _verified_body(request, worker)
+    return json_response(await worker.recall(worker.operations.probes.figures_here, connector))
+
+
+@router.get("/internal/past", response_model=list[PastFigures])
+async def get_past_figures(request: Request, worker: Worker) -> Response:
+    """Gives another worker what tasks here moved in the last hour; refused unless signed by a worker (KIP-507)."""
+    await _verified_body(request, worker)
+    return json_response(await worker.recall(worker.operations.probes.past_here))
+
+
+@router.get("/internal/logs", response_model=WorkersEvents)
+async def get_logs(request: Request, worker: Worker) -> Response:
+    """Gives another worker the log events that this one has; refused unless signed by a worker (KIP-507)."""
+    await _verified_body(request, worker)
+    asked = request.query_params  # not looked at before, as whoever has not signed the request learns nothing
+    task = asked.get("task")
+    query = LogQuery(
+        None if task is None else int(task),
+        int(asked.get("level", "0")),
+        asked.get("after"),
+        limit=int(asked.get("limit", "500")),
+    )
+    return json_response(await worker.recall(worker.operations.probes.logs_here, asked.get("connector", ""), query))
+
+
+async def _verified_body(request: Request, worker: Gateway) -> bytes:
+    """Return the body after its signature was verified. Otherwise the sender learns nothing, not even a 404."""
+    headers = dict(request.headers)
+
+    async def verify(body: bytes | None) -> bool:
+        to_verify = worker.operations.internal.verify
+        return await worker.recall(to_verify, request.method, signed_target(request), body, headers)
+
+    return await read_signed_body(request, verify)
+
 
 root = APIRouter(tags=["worker"])
 

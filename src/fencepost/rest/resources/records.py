@@ -6,11 +6,18 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from fencepost.cluster.dead_letters import LetterPage, LetterQuery, ResendProgressInfo, ResendRequest
 from fencepost.cluster.errors import BadRequestError, NotFoundError
+from fencepost.cluster.figures import LogEvents, LogQuery
 from fencepost.cluster.info import Lineage
-from fencepost.cluster.log_events import LogEvents, LogQuery
-from fencepost.cluster.topic_records import RecordPage, RecordQuery, TopicEntry
+from fencepost.cluster.topic_records import (
+    LetterPage,
+    LetterQuery,
+    RecordPage,
+    RecordQuery,
+    ResendProgressInfo,
+    ResendRequest,
+    TopicEntry,
+)
 from fencepost.rest.access.caller import Asking
 from fencepost.rest.body import json_object, parse_json, read_body, refuse_shape, refuse_unknown
 from fencepost.rest.gateway import Worker

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fencepost.cluster.dead_letters import RUNNING
 from fencepost.cluster.glance import figures_of
+from fencepost.cluster.topic_records import RUNNING
 from fencepost.config.connector import DeadLetterConfig, SinkChoice
 from fencepost.rest.path import ConnectorName
 from fencepost.rest.ui.inside import path_of

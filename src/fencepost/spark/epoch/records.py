@@ -11,7 +11,7 @@ from pyspark.sql import types as T  # noqa: N812
 from fencepost.api import DataFrameStream, Epoch
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
-from fencepost.config.output import output_properties
+from fencepost.config.connector import output_properties
 from fencepost.spark.epoch.frame import EpochFrames
 from fencepost.spark.epoch.read import options_of
 from fencepost.spark.partition.options import FORMAT

@@ -9,8 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.config import ConfigError
-from fencepost.config.connector import SinkConnectorConfig
-from fencepost.config.output import OUTPUT, output_properties
+from fencepost.config.connector import OUTPUT, SinkConnectorConfig, output_properties
 from fencepost.spark.partition.options import FORMAT
 from fencepost.spark.query.failure import failure_of
 from fencepost.spark.row.frame import BYTES, ConverterChoice, record_columns

@@ -15,7 +15,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from fencepost.builtin.converter.json_decoding import exact_float, parsed
 from fencepost.record import type_table
-from fencepost.record.java_float import float32
+from fencepost.record.java_value import float32
 from fencepost.spark.row.kafka_columns import has_type
 from fencepost.spark.row.payloads import UNWRITABLE, MisfitError, digits_of, exact_number, shown
 

@@ -16,7 +16,7 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812
 
-from fencepost.record.java_time import DAY_MS
+from fencepost.record.java_value import DAY_MS
 from fencepost.record.schema import DATE, TIME, TIMESTAMP
 from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS, MOST_DIGITS, SchemaType, whole_bits
 from fencepost.spark.row.columns import LAST_YEAR

@@ -10,7 +10,7 @@ import orjson
 from fencepost.api import Converter, RecordError, RetriableError
 from fencepost.api.errors import LaggingError
 from fencepost.config import ConfigError
-from fencepost.config.output import OUTPUT
+from fencepost.config.connector import OUTPUT
 
 if TYPE_CHECKING:
     from fencepost.builtin.converter.registry.client import WrittenSchema

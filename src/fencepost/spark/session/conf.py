@@ -6,10 +6,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from fencepost.embedded.java import LATE_COMPILER
-from fencepost.embedded.jvm_options import environment_options, giving_way
+from fencepost.embedded.java import LATE_COMPILER, environment_options, giving_way
 from fencepost.secret.known import hide
-from fencepost.secret.name import is_secret_name
+from fencepost.secret.redaction import is_secret_name
 
 NOMINAL_CORES = 64
 """A slot waits for Kafka and the network most of the time, so local mode offers more "cores" than the machine has: they

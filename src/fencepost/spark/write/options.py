@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from fencepost.api import Converter
 from fencepost.config import Config, ConfigError, setting
-from fencepost.config.closed_topics import DECISIONS
+from fencepost.config.cluster import DECISIONS
 from fencepost.kafka.setting.client_settings import client_faults, range_conf
 from fencepost.kafka.setting.table import BATCH, JAVAS_PARTITIONER, ClientKind
 from fencepost.kafka.setting.translation import translate

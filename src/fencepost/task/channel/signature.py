@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from fencepost.secret.name import CHANNEL_SECRET
+from fencepost.secret.redaction import CHANNEL_SECRET
 
 SECRET_VARIABLE = CHANNEL_SECRET
 """The environment variable that carries the channel's secret to executors; Spark redacts it by its name (E11)."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.config.connector import SourceConnectorConfig
-from fencepost.config.raw import given_values
+from fencepost.config.reference import given_values
 from fencepost.config.topic_creation import TopicCreationGroup
 from fencepost.kafka.admin.client import Admin
 from fencepost.record import distinct

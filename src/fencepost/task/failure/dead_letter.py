@@ -12,7 +12,7 @@ from fencepost.hook.hosted_task import ForeignRecordError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import TooFewBrokersError
 from fencepost.record import HeaderBytes
-from fencepost.record.java_utf8 import as_java_writes
+from fencepost.record.java_value import as_java_writes
 from fencepost.secret.known import hide
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.telemetry.traces import trace_of

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from fencepost.api import ErrantRecordReporter, FencingToken, SinkRecord
-from fencepost.config.raw import given_values
+from fencepost.config.reference import given_values
 from fencepost.hook.hosted_task import ForeignRecordError, GroupMember
 from fencepost.kafka.value.group_metadata import committer_of
 from fencepost.record import TopicPartition

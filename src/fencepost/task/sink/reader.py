@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from fencepost.api import FatalError
 from fencepost.builtin.transform.java_regex import JavaPattern, compiled
-from fencepost.config.closed_topics import ALL_OPEN, CLOSED, ClosedTopics
+from fencepost.config.cluster import ALL_OPEN, CLOSED, ClosedTopics
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition, distinct
 from fencepost.task.channel.message import RunState

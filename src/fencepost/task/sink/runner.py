@@ -12,7 +12,7 @@ from contextlib import closing
 import orjson
 
 from fencepost.api import FencedError, RetriableError, SinkTask
-from fencepost.config.raw import given_values
+from fencepost.config.reference import given_values
 from fencepost.hook.hosted_task import HostedSink, InOtherProcess
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.read.group_input import GroupInput

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from fencepost.api import SourceRecord
-from fencepost.config.closed_topics import ClosedTopics
+from fencepost.config.cluster import ClosedTopics
 from fencepost.hook.hosted_chain import RAW, ChainUse, HostedStep
 from fencepost.hook.hosted_task import HostedBatch
 from fencepost.record import Batch
-from fencepost.record.java_utf8 import as_java_writes
+from fencepost.record.java_value import as_java_writes
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.conversion.mixed import Mixed, Row, ToBytes, hosted_parts, pairs, steps_of_links

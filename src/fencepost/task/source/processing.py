@@ -11,7 +11,7 @@ from functools import cached_property, partial
 
 from fencepost.api import Converter, HeaderConverter, RecordError, SourceRecord, UnavailableError
 from fencepost.builtin.transform.chain import Chain
-from fencepost.config.closed_topics import ALL_OPEN, CLOSED, ClosedTopics
+from fencepost.config.cluster import ALL_OPEN, CLOSED, ClosedTopics
 from fencepost.hook.hosted_task import HostedBatch
 from fencepost.kafka.value.whole import PolledBatches
 from fencepost.record import (
@@ -27,7 +27,7 @@ from fencepost.record import (
     Utf8Column,
     distinct,
 )
-from fencepost.record.java_utf8 import as_java_writes
+from fencepost.record.java_value import as_java_writes
 from fencepost.record.schema import STRING
 from fencepost.task.conversion.columns import (
     column_to_bytes,

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from fencepost.api import Form, SourceTask
-from fencepost.config.raw import given_values
+from fencepost.config.reference import given_values
 from fencepost.hook.hosted_task import HostedTask, InOtherProcess
 from fencepost.hook.mirror import MirrorTask, adds_records
 from fencepost.kafka.produce.clients import sends_batches

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, overload
 
 from fencepost.api import FatalError, SinkRecord, SourceRecord, StreamTask
-from fencepost.config.output import output_properties
+from fencepost.config.connector import output_properties
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import find
 from fencepost.record import Batch, PositionColumn, Repeated, SinkBatch, TopicPartition

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import cached_property
 
-from fencepost.config.raw import given_values
+from fencepost.config.reference import given_values
 from fencepost.kafka.group.contributors import Contributors
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.task.channel.message import RunState

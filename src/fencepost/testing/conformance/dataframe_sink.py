@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fencepost.api import DataFrameSink, Epoch, OffsetRange
-from fencepost.testing.conformance.scene import Config, Scene, scene
-from fencepost.testing.conformance.spark import SparkChecks
+from fencepost.testing.conformance.scene import Config, Scene, SparkChecks, scene
 from fencepost.testing.source_run import properties_of
 
 _TOPIC = "testing"

@@ -5,8 +5,7 @@ from typing import ClassVar
 
 from fencepost.api import DataFrameConnector, Split
 from fencepost.storage.offset_topic import OffsetFormatError, encode_key
-from fencepost.testing.conformance.scene import Config, scene
-from fencepost.testing.conformance.spark import SparkChecks
+from fencepost.testing.conformance.scene import Config, SparkChecks, scene
 from fencepost.testing.source_run import properties_of
 
 _LEAST = 2

@@ -1,4 +1,6 @@
-"""The outside system of a check: a directory that is made anew as often as a check needs it."""
+"""What checks run with: an outside system, a directory that is made anew as often as a check needs it, and a Spark
+session.
+"""
 
 import queue
 import shutil
@@ -9,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fencepost.task.control import Control
 from fencepost.testing.waiting import eventually
@@ -82,3 +84,13 @@ def ensure_stops(live: Callable[[Callable[[Control], None]], None], within_s: fl
         raise AssertionError(f"{within_s:g} s after the task was asked to stop it still runs, in\n{place}")
     if errors:
         raise errors[0]
+
+
+class SparkChecks(Checks):
+    """The base of the conformance classes for connectors that work with DataFrames."""
+
+    def session(self) -> Any:
+        """Return this process's Spark session; if there is none, a new one with two cores and without a web page."""
+        from pyspark.sql import SparkSession
+
+        return SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()

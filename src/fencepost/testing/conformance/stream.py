@@ -6,9 +6,8 @@ from typing import ClassVar
 from fencepost.api import SinkRecord, SourceRecord, StreamConnector, TopicPartition
 from fencepost.task.control import Control
 from fencepost.testing.conformance.scene import Checks, Config, ensure_stops, scene
-from fencepost.testing.sink_run import log_of
+from fencepost.testing.sink_run import StreamRun, log_of
 from fencepost.testing.source_run import task_configs
-from fencepost.testing.stream_run import StreamRun
 
 _TOPIC = "testing"
 

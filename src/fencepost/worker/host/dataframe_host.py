@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.job import ProcessEnds

@@ -14,7 +14,7 @@ from fencepost.cluster.left_open import LeftOpen, fence_held
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.cluster.running import Departures, Start
 from fencepost.config import ConfigError
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.config.worker import ExactlyOnceSource
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember

@@ -6,7 +6,7 @@ from typing import Any
 from fencepost.cluster.errors import BadRequestError, NotFoundError, OperationError
 from fencepost.cluster.info import KeyDefinition, PluginInfo, ValidationReport
 from fencepost.config import ConfigError
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.config.version import requirement_of
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, VersionUnknownError, registry

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig, RuntimeChoice
-from fencepost.config.raw import RawConfig, given_values
+from fencepost.config.reference import RawConfig, given_values
 
 _KEY = ConnectorConfig.key_of("config_action_reload")
 _SHORTEST_S = 1.0

@@ -16,15 +16,15 @@ from fencepost.api import Connector, RetriableError
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config import ConfigError
-from fencepost.config.closed_topics import ClosedTopics
+from fencepost.config.cluster import ClosedTopics
 from fencepost.config.connector import ConnectorConfig
-from fencepost.config.raw import RawConfig, given_values
+from fencepost.config.reference import RawConfig, given_values
 from fencepost.config.setting import as_text
 from fencepost.hook.hosted_task import TASK_CLASS, HostedConnector, NamesTaskClass
 from fencepost.plugin import PluginKind, registry
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.reference import LookedUp
-from fencepost.reference.restored import restored
+from fencepost.reference.providers import restored
 from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State

@@ -7,7 +7,7 @@ from typing import Any
 from fencepost.api import ConfigError, RetriableError
 from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.cluster.fencing import task_transactional_ids
-from fencepost.config.raw import given_values
+from fencepost.config.reference import given_values
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.leave import MemberRemoval
 from fencepost.kafka.group.transactions import TransactionAdmin

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.value.group_offset import FORGOTTEN
 from fencepost.storage.ids import TaskId

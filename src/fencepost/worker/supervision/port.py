@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fencepost.cluster.running import Start
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.task.channel.message import TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 

@@ -13,7 +13,7 @@ from fencepost.config.connector import (
     ConnectorConfig,
     implicit_transform_settings,
 )
-from fencepost.config.raw import given_values, names_in
+from fencepost.config.reference import given_values, names_in
 from fencepost.config.setting import HIGH, LOW, Width, embedded, validate_settings
 from fencepost.config.version import version_requirement
 from fencepost.config.worker import WorkerConfig

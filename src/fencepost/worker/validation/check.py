@@ -20,7 +20,7 @@ from fencepost.api import (
 from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.config import Config, ConfigError
 from fencepost.config.connector import DeadLetterConfig, RuntimeChoice, SinkChoice, SourceConnectorConfig
-from fencepost.config.raw import given_values, names_in
+from fencepost.config.reference import given_values, names_in
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.plugin import PluginKind

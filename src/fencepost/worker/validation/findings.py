@@ -12,7 +12,7 @@ from fencepost.config.connector import (
     SourceConnectorConfig,
     StreamConnectorConfig,
 )
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.config.setting import rendered
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginRegistry

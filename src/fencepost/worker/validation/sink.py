@@ -3,9 +3,9 @@
 import re
 
 from fencepost.builtin.transform.java_regex import compiled
-from fencepost.config.closed_topics import CLOSED
+from fencepost.config.cluster import CLOSED
 from fencepost.config.connector import ConnectorConfig, SinkChoice, SinkConnectorConfig
-from fencepost.config.raw import names_in
+from fencepost.config.reference import names_in
 from fencepost.kafka.setting.client_settings import NEWER_PROTOCOL, PROTOCOL
 from fencepost.worker.closed_topics import closed_by_name
 from fencepost.worker.validation.findings import Examination, Faults, invalid

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from fencepost.api import ConfigError, DataFrameStream, RetriableError
 from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.builtin.transform.chain import Chain, Link
-from fencepost.config.connector import ConnectorConfig, SinkChoice, SinkConnectorConfig
-from fencepost.config.output import OUTPUT, output_properties
-from fencepost.config.raw import given_values, names_in
+from fencepost.config.connector import OUTPUT, ConnectorConfig, SinkChoice, SinkConnectorConfig, output_properties
+from fencepost.config.reference import given_values, names_in
 from fencepost.plugin import PluginRegistry
 from fencepost.plugin.builtin import ROUTERS
 from fencepost.record import Repeated

@@ -19,6 +19,7 @@ from fencepost.api import Connector, SinkConnector
 from fencepost.cluster.info import KeyWarning
 from fencepost.config import Config, ConfigError
 from fencepost.config.connector import (
+    OUTPUT,
     PLUGIN_VERSION,
     ConnectorConfig,
     DeadLetterConfig,
@@ -26,10 +27,9 @@ from fencepost.config.connector import (
     SinkChoice,
     SourceConnectorConfig,
     implicit_transform_settings,
+    output_properties,
 )
-from fencepost.config.output import OUTPUT, output_properties
-from fencepost.config.raw import names_in
-from fencepost.config.reference import has_references
+from fencepost.config.reference import has_references, names_in
 from fencepost.config.topic_creation import DEFAULT_GROUP, GROUP_KEYS, PREFIX
 from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.kafka.setting.table import ClientKind

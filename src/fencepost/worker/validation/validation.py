@@ -18,8 +18,7 @@ from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import KeyReport, KeyWarning, ValidationReport
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
-from fencepost.config.raw import RawConfig, given_values
-from fencepost.config.reference import has_references
+from fencepost.config.reference import RawConfig, given_values, has_references
 from fencepost.config.setting import validate_settings
 from fencepost.config.worker import WorkerConfig
 from fencepost.hook.hosted_task import KnowsSettings

@@ -29,7 +29,7 @@ from fencepost.api import (
     Transform,
     setting,
 )
-from fencepost.builtin.provider import azure
+from fencepost.builtin.provider import cloud
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class _Credential:
         return _Token("right", 1 << 33)
 
 
-class CanaryAzureProvider(azure.AzureConfigProvider):
+class CanaryAzureProvider(cloud.AzureConfigProvider):
     """Azure's, but for the login, which only Microsoft has, and the name of the host."""
 
     @cached_property

@@ -14,7 +14,7 @@ import pytest
 from fencepost.api import ConfigError, Header, RecordError, SourceRecord
 from fencepost.builtin.transform.chain import Chain
 from fencepost.plugin import PluginKind, find, registry
-from fencepost.record.java_float import float32
+from fencepost.record.java_value import float32
 from support.kafka_values import FIXTURES
 from support.typed_values import comparable, described, schema_of, value_of, written
 

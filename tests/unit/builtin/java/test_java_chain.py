@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, RetriableError, SourceRecord
-from fencepost.builtin.java.chain import JavaChain
+from fencepost.builtin.java.connector import JavaChain
 from fencepost.builtin.java.error import HostEndedError, JavaError, JavaRetriableError, Thrown
 from fencepost.builtin.java.port import ChainStart, ChainStep, HostOptions, JavaClass
 from fencepost.builtin.java.shared_host import SharedHost

@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.builtin.mirror import metric
 from fencepost.builtin.mirror.metric import KINDS, MeasuredCheckpoints, MeasuredRecords, Spread
-from fencepost.builtin.mirror.setting.policy import DefaultReplicationPolicy
+from fencepost.builtin.mirror.setting.mirror_settings import DefaultReplicationPolicy
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.log_gap import GapKind, LogGap
 from fencepost.record import TopicPartition

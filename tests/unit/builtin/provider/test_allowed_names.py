@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConfigError
-from fencepost.builtin.provider.aws import AwsConfigProvider
-from fencepost.builtin.provider.azure import AzureConfigProvider
-from fencepost.builtin.provider.gcp import GcpConfigProvider
+from fencepost.builtin.provider.cloud import AwsConfigProvider, AzureConfigProvider, GcpConfigProvider
 from fencepost.builtin.provider.store import StoredSecret
 from fencepost.builtin.provider.vault import VaultConfigProvider
 

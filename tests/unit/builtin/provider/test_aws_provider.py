@@ -8,7 +8,7 @@ import pytest
 from moto import mock_aws
 
 from fencepost.api import ConfigError, RetriableError
-from fencepost.builtin.provider.aws import AwsConfigProvider
+from fencepost.builtin.provider.cloud import AwsConfigProvider
 
 REGION = "eu-central-1"
 

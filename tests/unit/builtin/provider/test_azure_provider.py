@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from fencepost.api import ConfigError, RetriableError
-from fencepost.builtin.provider.azure import AzureConfigProvider
+from fencepost.builtin.provider.cloud import AzureConfigProvider
 from support.certificate import server_certificate
 from support.http_answers import Answer, Asked, HttpAnswers
 

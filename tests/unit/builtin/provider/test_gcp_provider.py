@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.api import ConfigError, RetriableError
-from fencepost.builtin.provider.gcp import GcpConfigProvider
+from fencepost.builtin.provider.cloud import GcpConfigProvider
 from support.gcp_account import service_account
 from support.http_answers import Answer, Asked, HttpAnswers
 

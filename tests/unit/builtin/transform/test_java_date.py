@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fencepost.builtin.transform.java_date import SimpleDateFormat, iso_text
-from fencepost.record.java_time import milliseconds, moment
+from fencepost.record.java_value import milliseconds, moment
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 

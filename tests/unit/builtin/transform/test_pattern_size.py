@@ -5,7 +5,7 @@ import re
 import pytest
 
 from fencepost.builtin.transform.java_regex import compiled
-from fencepost.config.pattern_size import size_fault
+from fencepost.config.java_regex import size_fault
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 from typer.testing import CliRunner
 
-from fencepost.builtin.mirror.dedicated.file import MirrorFile
+from fencepost.builtin.mirror.dedicated import MirrorFile
 from fencepost.cli.cluster import mirror_run as mirror
 from fencepost.cli.cluster import mirror_run as processes
 from fencepost.cli.cluster.mirror_run import Processes, chosen, with_port

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.cli.connector.letter import lines, summary, to_json
+from fencepost.cli.connector.dead_letters import lines, summary, to_json
 from fencepost.dead_letter.letter import DeadLetter
 from fencepost.dead_letter.page import shown
 from fencepost.kafka.read.browse import TopicRecord

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.cli.client import client_properties
 from fencepost.cli.connect import Access, Connect
-from fencepost.cli.connector.letter import newest_letters
+from fencepost.cli.connector.dead_letters import newest_letters
 from support.command_line import fencepost
 from support.http_answers import Answer, Asked, HttpAnswers
 

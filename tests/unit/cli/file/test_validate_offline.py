@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fencepost.builtin.provider.environment import EnvVarConfigProvider
+from fencepost.builtin.provider.local import EnvVarConfigProvider
 from fencepost.cli.main import app
 from fencepost.config import file_limit
 from fencepost.config.file_limit import FileLimit

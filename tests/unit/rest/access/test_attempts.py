@@ -1,4 +1,4 @@
-from fencepost.rest.access.attempts import Attempts
+from fencepost.rest.access.guard import Attempts
 
 
 class Clock:

@@ -11,7 +11,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 
 from fencepost.config import ConfigError
-from fencepost.config.rest_oidc import RestOidcConfig
+from fencepost.config.rest import RestOidcConfig
 from fencepost.rest.access.bearer import KNOWN_FOR_S, LEEWAY_S, BearerTokens
 from fencepost.rest.access.principal import Principal, UncheckedError
 from support.http_answers import Answer, Asked, HttpAnswers

@@ -1,4 +1,4 @@
-from fencepost.rest.access.attempts import KnownCredentials
+from fencepost.rest.access.guard import KnownCredentials
 from fencepost.rest.access.principal import Checked, Principal
 
 

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
 from fencepost.config import ConfigError
-from fencepost.config.rest_access import RestAccessConfig
+from fencepost.config.rest import RestAccessConfig
 from fencepost.rest.access.origin import TrustedProxies, network_of
 
 PROXIES = [ip_network("10.0.0.0/24"), ip_network("192.0.2.7")]

@@ -6,7 +6,7 @@ import threading
 import pytest
 from starlette.testclient import TestClient
 
-from fencepost.cluster.dead_letters import LetterPage, LetterQuery, ResendProgressInfo, ResendRequest
+from fencepost.cluster.topic_records import LetterPage, LetterQuery, ResendProgressInfo, ResendRequest
 from rest.fake import FakeConnector, FakeDeadLetters, FakeWorker, dead_letter
 
 PAGE = "/ui/connectors/file/dead-letters"

@@ -8,8 +8,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from fencepost.cluster.dead_letters import ResendProgressInfo
-from fencepost.cluster.figures import ConnectorFigures, SlotFigures, TaskFigures
+from fencepost.cluster.figures import ConnectorFigures, LogEvent, LogEvents, LogQuery, SlotFigures, TaskFigures
 from fencepost.cluster.info import (
     ConnectorOffset,
     KeyDefinition,
@@ -23,9 +22,9 @@ from fencepost.cluster.info import (
     TopicRetentionInfo,
     ValidationReport,
 )
-from fencepost.cluster.log_events import LogEvent, LogEvents, LogQuery
 from fencepost.cluster.operations import ConnectOperations
-from fencepost.config.raw import RawConfig
+from fencepost.cluster.topic_records import ResendProgressInfo
+from fencepost.config.reference import RawConfig
 from fencepost.rest import create_app
 from fencepost.rest.access.need import NEEDS
 from rest.fake import FakeConnector, FakeWorker, dead_letter

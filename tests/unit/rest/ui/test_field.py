@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.rest.ui.field import config_form, sent_config
+from fencepost.rest.ui.config import config_form, sent_config
 
 
 def key(name: str, **more: Any) -> dict[str, Any]:

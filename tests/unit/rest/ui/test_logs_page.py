@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from fencepost.cluster.log_events import LogEvents, LogQuery, MissedEvents
+from fencepost.cluster.figures import LogEvents, LogQuery, MissedEvents
 from rest.fake import FakeWorker
 
 ROWS = "/ui/connectors/file/logs/rows"

@@ -8,7 +8,7 @@ import pytest
 from fencepost.api import FatalError
 from fencepost.builtin.converter.plain import ByteArrayConverter, SimpleHeaderConverter, StringConverter
 from fencepost.builtin.transform.chain import Chain
-from fencepost.config.closed_topics import ClosedTopics
+from fencepost.config.cluster import ClosedTopics
 from fencepost.hook.hosted_task import HostedBatch
 from fencepost.kafka.codec.committed import CopiedBatch
 from fencepost.kafka.codec.decode import DecodedRecord, encoded

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fencepost.cluster.dead_letters import LetterQuery
 from fencepost.cluster.errors import ConflictError, NotFoundError, OperationError, RequestTimeoutError
+from fencepost.cluster.topic_records import LetterQuery
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import refusal_of_change

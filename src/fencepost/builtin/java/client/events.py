@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from fencepost.api import ConnectError, ConnectorContext
-from fencepost.builtin.java.client import wire
+from fencepost.builtin.java.client import line
 from fencepost.builtin.java.client.line import exception_of
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Events:
 
     def _run(self) -> None:
         with contextlib.suppress(OSError):  # the host has ended
-            while (message := wire.receive(self._connection)) is not None:
+            while (message := line.receive(self._connection)) is not None:
                 try:
                     self._take(message.head)
                 except Exception:  # the host's threads would wait for this one
@@ -95,7 +95,7 @@ class Events:
             outcome = {"error": f"{type(error).__name__}: {error}"}  # no result would mean: nothing is committed
         if "id" in event:
             with contextlib.suppress(OSError), self._sending:  # the host has ended
-                wire.send(self._connection, {"id": event["id"], **outcome})
+                line.send(self._connection, {"id": event["id"], **outcome})
 
 
 def _carried_out(event: dict[str, Any], context: ConnectorContext | None) -> Any:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO
 
 from fencepost.builtin.java.error import HostEndedError, HostKilledError, JavaUnavailableError
-from fencepost.embedded.jvm_options import environment_options, giving_way
-from fencepost.secret.name import CHANNEL_SECRET
+from fencepost.embedded.java import environment_options, giving_way
+from fencepost.secret.redaction import CHANNEL_SECRET
 from fencepost.telemetry.resident import hosts
 
 log = logging.getLogger(__name__)

@@ -6,11 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from fencepost.api import ExactlyOnceSupport, RecordMetadata
-from fencepost.builtin.java.client.columns import columns_of, polled_of, processing_of
-from fencepost.builtin.java.client.crossing import Crossing
+from fencepost.builtin.java.client.crossing import Crossing, columns_of, polled_of, processing_of
 from fencepost.builtin.java.client.events import Events
-from fencepost.builtin.java.client.line import Line, Reply, exception_of
-from fencepost.builtin.java.client.wire import Message
+from fencepost.builtin.java.client.line import Line, Message, Reply, exception_of
 from fencepost.builtin.java.error import JavaPluginError
 from fencepost.builtin.java.port import (
     CommittedOffsets,

@@ -10,7 +10,7 @@ from typing import Any
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.builtin.java.client import value_writer as form
 from fencepost.record import Field
-from fencepost.record.java_time import DAY_MS, EPOCH_DAY, moment
+from fencepost.record.java_value import DAY_MS, EPOCH_DAY, moment
 from fencepost.record.schema import DATE, TIME
 
 

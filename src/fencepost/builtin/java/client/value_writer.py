@@ -28,8 +28,7 @@ from operator import itemgetter
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
-from fencepost.record.java_integer import big_integer
-from fencepost.record.java_time import EPOCH_DAY, milliseconds
+from fencepost.record.java_value import EPOCH_DAY, big_integer, milliseconds
 from fencepost.record.literal import MOST_DIGITS
 from fencepost.record.schema import DATE, TIMESTAMP
 from fencepost.record.schema import TIME as TIME_OF_DAY

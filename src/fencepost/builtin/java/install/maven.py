@@ -11,7 +11,7 @@ from fencepost.builtin.java.host_jar import listed_jars
 from fencepost.builtin.java.install.known import InstallError, plugin_named
 from fencepost.builtin.java.install.origin import Coordinates, is_safe
 from fencepost.config.version import compared
-from fencepost.embedded import EmbeddedKafkaError, checksum, ivy
+from fencepost.embedded import EmbeddedKafkaError, checksum, home
 from fencepost.embedded.error import IvyError
 from fencepost.embedded.home import default_cache, locked
 from fencepost.embedded.java import find_java
@@ -56,13 +56,13 @@ def fetch(coordinates: Coordinates, directory: Path, repository: str | None = No
         with locked(default_cache() / "plugin-install.lock"), tempfile.TemporaryDirectory() as temporary:
             wanted = Path(temporary, "ivy.xml")
             wanted.write_text(_module(coordinates))
-            arguments = ["-ivy", str(wanted), *ivy.into(directory)]
+            arguments = ["-ivy", str(wanted), *home.into(directory)]
             if repository is not None:
                 settings = Path(temporary, "ivysettings.xml")
                 settings.write_text(_settings(repository))
                 arguments += ["-settings", str(settings)]
-            with ivy.progress(str(coordinates)) as advance:
-                ivy.run(java, arguments, str(coordinates), advance)
+            with home.progress(str(coordinates)) as advance:
+                home.run(java, arguments, str(coordinates), advance)
     except IvyError as error:
         raise InstallError(_reason(coordinates, error.lines) or str(error)) from error
     except EmbeddedKafkaError as error:

@@ -21,12 +21,12 @@ from typing import Any
 from fencepost.api import LOW, Batch, ExactlyOnceSupport, SourceConnector, Type, at_least, setting
 from fencepost.builtin.mirror.checkpoint.checkpoints import (
     Checkpoints,
+    Translation,
     is_within,
     remote_partition,
     steps_of_group,
     translated,
 )
-from fencepost.builtin.mirror.checkpoint.translation import Translation
 from fencepost.builtin.mirror.formats import OFFSET, Checkpoint, FormatError, OffsetSync, check_offsets
 from fencepost.builtin.mirror.metric import MeasuredCheckpoints, Rows
 from fencepost.builtin.mirror.schedule import IntervalTimer, WarningLog, Watch

@@ -31,11 +31,12 @@ from fencepost.builtin.mirror.setting.mirror_settings import (
     SourceClusterSettings,
     TargetClusterSettings,
 )
-from fencepost.builtin.mirror.source.offset_syncs import DueSyncs, SyncWriter, as_record, sync_of
-from fencepost.builtin.mirror.source.planning import Selection, as_text, divided, from_text
 from fencepost.builtin.mirror.source.position import (
+    DueSyncs,
     GapSettings,
     OffsetColumn,
+    SyncWriter,
+    as_record,
     check_altered,
     gap_error,
     gap_record,
@@ -44,8 +45,16 @@ from fencepost.builtin.mirror.source.position import (
     position_of,
     source_offset,
     source_partition,
+    sync_of,
 )
-from fencepost.builtin.mirror.source.remote_topics import ConfigRule, RemoteTopics
+from fencepost.builtin.mirror.source.remote_topics import (
+    ConfigRule,
+    RemoteTopics,
+    Selection,
+    as_text,
+    divided,
+    from_text,
+)
 from fencepost.hook.mirror import MirrorConnector, MirrorTask, Sent
 from fencepost.kafka.read.plan_input import PlanInput
 from fencepost.kafka.read.plan_reader import PlanReader

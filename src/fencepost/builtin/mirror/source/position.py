@@ -6,13 +6,22 @@ The offset also has the id of its topic, `topic_id`, and the epoch of the leader
 
 A gap that was skipped is recorded among the source offsets, in the transaction that continues after it, as the source
 partition `{"cluster", "topic", "partition", "gap": the position}`. No task reads it as a position.
+
+Offset syncs: records that say which source record was copied to which offset, by which positions are translated.
+
+Only facts are written: the downstream offset of a record that is in the log. If its transaction is aborted after all,
+the record finally has a later offset, and a position is translated to an earlier offset than necessary, never beyond.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
-from fencepost.api import Config, ConnectError, FatalError, one_of, setting
-from fencepost.builtin.mirror.formats import Alterations, check_offsets
+from fencepost.api import Config, ConnectError, FatalError, Header, SourceRecord, one_of, setting
+from fencepost.builtin.mirror.formats import Alterations, OffsetSync, check_offsets
+from fencepost.hook.mirror import Sent
+from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
+from fencepost.kafka.produce.transactional_client import ProducerError
 from fencepost.kafka.value.log_gap import NO_EPOCH, LogGap, LogPosition
 from fencepost.record import TopicPartition
 
@@ -144,3 +153,89 @@ def gap_of_offset(partition: Mapping[str, Any], offset: Mapping[str, Any]) -> di
     if not is_gap_record(partition):
         return None
     return {**{key: value for key, value in partition.items() if key != _GAP}, **offset}
+
+
+log = logging.getLogger(__name__)
+
+_FLUSH_S = 5.0
+_SYNC_PARTITION = 0
+
+
+class DueSyncs:
+    """Decides which syncs to write: if the last one is `lag_max` records behind, or gives a wrong translation.
+
+    The first call with a partition writes all of its syncs: groups are likely to stand at its end.
+    """
+
+    def __init__(self, lag_max: int) -> None:
+        self._lag_max = lag_max
+        self._last: dict[TopicPartition, OffsetSync] = {}
+
+    def among(self, syncs: Iterable[OffsetSync]) -> list[OffsetSync]:
+        """Return those that are due, and count them as written."""
+        known, due = set(self._last), []
+        for sync in syncs:
+            if sync.topic_partition not in known or self._is_due(sync):
+                self._last[sync.topic_partition] = sync
+                due.append(sync)
+        return due
+
+    def _is_due(self, sync: OffsetSync) -> bool:
+        last = self._last[sync.topic_partition]
+        downstream = sync.downstream_offset - last.downstream_offset
+        upstream = sync.upstream_offset - last.upstream_offset
+        return downstream - 1 >= self._lag_max or downstream < 0 or upstream > downstream
+
+
+def sync_of(sent: Sent) -> OffsetSync:
+    """Return the sync of a record that is in the log."""
+    offset = sent.offset or {}
+    behind = position_of(offset) or LogPosition(0)
+    return OffsetSync(
+        place_of(sent.partition), last_of(offset), sent.metadata.offset, topic_id=behind.topic_id, epoch=behind.epoch
+    )
+
+
+def as_record(sync: OffsetSync, topic: str) -> SourceRecord:
+    """Return a sync as a record of the topic of offset syncs."""
+    headers = tuple(Header(name, value) for name, value in sync.headers())
+    return SourceRecord({}, {}, topic, sync.value(), key=sync.key(), kafka_partition=_SYNC_PARTITION, headers=headers)
+
+
+class SyncWriter:
+    """Writes syncs to a cluster other than the records', once the records are committed. One thread.
+
+    The mirror continues if this fails: translation is then less exact, until the next sync is written.
+    """
+
+    def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
+        """`conf` comes from `settings.producer_conf`. Raises ProducerError for invalid settings."""
+        self._client = LibrdkafkaProducer(conf)
+        self._topic = topic
+        self._has_failed = False
+
+    def write(self, syncs: Sequence[OffsetSync]) -> None:
+        """Write, and wait only for space in the queue."""
+        try:
+            for sync in syncs:
+                fields = {"key": sync.key(), "partition": _SYNC_PARTITION, "headers": sync.headers()}
+                self._client.produce(self._topic, sync.value(), **fields)
+            self._client.serve(0)
+            failed, self._client.failed_delivery = self._client.failed_delivery, None
+            self._report(failed)
+        except ProducerError as error:
+            self._report(error)
+
+    def close(self) -> None:
+        """Wait a short time for writes in progress, and close."""
+        try:
+            self._client.flush(_FLUSH_S)
+        except ProducerError as error:
+            self._report(error)
+        self._client.drop()
+
+    def _report(self, failure: ProducerError | None) -> None:
+        """Log a failure when it begins."""
+        if failure is not None and not self._has_failed:
+            log.warning("offset syncs cannot be written to topic %s at the moment: %s", self._topic, failure)
+        self._has_failed = failure is not None

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-from fencepost.record.java_integer import big_integer
+from fencepost.record.java_value import big_integer
 
 Convert = Callable[[str], Any]
 SPECIAL = {"NaN": "NAN", "Infinity": "POSITIVE_INFINITY", "-Infinity": "NEGATIVE_INFINITY"}

@@ -36,7 +36,7 @@ from fencepost.builtin.transform.router import RegexRouter
 from fencepost.config.check import each, one_of, parsed_by
 from fencepost.config.java_regex import java_regex
 from fencepost.record import Field, SchemaType
-from fencepost.record.java_integer import fits
+from fencepost.record.java_value import fits
 from fencepost.record.schema import BOOLEAN, BYTES, FLOAT64, INT32, INT64, STRING, repeated_name
 
 _LONG_INTEGER = re.compile(r"\d{19}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.config import ConfigError
-from fencepost.config.raw import RawConfig, given_values
+from fencepost.config.reference import RawConfig, given_values
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.plugin.secret_keys import hold_given_secrets

@@ -11,7 +11,7 @@ from fencepost.api import DataFrameConnector, FatalError, RecordError, Retriable
 from fencepost.api.errors import ConnectError
 from fencepost.api.source import SourcePartition
 from fencepost.config import ConfigError
-from fencepost.config.closed_topics import CLOSED, ClosedTopics
+from fencepost.config.cluster import CLOSED, ClosedTopics
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.record import partition_key
 from fencepost.spark.partition.write import FLUSH_S

@@ -4,8 +4,7 @@ from collections.abc import Collection, Sequence
 
 from fencepost.cluster.errors import NotFoundError
 from fencepost.cluster.info import ConnectorInfo, ConnectorState, ConnectorStatus, RestartInfo, TaskInfo, TaskState
-from fencepost.config.raw import RawConfig
-from fencepost.config.reference import is_placeholder
+from fencepost.config.reference import RawConfig, is_placeholder
 from fencepost.plugin.secret_keys import hold_given_secrets, secret_keys, undecided_keys
 from fencepost.secret.known import Secrets
 from fencepost.secret.redaction import HIDDEN

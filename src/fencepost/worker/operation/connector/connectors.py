@@ -22,7 +22,7 @@ from fencepost.cluster.info import (
     TaskInfo,
     TaskState,
 )
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import registry
 from fencepost.secret.redaction import HIDDEN, redacted

@@ -10,7 +10,9 @@ from typing import Any
 
 from fencepost.api import ConnectError, FencedError, RecordError
 from fencepost.cluster.command import now_ms
-from fencepost.cluster.dead_letters import (
+from fencepost.cluster.errors import BadRequestError, ConflictError
+from fencepost.cluster.info import ConnectorType
+from fencepost.cluster.topic_records import (
     COUNTING,
     RUNNING,
     SENDING,
@@ -19,13 +21,11 @@ from fencepost.cluster.dead_letters import (
     ResendProgressInfo,
     ResendRequest,
 )
-from fencepost.cluster.errors import BadRequestError, ConflictError
-from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.check import topic_name
-from fencepost.config.closed_topics import closed_fault
+from fencepost.config.cluster import closed_fault
 from fencepost.config.connector import DeadLetterConfig, SinkConnectorConfig
-from fencepost.config.raw import RawConfig, given_values, names_in
+from fencepost.config.reference import RawConfig, given_values, names_in
 from fencepost.config.worker import WorkerConfig
 from fencepost.dead_letter.letter import Selection, Skipped
 from fencepost.dead_letter.page import places, read_page

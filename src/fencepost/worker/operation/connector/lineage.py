@@ -6,7 +6,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from fencepost.cluster.info import Lineage, LineageEnd
 from fencepost.config.java_regex import SlowPatternError, compiled
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.secret.redaction import HIDDEN
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import kind_of_config

@@ -15,8 +15,8 @@ from fencepost.builtin.converter.json import JsonConverter
 from fencepost.cluster.errors import BadRequestError, ConflictError, NotFoundError, OperationError
 from fencepost.cluster.topic_records import EARLIEST, LATEST, RecordPage, RecordQuery, ShownRecord, TopicEntry
 from fencepost.config import ConfigError
-from fencepost.config.closed_topics import CLOSED
-from fencepost.config.raw import RawConfig
+from fencepost.config.cluster import CLOSED
+from fencepost.config.reference import RawConfig
 from fencepost.dead_letter.page import (
     KEY,
     LEAST_PART,

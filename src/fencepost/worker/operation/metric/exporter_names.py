@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 
 from fencepost import KAFKA_CONNECT_VERSION
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.kafka.group.member_figures import MemberFigures
 from fencepost.spark.session.jvm import JvmFigures
 

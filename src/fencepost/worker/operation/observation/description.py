@@ -7,7 +7,7 @@ from fencepost.api import ExactlyOnceSupport, SinkConnector
 from fencepost.cluster.figures import Delivery
 from fencepost.config import ConfigError
 from fencepost.config.connector import ExactlyOnceDemand, SourceConnectorConfig
-from fencepost.config.raw import RawConfig, given_values
+from fencepost.config.reference import RawConfig, given_values
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.plugin import registry

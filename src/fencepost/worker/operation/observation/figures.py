@@ -24,7 +24,7 @@ from fencepost.cluster.figures import (
     SlotFigures,
     TaskFigures,
 )
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import QUERY_LAGS, RETRYING, STANDS_STILL, TaskReport

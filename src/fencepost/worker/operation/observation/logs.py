@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from pydantic import TypeAdapter
 
 from fencepost.cluster.errors import NotFoundError
-from fencepost.cluster.log_events import (
+from fencepost.cluster.figures import (
     LogEvent,
     LogEvents,
     LogQuery,

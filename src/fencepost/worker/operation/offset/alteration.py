@@ -6,7 +6,7 @@ from typing import Any
 from fencepost.api import ConfigError, ConnectError
 from fencepost.cluster.command import ConnectorCommand
 from fencepost.cluster.errors import OperationError
-from fencepost.config.raw import RawConfig, given_values
+from fencepost.config.reference import RawConfig, given_values
 from fencepost.config.worker import WorkerConfig
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.plan import looked_up

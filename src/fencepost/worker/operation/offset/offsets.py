@@ -6,7 +6,7 @@ from typing import Any
 from fencepost.builtin.mirror.source.position import gap_of_offset
 from fencepost.cluster.command import PutConnector
 from fencepost.cluster.info import ConnectorOffset, ConnectorType
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import is_query_config, type_of_config
 from fencepost.worker.operation.offset.alteration import Lead

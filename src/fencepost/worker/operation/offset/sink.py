@@ -28,7 +28,7 @@ from fencepost.cluster.errors import (
     OperationError,
 )
 from fencepost.cluster.info import ConnectorOffset
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets

@@ -17,7 +17,7 @@ from fencepost.cluster.command import ConnectorVersion, EnsureAbsent, EnsureStop
 from fencepost.cluster.errors import BadRequestError, ConflictError, NothingToAlterError, OperationError
 from fencepost.cluster.fencing import configs_to_fence, task_transactional_id, task_transactional_ids
 from fencepost.cluster.info import ConnectorOffset
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.group.memberless import memberless

@@ -20,7 +20,7 @@ from fencepost.cluster.fencing import is_covered
 from fencepost.cluster.info import ConnectorType
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.running import why_not
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.ids import TaskId

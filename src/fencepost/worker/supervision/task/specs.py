@@ -15,8 +15,7 @@ from fencepost.config.connector import (
     interval_of,
 )
 from fencepost.config.file_limit import file_limit
-from fencepost.config.raw import RawConfig
-from fencepost.config.reference import has_references
+from fencepost.config.reference import RawConfig, has_references
 from fencepost.config.tracing import TracingConfig
 from fencepost.kafka.setting.client_settings import (
     OF_A_STREAM,

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.builtin.java.client.columns import columns_of, polled_of
-from fencepost.builtin.java.client.crossing import Crossing
-from fencepost.builtin.java.client.wire import Message
+from fencepost.builtin.java.client.crossing import Crossing, columns_of, polled_of
+from fencepost.builtin.java.client.line import Message
 from fencepost.builtin.java.port import Failure, Mark, Polled
 from fencepost.record import (
     AppendTime,

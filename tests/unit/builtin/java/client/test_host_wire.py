@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.builtin.java.client import wire
+from fencepost.builtin.java.client import line
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 def test_message_arrives_unchanged(buffers: dict[str, bytes]) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        wire.send(ours, {"op": "poll", "n": 3}, buffers.items())
-        found = wire.receive(theirs)
+        line.send(ours, {"op": "poll", "n": 3}, buffers.items())
+        found = line.receive(theirs)
     assert found is not None
     assert (found.head["op"], found.head["n"]) == ("poll", 3)
     assert {name: bytes(view) for name, view in found.buffers.items()} == buffers
@@ -33,16 +33,16 @@ def test_message_arrives_unchanged(buffers: dict[str, bytes]) -> None:
 
 def test_lone_surrogate_is_sent_unchanged(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
-    wire.send(ours, {"offset": "\ud800"})
-    found = wire.receive(theirs)
+    line.send(ours, {"offset": "\ud800"})
+    found = line.receive(theirs)
     assert found is not None
     assert found.head == {"offset": "\ud800"}
 
 
 def test_buffers_begin_at_multiples_of_eight(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
-    wire.send(ours, {}, [("odd", b"abc"), ("numbers", array("q", [1, -2]))])
-    found = wire.receive(theirs)
+    line.send(ours, {}, [("odd", b"abc"), ("numbers", array("q", [1, -2]))])
+    found = line.receive(theirs)
     assert found is not None
     assert found.buffers["numbers"].cast("q").tolist() == [1, -2]
 
@@ -50,9 +50,9 @@ def test_buffers_begin_at_multiples_of_eight(ends: tuple[socket.socket, socket.s
 def test_a_large_message_arrives_in_pieces(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
     large = bytes(range(256)) * 20_000
-    sending = threading.Thread(target=wire.send, args=(ours, {}, [("large", large)]))
+    sending = threading.Thread(target=line.send, args=(ours, {}, [("large", large)]))
     sending.start()
-    found = wire.receive(theirs)
+    found = line.receive(theirs)
     sending.join()
     assert found is not None
     assert found.buffers["large"] == large
@@ -63,4 +63,4 @@ def test_closed_connection_yields_no_message(ends: tuple[socket.socket, socket.s
     ours, theirs = ends
     ours.sendall(sent)
     ours.close()
-    assert wire.receive(theirs) is None
+    assert line.receive(theirs) is None

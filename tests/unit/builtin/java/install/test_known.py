@@ -5,7 +5,7 @@ import pytest
 from fencepost.builtin.java.install.known import _PLUGINS, plugin_of, search
 from fencepost.builtin.java.install.origin import Archive, Coordinates, HubPlugin, origin_of
 from fencepost.plugin import PluginKind
-from fencepost.plugin.offer import offer_for
+from fencepost.plugin.mistake import offer_for
 
 COMMANDS = {
     "io.debezium.connector.postgresql.PostgresConnector": "io.debezium:debezium-connector-postgres",

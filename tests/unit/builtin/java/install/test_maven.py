@@ -10,7 +10,7 @@ import pytest
 from fencepost.builtin.java.install import maven
 from fencepost.builtin.java.install.known import InstallError
 from fencepost.builtin.java.install.origin import Coordinates
-from fencepost.embedded import JavaMissingError, ivy
+from fencepost.embedded import JavaMissingError, home
 from fencepost.embedded.error import IvyError
 from fencepost.embedded.java import Java
 
@@ -26,7 +26,7 @@ class Ivy:
         self.has_jar = True
         self.jars: dict[str, bytes] = {}
         self.asked = ""
-        monkeypatch.setattr(ivy, "run", self.run)
+        monkeypatch.setattr(home, "run", self.run)
         monkeypatch.setattr(maven, "find_java", lambda: Java(Path("java"), "17"))
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 

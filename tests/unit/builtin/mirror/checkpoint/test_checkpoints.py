@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from fencepost.api import ReplicationPolicy
 from fencepost.builtin.mirror.checkpoint.checkpoints import (
     Checkpoints,
+    Translation,
     is_within,
     remote_partition,
     steps_of_group,
     translated,
 )
 from fencepost.builtin.mirror.checkpoint.connector import divided
-from fencepost.builtin.mirror.checkpoint.translation import Translation
 from fencepost.builtin.mirror.formats import Checkpoint, OffsetSync
-from fencepost.builtin.mirror.setting.policy import policy_of
+from fencepost.builtin.mirror.setting.mirror_settings import policy_of
 from fencepost.kafka.group.committed_offsets import Committed
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.builtin.mirror.checkpoint.translation import Translation
+from fencepost.builtin.mirror.checkpoint.checkpoints import Translation
 from fencepost.builtin.mirror.formats import OffsetSync
 from fencepost.record import TopicPartition
 

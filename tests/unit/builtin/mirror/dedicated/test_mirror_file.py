@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.builtin.mirror.dedicated.file import MirrorFile
-from fencepost.builtin.mirror.dedicated.flow import Flow
+from fencepost.builtin.mirror.dedicated import Flow, MirrorFile
 from fencepost.builtin.mirror.setting.clients import FlowEnd, client_properties
-from fencepost.builtin.mirror.sink.connector import MirrorSinkConnector
+from fencepost.builtin.mirror.sink import MirrorSinkConnector
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.config import ConfigError
 from fencepost.config.properties import parse_properties

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from fencepost.builtin.mirror.dedicated.sync_copies import Extent, SyncsWithin
 from fencepost.builtin.mirror.formats import OffsetSync
+from fencepost.cli.cluster.migration import Extent, SyncsWithin
 from fencepost.record import TopicPartition
 
 PLACE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)

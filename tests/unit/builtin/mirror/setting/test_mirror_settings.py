@@ -5,12 +5,12 @@ import pytest
 from fencepost.api import ConfigError
 from fencepost.builtin.mirror.setting.clients import FlowEnd
 from fencepost.builtin.mirror.setting.mirror_settings import (
+    IdentityReplicationPolicy,
     MirrorSettings,
     OffsetSyncSettings,
     ReplicationSettings,
     SourceClusterSettings,
 )
-from fencepost.builtin.mirror.setting.policy import IdentityReplicationPolicy
 from fencepost.kafka.setting.table import ClientKind
 
 GIVEN = {"name": "m", "source.cluster.alias": "A", "target.cluster.alias": "B"}

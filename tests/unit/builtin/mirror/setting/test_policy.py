@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.api import ConfigError, ReplicationPolicy
-from fencepost.builtin.mirror.setting.policy import policy_of
+from fencepost.builtin.mirror.setting.mirror_settings import policy_of
 
 KEY = "replication.policy.class"
 SEPARATOR = "replication.policy.separator"

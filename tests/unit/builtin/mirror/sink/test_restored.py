@@ -1,6 +1,6 @@
 """Positions that a group has lost: where a mirror continues, and what is logged."""
 
-from fencepost.builtin.mirror.sink.lost_positions import Restored, Synced, restored
+from fencepost.builtin.mirror.sink import Restored, Synced, restored
 from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition
 

@@ -1,7 +1,7 @@
 """Which offset syncs are written."""
 
 from fencepost.builtin.mirror.formats import OffsetSync
-from fencepost.builtin.mirror.source.offset_syncs import DueSyncs, as_record
+from fencepost.builtin.mirror.source.position import DueSyncs, as_record
 from fencepost.record import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)

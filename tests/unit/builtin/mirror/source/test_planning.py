@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.builtin.mirror.setting.filters import NameFilter
-from fencepost.builtin.mirror.setting.policy import DefaultReplicationPolicy, policy_of
-from fencepost.builtin.mirror.source.planning import (
+from fencepost.builtin.mirror.setting.mirror_settings import DefaultReplicationPolicy, policy_of
+from fencepost.builtin.mirror.source.remote_topics import (
     Selection,
     as_text,
     divided,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.dead_letters import LetterQuery, ResendRequest
 from fencepost.cluster.errors import BadRequestError
+from fencepost.cluster.topic_records import LetterQuery, ResendRequest
 from fencepost.config.worker import WorkerConfig
 from fencepost.worker.operation.connector.dead_letters import DeadLetters
 from fencepost.worker.settings import WorkerSettings

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.dead_letters import ResendProgressInfo, ResendRequest
 from fencepost.cluster.errors import BadRequestError
+from fencepost.cluster.topic_records import ResendProgressInfo, ResendRequest
 from fencepost.config import java_regex
 from fencepost.config.worker import WorkerConfig
 from fencepost.task.sink.reader import ReadTopics

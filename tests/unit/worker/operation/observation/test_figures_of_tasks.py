@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.api import SourceConnector
 from fencepost.cluster.figures import ANSWER_S, ReportedTask, SlotFigures, TaskFigures
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.rest.response import to_json
 from fencepost.storage.change import Assignment, WorkerAssignment

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from fencepost.cluster.errors import BadRequestError, NotFoundError
-from fencepost.cluster.log_events import LogEvents, LogQuery, MissedEvents, from_cursor, to_cursor
+from fencepost.cluster.figures import LogEvents, LogQuery, MissedEvents, from_cursor, to_cursor
 from fencepost.rest.response import to_json
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.snapshot import ClusterSnapshot

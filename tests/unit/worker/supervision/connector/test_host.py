@@ -11,8 +11,8 @@ import pytest
 
 from fencepost.api import ConfigData, ConfigProvider, RetriableError, SourceConnector, SourceTask
 from fencepost.cluster.errors import BadRequestError
-from fencepost.config.closed_topics import ALL_OPEN
-from fencepost.config.raw import RawConfig
+from fencepost.config.cluster import ALL_OPEN
+from fencepost.config.reference import RawConfig
 from fencepost.reference import LookedUp, Providers
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment

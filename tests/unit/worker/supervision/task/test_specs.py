@@ -10,7 +10,7 @@ import pytest
 
 from fencepost.api import ConfigData
 from fencepost.builtin.connector.generator import VerifiableSourceConnector
-from fencepost.builtin.provider.environment import EnvVarConfigProvider
+from fencepost.builtin.provider.local import EnvVarConfigProvider
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.cluster_ids import ClusterIds

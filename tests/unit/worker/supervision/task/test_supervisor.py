@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fencepost.cluster.running import Departures, Start
-from fencepost.config.raw import RawConfig
+from fencepost.config.reference import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment

@@ -32,7 +32,7 @@ from fencepost.builtin.converter.registry.protobuf.schema import (
 from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
 from fencepost.builtin.converter.value_check import member_of_union, part
 from fencepost.record import Field
-from fencepost.record.java_time import moment
+from fencepost.record.java_value import moment
 from fencepost.record.literal import MOST_DIGITS
 
 Fill = Callable[[Any, Any], None]

@@ -17,7 +17,7 @@ import java.util.List;
 class FreeHeap {
     private static final String LEAST = "MinHeapFreeRatio";
     private static final String MOST = "MaxHeapFreeRatio";
-    private static final int OUR_LEAST = 20;  // as in the module "jvm_options" of Python
+    private static final int OUR_LEAST = 20;  // as in the module "embedded.java" of Python
     private static final int OUR_MOST = 40;
     private static final int LARGEST_LEAST = 85;
     private static final int BETWEEN = 5;

@@ -1,11 +1,36 @@
-"""Values of a properties file: `${file:/run/secrets.properties:password}`."""
+"""Values of this machine: of a properties file, `${file:/run/secrets.properties:password}`, of the files of a
+directory, and of the process's environment, `${env:PASSWORD}`.
+"""
 
+import os
 from collections.abc import Set
 from pathlib import Path
 
-from fencepost.api import ConfigData, ConfigError, ConfigProvider
+from fencepost.api import ConfigData, ConfigError, ConfigProvider, setting
 from fencepost.builtin.provider.store import AllowedPaths
+from fencepost.config.java_regex import compiled, java_regex
 from fencepost.config.properties import read_properties
+
+
+class EnvVarConfigProvider(ConfigProvider):
+    """The key is the name of a variable. There is no path."""
+
+    allowlist_pattern: str = setting(
+        "allowlist.pattern",
+        default=".*",
+        check=java_regex(),
+        doc="A Java regular expression: only variables whose whole name it matches are looked up.",
+    )
+
+    def get(self, path: str, keys: Set[str]) -> ConfigData:
+        if path:
+            raise ConfigError("environment variables have no path: write ${env:NAME}")
+        for key in sorted(keys):
+            if compiled(self.allowlist_pattern).fullmatch(key) is None:
+                raise ConfigError(f"{key} is not in the provider's allowlist.pattern: add it there")
+            if key not in os.environ:
+                raise ConfigError(f"there is no {key} in the environment: set it")
+        return ConfigData({key: os.environ[key] for key in keys})
 
 
 class FileConfigProvider(AllowedPaths, ConfigProvider):
