@@ -14,9 +14,8 @@ from bench.result import Result, Row
 from bench.throughput import FILE_SOURCE
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
-from fencepost.task.channel.client_recipe import without_id
 from fencepost.task.channel.message import Admission
-from fencepost.task.channel.task_spec import CommitSpec, LookUpSpec, OutputSpec, TaskSpec
+from fencepost.task.channel.task_spec import CommitSpec, LookUpSpec, OutputSpec, TaskSpec, without_id
 from fencepost.task.source.runner import SourceRunner
 
 WITH, WITHOUT = "with a ledger", "without a ledger"

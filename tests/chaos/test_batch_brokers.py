@@ -20,16 +20,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.kafka.group.memberless import memberless
-from fencepost.kafka.read import range_silence
+from fencepost.kafka.read import range_input
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.client_reader import ClientReader
 from fencepost.kafka.read.plan_input import PlanInput
 from fencepost.kafka.read.plan_reader import PlanReader
 from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.setting.client_settings import plan_conf, range_conf, transactional_conf
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.log_gap import GapKind, LogPosition
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import GapKind, GroupOffset, LogPosition, LogRange
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
@@ -296,7 +294,7 @@ def test_a_committed_record_is_not_taken_for_lost_while_the_watermark_lags(
     """A leader is killed right after it has acknowledged a record. Its successor has the record, and does not show it
     before all replicas are in sync again: a reader of that range has to wait, and finds it.
     """
-    monkeypatch.setattr(range_silence, "SURE_S", 1.0)
+    monkeypatch.setattr(range_input, "SURE_S", 1.0)
     servers, place, rounds = brokers.bootstrap_servers, TopicPartition("lagging", 0), 20 if IS_LONG else 1
     made = NewTopic(place.topic, num_partitions=1, replication_factor=3, config={IN_SYNC: "3"})
     client = AdminClient({"bootstrap.servers": servers})

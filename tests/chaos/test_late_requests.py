@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.produce.strike_log import StrikeLog
+from fencepost.kafka.produce.librdkafka_producer import StrikeLog
 from fencepost.kafka.setting.table import BATCH, CLIENT, LIBRDKAFKA
 from fencepost.testing import eventually
 from support.chaos.evidence import Evidence

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.group.leave import MemberRemoval
+from fencepost.kafka.group.group_admin import MemberRemoval
 from fencepost.testing import eventually
 from support.long_form import IS_LONG
 from support.proxy import Action, ApiKey, KafkaProxy, Request

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.kafka.group.group_offsets import GroupOffsets
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.transaction import TransactionalWriter
 from fencepost.transaction.signature import Signature
 from planted import replace

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fencepost.kafka.read.group_batches import BatchFetcher
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import LogPosition
 from planted import replace
 
 

@@ -1,7 +1,7 @@
 """All records of a batch have the offset of its first: no broker says a word about it."""
 
 from fencepost.kafka.codec import encode
-from fencepost.kafka.codec.encode_field import EncodedField, constant
+from fencepost.kafka.codec.encode import EncodedField, constant
 from planted import replace
 
 

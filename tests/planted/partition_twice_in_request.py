@@ -1,6 +1,6 @@
 """Of two batches for a partition in one request the first is dropped without a word, as a broker would."""
 
-from fencepost.kafka.produce.batch_sending import BatchSending
+from fencepost.kafka.produce.protocol import BatchSending
 from planted import replace
 
 _send = BatchSending._send

@@ -1,6 +1,6 @@
 """Every batch of the batch client has the sequence of the first: the broker takes the others for repeats."""
 
-from fencepost.kafka.produce.batch_sending import BatchSending
+from fencepost.kafka.produce.protocol import BatchSending
 from planted import replace
 
 _encoded = BatchSending.encoded

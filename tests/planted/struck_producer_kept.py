@@ -2,7 +2,7 @@
 
 from logging import LogRecord
 
-from fencepost.kafka.produce.strike_log import StrikeLog
+from fencepost.kafka.produce.librdkafka_producer import StrikeLog
 from planted import replace
 
 

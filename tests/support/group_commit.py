@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from fencepost.kafka.group.group_offsets import GroupOffsets
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 

@@ -10,7 +10,7 @@ import pytest
 
 from fencepost.kafka.codec.columns import PartitionColumns
 from fencepost.kafka.codec.encode_rows import encode_columns
-from fencepost.kafka.produce.batch_queue import BatchQueue
+from fencepost.kafka.produce.batch_records import BatchQueue
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.setting.client_settings import range_conf, reader_conf, transactional_conf
 from fencepost.kafka.setting.table import BATCH, CLIENT, DIGESTS
@@ -102,7 +102,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, fault: Fault) -> None:
     def encode(columns: PartitionColumns, **how: Any) -> Any:
         return encode_columns(fault(columns), **how)
 
-    monkeypatch.setattr("fencepost.kafka.produce.batch_sending.encode_columns", encode)
+    monkeypatch.setattr("fencepost.kafka.produce.protocol.encode_columns", encode)
 
 
 def lose(value: bytes) -> Fault:

@@ -14,8 +14,8 @@ from fencepost.task.channel.task_spec import DeadLetterSpec, OutputSpec, TaskSpe
 from fencepost.task.control import Control
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.failure.dead_letter import class_of
+from fencepost.task.failure.dead_letter_producer import TransactionDeadLetters
 from fencepost.task.failure.tolerance import Tolerance
-from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
 from fencepost.task.source.boundary import Boundary, PollBoundary
 from fencepost.task.source.loop import SourceLoop
 from fencepost.task.source.offsets import OffsetBook

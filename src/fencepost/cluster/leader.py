@@ -27,7 +27,7 @@ from fencepost.cluster.errors import BadRequestError, NotLeadingError, NotReadyE
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.kafka.group.member import Term
 from fencepost.kafka.setting.client_settings import most_record_bytes
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.storage import records
 from fencepost.storage.config_topic import CONFIG_PARTITION, ConfigTopic
 from fencepost.storage.fold import after

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from fencepost.api import FatalError
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import HeaderBytes
 from fencepost.task.failure.dead_letter import PREFIX, RESENT, number_of
 

@@ -19,7 +19,7 @@ from fencepost.dead_letter.letter import DeadLetter, Selection, Skipped
 from fencepost.dead_letter.progress import Handled, Mark, ResendProgress, progress_name
 from fencepost.kafka.read.bookmark import Bookmark
 from fencepost.kafka.read.browse import Range, TopicBrowser, TopicRecord
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter
 
 RESEND = SinkChoice.key_of("resend_topic")

@@ -1,5 +1,7 @@
-"""Errors of Kafka requests, grouped by what the caller should do."""
+"""Errors of Kafka requests, grouped by what the caller should do, and retries while a broker is not ready yet."""
 
+import time
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -119,3 +121,23 @@ def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
 def is_unavailable(error: Any) -> bool:
     """Return whether a `KafkaError` means that a broker cannot be reached for now."""
     return error.code() in _UNAVAILABLE
+
+
+ASK_S = 30.0
+"""How long a question to Kafka may take, with its repetitions."""
+AGAIN_S = 0.05
+
+
+def retry(ask: Callable[[], T], timeout_s: float = ASK_S, every_s: float = AGAIN_S) -> T:
+    """Call `ask` until it succeeds or the time is up. A broker that is not yet leader or coordinator answers at once.
+
+    Raises the last KafkaUnavailableError.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            return ask()
+        except KafkaUnavailableError:
+            if time.monotonic() + every_s > deadline_s:
+                raise
+            time.sleep(every_s)

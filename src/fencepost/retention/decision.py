@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencepost.cluster.info import PartitionRetention
-from fencepost.kafka.group.committed_offsets import Offsets
+from fencepost.kafka.group.group_offsets import Offsets
 from fencepost.kafka.group.subscription import GroupSubscription
 from fencepost.record import TopicPartition
 from fencepost.storage.change import TopicRetention

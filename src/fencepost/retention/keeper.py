@@ -15,7 +15,7 @@ from fencepost.cluster.errors import ConflictError, OperationError
 from fencepost.cluster.info import RetentionInfo, TopicRetentionInfo
 from fencepost.cluster.leader import Leader
 from fencepost.config.cluster import RetentionConfig
-from fencepost.kafka.admin.cluster_ids import ClusterIds
+from fencepost.kafka.admin.client import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.retention.decision import TopicDecision
 from fencepost.retention.reading import Readings

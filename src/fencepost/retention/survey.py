@@ -9,13 +9,11 @@ from fencepost.cluster.command import now_ms
 from fencepost.config import ConfigError
 from fencepost.config.cluster import RetentionConfig
 from fencepost.config.java_regex import compiled
-from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.admin.cluster_ids import ClusterIds
+from fencepost.kafka.admin.client import Admin, ClusterIds
 from fencepost.kafka.admin.topics import Topic
-from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.errors import ASK_S, KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.subscription import GroupSubscription
-from fencepost.kafka.retrying import ASK_S
 from fencepost.retention.decision import Log, Rules, Sink, TopicDecision, TopicFacts, decide
 from fencepost.retention.reading import Readings, SinkReading
 from fencepost.storage.change import TopicRetention

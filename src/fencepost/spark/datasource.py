@@ -202,7 +202,7 @@ class SplitWriter(_Writer):
         from fencepost.spark.partition.write import write_partition
         from fencepost.spark.row.csv_objects import CsvForm, LeftToSparkError, with_objects
         from fencepost.spark.split.run import SPLIT_COLUMN, split_run
-        from fencepost.task.tracing.header import with_headers
+        from fencepost.task.tracing.tracing import with_headers
 
         if self.options.get(CSV_OPTION):
             iterator = with_objects(iterator, CsvForm.decoded(self.options[CSV_OPTION]), SPLIT_COLUMN)
@@ -238,7 +238,7 @@ class RangeWriter(_Writer):
         from fencepost.spark.partition.whereabouts import telling_where
         from fencepost.spark.row.registry import registry_converter
         from fencepost.spark.row.registry_columns import RegistryBytes
-        from fencepost.task.tracing.header import with_headers
+        from fencepost.task.tracing.tracing import with_headers
 
         partition = TaskContext.get().partitionId()
         reading = asked_reading(self.options[CHANNEL_OPTION], self.options[RUN_OPTION])

@@ -27,8 +27,7 @@ from fencepost.task.slot.slot import runner_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
-from fencepost.worker.supervision.task.preparation import ensure_own_topic
-from fencepost.worker.supervision.task.specs import task_spec
+from fencepost.worker.supervision.task.specs import ensure_own_topic, task_spec
 
 _STOP_S = 30.0
 

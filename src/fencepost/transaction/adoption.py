@@ -19,16 +19,14 @@ from typing import Any, Self
 
 from fencepost.api.errors import ConnectError
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
-from fencepost.kafka.group.committed_offsets import Committed
+from fencepost.kafka.errors import ASK_S, KafkaAuthorizationError, KafkaUnavailableError, retry
 from fencepost.kafka.group.contributors import Contributor, foreign_length
-from fencepost.kafka.group.group_admin import Group, GroupMember, ListedGroup
+from fencepost.kafka.group.group_admin import Group, GroupMember, ListedGroup, remove_members
+from fencepost.kafka.group.group_offsets import Committed
 from fencepost.kafka.group.group_survey import GroupSurvey
-from fencepost.kafka.group.leave import remove_members
 from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.group.subscription import CLASSIC
 from fencepost.kafka.group.transactions import Transaction
-from fencepost.kafka.retrying import ASK_S, retry
 from fencepost.record import TopicPartition
 from fencepost.transaction.input_fence import InputFence
 

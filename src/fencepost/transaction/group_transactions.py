@@ -6,7 +6,7 @@ from typing import Any, Self
 from fencepost.kafka.group.contributors import Contributors
 from fencepost.kafka.setting.client_settings import admin_conf, transactional_conf
 from fencepost.kafka.value.group_metadata import MemberGeneration, committer_of
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.transaction.signature import Signature
 from fencepost.transaction.stable_positions import StablePositions

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
+from fencepost.kafka.errors import ASK_S
 from fencepost.kafka.group.contribution import Contribution
 from fencepost.kafka.group.contributors import Contributor, Contributors
-from fencepost.kafka.retrying import ASK_S
 from fencepost.record import TopicPartition, place_names
 from fencepost.transaction.errors import StaleMemberError
 from fencepost.transaction.fencing import fence

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 
 from fencepost.kafka.group.contribution import Contribution
 from fencepost.kafka.group.contributors import Contributors
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.transaction.errors import WriterFencedError
 from fencepost.transaction.writer import TransactionalWriter
 

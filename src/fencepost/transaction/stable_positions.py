@@ -9,11 +9,10 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from fencepost.kafka.errors import KafkaAuthorizationError, ReadTimeoutError
-from fencepost.kafka.group.committed_offsets import Committed
+from fencepost.kafka.errors import ASK_S, KafkaAuthorizationError, ReadTimeoutError, retry
 from fencepost.kafka.group.contribution import contribution_of
+from fencepost.kafka.group.group_offsets import Committed
 from fencepost.kafka.group.group_survey import GroupSurvey
-from fencepost.kafka.retrying import ASK_S, retry
 from fencepost.kafka.value.group_metadata import MemberGeneration
 from fencepost.record import TopicPartition, place_names
 from fencepost.transaction.errors import WriterOpenError

@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fencepost.kafka.produce.clients import transactional_client
+from fencepost.kafka.produce.producer import transactional_client
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError, TransactionalClient
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.kafka.setting.table import DIGESTS
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.placed import PlacedRecords
-from fencepost.kafka.value.whole import PlacedBatch
-from fencepost.kafka.wire.lockout import lock_out_by_request
+from fencepost.kafka.value.position import GroupOffset
+from fencepost.kafka.value.whole import PlacedBatch, PlacedRecords
+from fencepost.kafka.wire.requests import lock_out_by_request
 from fencepost.transaction.errors import (
     CommitUnknownError,
     ProduceError,

@@ -28,7 +28,7 @@ from fencepost.kafka.setting.client_settings import chosen_client, client_faults
 from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
 from fencepost.kafka.setting.translation import SettingsError, Translated
 from fencepost.reference import LookedUp, providers_of
-from fencepost.task.channel.client_recipe import ClientRecipe
+from fencepost.task.channel.task_spec import ClientRecipe
 from fencepost.worker.connector_classes import class_of, converters_of, is_mirror
 
 log = logging.getLogger(__name__)

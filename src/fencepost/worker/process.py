@@ -36,7 +36,6 @@ from fencepost.telemetry import event_ring
 from fencepost.telemetry.loggers import LEVELS, loggers
 from fencepost.worker.connector_classes import class_of, is_source, type_of_config, version_of
 from fencepost.worker.declaration import Declaration, Declared
-from fencepost.worker.file_limit import limit_files
 from fencepost.worker.host.driver import Driver
 from fencepost.worker.host.hosts import Hosts
 from fencepost.worker.host.spark_keeper import TaskForecast
@@ -46,19 +45,16 @@ from fencepost.worker.operation.cluster import HealthCheck, InternalRequests, Pr
 from fencepost.worker.operation.connector.connectors import Connectors, LocalAnswers, Tasks, plan_restart
 from fencepost.worker.operation.connector.dead_letters import DeadLetters, Resends
 from fencepost.worker.operation.connector.topic_records import TopicRecords
-from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
-from fencepost.worker.operation.metric.exporter_names import ExporterFigures
-from fencepost.worker.operation.observation.description import described
-from fencepost.worker.operation.observation.figures import Figures
+from fencepost.worker.operation.metric.collector import ExporterFigures, WorkerFigures, WorkerMetrics
+from fencepost.worker.operation.observation.figures import Figures, described
 from fencepost.worker.operation.observation.logs import Logs
-from fencepost.worker.operation.offset.offsets import Offsets
-from fencepost.worker.operation.offset.query import QueryOffsets
+from fencepost.worker.operation.offset.offsets import Offsets, QueryOffsets
 from fencepost.worker.operation.offset.sink import SinkOffsets
 from fencepost.worker.operation.offset.source import OffsetWriter, SourceOffsets
 from fencepost.worker.operation.plugin import Plugins
 from fencepost.worker.operation.request import Requests
 from fencepost.worker.plan import known
-from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.settings import WorkerSettings, limit_files
 from fencepost.worker.state import Progress, WorkerState, repeat
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.status import StatusCleaner

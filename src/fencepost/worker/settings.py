@@ -1,15 +1,42 @@
-"""The client settings of everything on a worker, derived once from its file."""
+"""The client settings of everything on a worker, derived once from its file, and the limit of connectors' files."""
 
+import contextlib
+import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from fencepost.config import ConfigError
+from fencepost.config.file_limit import FileLimit, file_limit, keep_from_connectors, use_file_limit
 from fencepost.config.reference import RawConfig
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.admin.cluster_ids import ClusterIds
+from fencepost.kafka.admin.client import ClusterIds
 from fencepost.kafka.setting.client_settings import admin_conf, member_conf, producer_conf, reader_conf
 from fencepost.storage.offset_view import OffsetTopic
-from fencepost.task.channel.client_recipe import without_id
+from fencepost.task.channel.task_spec import without_id
 from fencepost.worker.plan import BOOTSTRAP, Client, ConnectorPlan, logged
+
+_BETWEEN_PATHS = re.compile(r"""[\s,;:="']+""")
+"""What is between paths in a setting, such as options of a JVM or a login module."""
+
+
+def limit_files(config: WorkerConfig) -> None:
+    """Limit the files of this process's connectors."""
+    allowed = config.file_allowed_paths
+    use_file_limit(FileLimit(None if allowed is None else tuple(allowed), file_limit().refused))
+    keep_from_connectors(own_files(config))
+
+
+def own_files(config: WorkerConfig) -> Iterator[str]:
+    """Yield the directories of plug-ins, and every file that a setting names."""
+    yield from config.plugin_path or ()
+    for value in config.originals.values():
+        yield from filter(os.path.isfile, {str(value), *_BETWEEN_PATHS.split(str(value))})
+    with contextlib.suppress(ConfigError):  # which is the fault of another setting
+        if (users := config.users()) is not None:
+            yield users
+
 
 _HEARTBEAT_MS = 1000
 

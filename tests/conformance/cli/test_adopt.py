@@ -13,12 +13,11 @@ from confluent_kafka import Consumer
 from typer.testing import CliRunner
 
 from fencepost.cli.main import app
-from fencepost.kafka.group.contributors import Contributor, Contributors
+from fencepost.kafka.group.contributors import Contributor, Contributors, denied
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.group.memberless import memberless, read_stable
-from fencepost.kafka.group.offsets_log import denied
 from fencepost.kafka.setting.client_settings import transactional_conf
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError

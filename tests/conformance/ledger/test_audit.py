@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.codec.run_digest import BLOCK
-from fencepost.kafka.produce.batch_queue import BatchQueue
+from fencepost.kafka.produce.batch_records import BatchQueue
 from fencepost.ledger.carried import carried_key
 from fencepost.ledger.finding import DifferenceKind
 from fencepost.task.delivery.ledger import CarryLimits

@@ -21,8 +21,7 @@ from fencepost.kafka.read.plan_input import PlanInput
 from fencepost.kafka.read.plan_topics import PlanTopics
 from fencepost.kafka.setting.client_settings import begins_at, plan_conf
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.log_gap import GapKind, LogGap, LogPosition
+from fencepost.kafka.value.position import GapKind, GroupOffset, LogGap, LogPosition
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.batch_topic import ODD_HEADERS, odd_records, write_batch
@@ -126,7 +125,7 @@ def plan(log_writer: LogWriter, reader_type: MakeReader) -> Iterator[MakePlan]:
 
 def look_every(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have inputs look that often for topics that do not exist yet."""
-    monkeypatch.setattr("fencepost.kafka.read.plan_positions._LOOK_EVERY_S", seconds)
+    monkeypatch.setattr("fencepost.kafka.read.plan_input._LOOK_EVERY_S", seconds)
 
 
 def doubts(reader: "Plan") -> Any:

@@ -16,13 +16,12 @@ from fencepost.kafka.errors import (
     KafkaUnavailableError,
     ReadTimeoutError,
 )
-from fencepost.kafka.read import offset_committer, range_input, range_silence
+from fencepost.kafka.read import consumer, range_input
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.setting.client_settings import range_conf
-from fencepost.kafka.value.log_gap import LogPosition
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import LogPosition, LogRange
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.batch_topic import ODD_HEADERS, odd_records, write_batch
@@ -52,7 +51,7 @@ def way(request: pytest.FixtureRequest) -> Mapping[str, str]:
 @pytest.fixture
 def soon_sure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have what is lost be taken for lost soon; a broker that is slow has all the time that it has otherwise."""
-    monkeypatch.setattr(range_silence, "SURE_S", 0.7)
+    monkeypatch.setattr(range_input, "SURE_S", 0.7)
 
 
 def batches_of(log_writer: LogWriter, topic: str, start: int, end: int, way: Mapping[str, str]) -> Generator[Any]:
@@ -117,7 +116,7 @@ def test_no_librdkafka_client_is_made_when_batches_can_be_read(
     log_writer.write(topic, [str(n) for n in range(3_000)])
     log_writer.write(topic, ["x"], is_committed=False)
     log_writer.write(topic, ["y"])
-    monkeypatch.setattr(offset_committer, "new_client", refuse)
+    monkeypatch.setattr(consumer, "new_client", refuse)
     rows = [row for batch in batches_of(log_writer, topic, 3, 3_005, IN_BATCHES) for row in batch.to_pylist()]
     assert [(row["offset"], row["value"].decode()) for row in rows] == [(n, str(n)) for n in range(3, 3_000)] + [
         (3_003, "y")

@@ -10,9 +10,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.group.committed_offsets import read_offsets
 from fencepost.kafka.group.group_admin import listed_groups
-from fencepost.kafka.group.group_offsets import GroupOffsets
+from fencepost.kafka.group.group_offsets import GroupOffsets, read_offsets
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.subscription import GroupSubscription
 from fencepost.kafka.wire.errors import AnswerError

@@ -18,7 +18,7 @@ from fencepost.api import DataFrameSink, Epoch, OffsetRange
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.setting.client_settings import sink_conf
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.spark.slot.job import ProcessEnds

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.group_admin import take_out_dead_members
 from fencepost.kafka.group.group_offsets import GroupInUseError
-from fencepost.kafka.group.leave import take_out_dead_members
 from fencepost.record import TopicPartition
 from support.group_members import Members, Notes
 

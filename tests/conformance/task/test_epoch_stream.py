@@ -13,8 +13,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import transactional_conf
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import GroupOffset, LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch.output import range_id, write_range
 from fencepost.spark.epoch.records import EpochRecords

@@ -19,11 +19,11 @@ from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.read.client_fetcher import NoFetcher
 from fencepost.kafka.read.group_input import GroupInput
-from fencepost.kafka.read.start_positions import StartPositions
+from fencepost.kafka.read.known_positions import StartPositions
 from fencepost.kafka.setting.client_settings import sink_conf, transactional_conf
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
-from fencepost.task.failure.retry import BackOff
+from fencepost.task.failure.tolerance import BackOff
 from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter

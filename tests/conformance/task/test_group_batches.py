@@ -22,12 +22,12 @@ from fencepost.kafka.codec.encode_header import CorruptBatchError
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkedClientError
 from fencepost.kafka.read import batch_reader as batch_reader
-from fencepost.kafka.read import fetched_queue, group_batches, position_resets
+from fencepost.kafka.read import fetched_queue, group_batches
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.group_batches import BatchFetcher, BatchGroupInput
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.kafka.wire.cluster import Cluster
 from fencepost.kafka.wire.errors import LostError
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
@@ -318,7 +318,7 @@ def test_reading_continues_at_the_position_when_the_log_ends_before_it_briefly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As a broker says that was deposed, and has not heard of it yet."""
-    monkeypatch.setattr(position_resets, "SURE_S", 600.0)
+    monkeypatch.setattr(group_batches, "SURE_S", 600.0)
     log_writer.send(members.topic, numbered(0, 3), 0)
     notes = Notes()
     notes.begins = {places[0]: 7, places[1]: 0}
@@ -340,7 +340,7 @@ def test_position_is_reset_when_the_log_still_ends_before_it_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(position_resets, "SURE_S", 0.5)
+    monkeypatch.setattr(group_batches, "SURE_S", 0.5)
     log_writer.send(members.topic, numbered(0, 3), 0)
     notes = Notes()
     notes.begins = {places[0]: 7}
@@ -391,7 +391,7 @@ def test_recreated_topic_is_read_from_its_beginning(
     members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Although the new topic has the offset, and was led as often."""
-    monkeypatch.setattr(position_resets, "SURE_S", 0.5)
+    monkeypatch.setattr(group_batches, "SURE_S", 0.5)
     log_writer.send(members.topic, numbered(0, 3), 0)
     member = begun(members)
     assert len(read(member, 3)) == 3
@@ -404,7 +404,7 @@ def test_records_of_a_recreated_topic_are_read_after_a_late_commit(
     members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new topic has the offset, with the same leader epoch."""
-    monkeypatch.setattr(position_resets, "SURE_S", 0.5)
+    monkeypatch.setattr(group_batches, "SURE_S", 0.5)
     place = TopicPartition(members.topic, 0)
     log_writer.send(members.topic, numbered(0, 3), 0)
     first = begun(members)

@@ -13,14 +13,14 @@ from fencepost.api import FencedError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.log_offsets import LogOffsets
 from fencepost.kafka.errors import KafkaRequestError
+from fencepost.kafka.group.group_admin import MemberRemoval
 from fencepost.kafka.group.group_offsets import GroupInUseError
-from fencepost.kafka.group.leave import MemberRemoval
-from fencepost.kafka.read import client_fetcher, cut_logs, group_batches
+from fencepost.kafka.read import client_fetcher, doubt, group_batches
 from fencepost.kafka.read.group_batches import BatchGroupInput
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.read.known_positions import ReadLog, assigned_log
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.batch_topic import ODD_HEADERS, odd_records, write_batch
@@ -109,7 +109,7 @@ def test_log_that_was_cut_while_the_group_was_away_is_read_from_the_cut(
 ) -> None:
     """The client fetches. After the records there is a marker, which it has read, too."""
     monkeypatch.setattr(group_batches, "_MOST_PARTITIONS", 1)
-    monkeypatch.setattr(cut_logs, "SURE_S", 0.2)
+    monkeypatch.setattr(doubt, "SURE_S", 0.2)
     place = TopicPartition(members.topic, 0)
     produce(5, transactional_id=f"p-{members.topic}")
     with closing(members.join(Notes(), auto_offset_reset="earliest")) as first:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.group.leave import remove_members
+from fencepost.kafka.group.group_admin import remove_members
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
 from support.old_style.per_partition import POINTS

@@ -14,10 +14,10 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.hook.mirror import MirrorTask, OffsetsInGroup, Sent
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import ReadTimeoutError
-from fencepost.kafka.group.committed_offsets import Committed
+from fencepost.kafka.group.group_offsets import Committed
 from fencepost.kafka.group.memberless import memberless, read_stable
 from fencepost.kafka.setting.client_settings import producer_conf, transactional_conf
-from fencepost.kafka.value.group_offset import FORGOTTEN, GroupOffset
+from fencepost.kafka.value.position import FORGOTTEN, GroupOffset
 from fencepost.record import Batch
 from fencepost.storage.offset_topic import encode
 from fencepost.task.delivery.delivery import PlainDelivery

@@ -11,10 +11,10 @@ import pytest
 from fencepost.api import RetriableError, SinkBatch
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.log_offsets import LogOffsets
-from fencepost.kafka.group.leave import MemberRemoval
+from fencepost.kafka.group.group_admin import MemberRemoval
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.produce import coordinator
-from fencepost.kafka.read import cut_logs
+from fencepost.kafka.read import doubt
 from fencepost.task.channel.task_spec import DeadLetterSpec
 from fencepost.task.stream import runner as stream_runner
 from fencepost.task.stream.transactions import StreamIntervalBoundary
@@ -66,7 +66,7 @@ def test_stream_continues_at_the_cut_of_a_log_that_was_cut_while_it_was_stopped(
     first = stage.start()
     eventually(lambda: stage.offsets() == {0: 10})
     first.stop()
-    monkeypatch.setattr(cut_logs, "SURE_S", 0.2)
+    monkeypatch.setattr(doubt, "SURE_S", 0.2)
     monkeypatch.setattr(LogOffsets, "ends_of_epochs", lambda _, epochs: dict.fromkeys(epochs, 7))
     stage.produce([10])
     stage.start()

@@ -9,7 +9,7 @@ from fencepost.kafka.group.contribution import contribution_of
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.memberless import memberless, read_stable
 from fencepost.kafka.setting.client_settings import transactional_conf
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError

@@ -133,7 +133,7 @@ def test_sampled_share_of_batches_is_traced_with_complete_traces(collector: Coll
 def test_task_runs_without_traces_when_opentelemetry_is_not_installed(
     collector: Collector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "fencepost.task.tracing.export", None)
+    monkeypatch.setitem(__import__("sys").modules, "fencepost.task.tracing.spans", None)
     with caplog.at_level(logging.WARNING):
         assert tracing_of(spec_to(collector.url)) is NO_TRACING
         assert tracing_of(spec_to(collector.url)) is NO_TRACING

@@ -8,7 +8,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.member import Term
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.testing import eventually
 from support.long_form import IS_LONG
 from support.member import undisturbed_member

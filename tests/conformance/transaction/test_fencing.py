@@ -11,7 +11,7 @@ import pytest
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.setting.table import CLIENT
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, StaleMemberError, WriterFencedError
 from fencepost.transaction.state import WriterState

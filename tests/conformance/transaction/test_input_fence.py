@@ -10,18 +10,17 @@ import pytest
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import ReadTimeoutError
-from fencepost.kafka.group import offsets_log
+from fencepost.kafka.group import contributors
 from fencepost.kafka.group.contribution import Contribution, contribution_of, inner_metadata
 from fencepost.kafka.group.contributors import Contributors
-from fencepost.kafka.group.group_admin import GroupAdmin
+from fencepost.kafka.group.group_admin import GroupAdmin, MemberRemoval
 from fencepost.kafka.group.group_survey import GroupSurvey
-from fencepost.kafka.group.leave import MemberRemoval
 from fencepost.kafka.group.memberless import memberless, read_stable
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.setting.client_settings import sink_conf
 from fencepost.kafka.value.group_metadata import MemberGeneration
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.transaction import StaleMemberError, TransactionalWriter, WriterFencedError, lane_ids
@@ -99,12 +98,12 @@ class InputFenceStage:
         """Return a group whose offsets are in the same partition of the same log, or in another one."""
         contributors = Contributors(self.conf)
         contributors.pending(self.group)
-        count = Admin(self.conf).topics.partitions(offsets_log.TOPIC)
+        count = Admin(self.conf).topics.partitions(contributors.TOPIC)
         contributors.close()
         assert count is not None
-        wanted = offsets_log.partition_of(self.group, count)
+        wanted = contributors.partition_of(self.group, count)
         names = (f"{self.topic}-other-{n}" for n in itertools.count())
-        return next(name for name in names if (offsets_log.partition_of(name, count) == wanted) is shares_log)
+        return next(name for name in names if (contributors.partition_of(name, count) == wanted) is shares_log)
 
 
 @pytest.fixture
@@ -344,7 +343,7 @@ def test_e20_recorded_producer_is_fenced_if_pending_offsets_cannot_be_read(
     scene.send(second, {0: 9})
 
     def denied(*_: Any) -> Any:
-        raise offsets_log.denied()
+        raise contributors.denied()
 
     monkeypatch.setattr(Contributors, "pending", denied)
     assert scene.read(0) == {0: 8}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.wire import any_broker, cluster
+from fencepost.kafka.wire import cluster, coordinators
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.connection import Connection
 from fencepost.kafka.wire.coordinators import TRANSACTION
@@ -94,7 +94,7 @@ def test_connection_that_found_the_coordinator_is_used_to_talk_to_it(make_writer
         made.append(Connection(*arguments))
         return made[-1]
 
-    for module in (any_broker, cluster):
+    for module in (coordinators, cluster):
         monkeypatch.setattr(module, "connect", connect)
     until_s = time.monotonic() + 60
     with closing(cluster.Cluster(Access.of({"bootstrap.servers": kafka.bootstrap_servers}), 300)) as asked:

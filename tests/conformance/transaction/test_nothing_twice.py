@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fencepost.kafka.group.memberless import memberless
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError
 from fencepost.transaction.state import WriterState

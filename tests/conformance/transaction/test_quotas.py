@@ -12,8 +12,7 @@ from fencepost.kafka.group.memberless import memberless, read_stable
 from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.setting.client_settings import range_conf
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import GroupOffset, LogRange
 from fencepost.record import TopicPartition
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import TransactionalWriter, WriterTimeouts

@@ -8,7 +8,7 @@ import pytest
 from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.setting.table import CLIENT
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterOpenError, WriterTimeouts

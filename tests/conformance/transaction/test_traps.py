@@ -21,14 +21,13 @@ from fencepost.kafka.codec.compress import Codec
 from fencepost.kafka.codec.encode import encode_batch
 from fencepost.kafka.codec.encode_rows import encode_columns, rows
 from fencepost.kafka.group.memberless import memberless, read_stable
-from fencepost.kafka.produce import batch_sending, coordinator
+from fencepost.kafka.produce import coordinator, protocol
 from fencepost.kafka.produce.batch_client import BatchClient
 from fencepost.kafka.produce.protocol import Protocol
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.setting.client_settings import transactional_conf
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.placed import NOW, PlacedRecords
-from fencepost.kafka.value.whole import PlacedBatch
+from fencepost.kafka.value.position import GroupOffset
+from fencepost.kafka.value.whole import NOW, PlacedBatch, PlacedRecords
 from fencepost.kafka.wire.cluster import Cluster, Taking
 from fencepost.record import Repeated, TopicPartition
 from fencepost.task.delivery.lane import HELD_COLUMNS_BYTES
@@ -112,7 +111,7 @@ def make_client(kafka: EmbeddedKafka, topic: str, monkeypatch: pytest.MonkeyPatc
     made: list[BatchClient] = []
 
     def make(encode: Any = encode_columns, bootstrap: str | None = None, **conf: Any) -> BatchClient:
-        monkeypatch.setattr("fencepost.kafka.produce.batch_sending.encode_columns", encode)
+        monkeypatch.setattr("fencepost.kafka.produce.protocol.encode_columns", encode)
         servers = {"bootstrap.servers": bootstrap or kafka.bootstrap_servers}
         made.append(BatchClient({**transactional_conf(servers, f"id-{topic}").conf, **conf}))
         made[-1].init_transactions(30)
@@ -191,7 +190,7 @@ def _placed(topic: str, values: list[bytes], partition: int = 0) -> Any:
 def test_hundreds_of_requests_can_be_in_flight(
     make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_sending, "IN_FLIGHT", 300)
+    monkeypatch.setattr(protocol, "IN_FLIGHT", 300)
     client = make_client(**{"batch.num.messages": "1"})
     values = [b"%d" % number for number in range(400)]
     client.produce_placed(_placed(topic, values))

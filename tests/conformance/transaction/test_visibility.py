@@ -15,7 +15,7 @@ from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.read.record_columns import ALL, schema
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.kafka.setting.table import BATCH
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import LogRange
 from fencepost.record import BinaryColumn, Repeated, TopicPartition
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.outgoing import OutgoingColumns

@@ -20,8 +20,7 @@ from fencepost.kafka.produce.batch_client import BatchClient
 from fencepost.kafka.produce.target import Targets
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.read.log import LogReader
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import GroupOffset, LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write import decision as deciding

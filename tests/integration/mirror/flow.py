@@ -6,9 +6,9 @@ from types import MappingProxyType
 from typing import Any
 
 from fencepost.builtin.mirror.formats import Checkpoint, OffsetSync
+from fencepost.kafka.errors import retry
 from fencepost.kafka.group.group_offsets import GroupOffsets
-from fencepost.kafka.retrying import retry
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader

@@ -7,7 +7,7 @@ import pytest
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.plan_input import PlanInput
 from fencepost.kafka.setting.client_settings import plan_conf
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
@@ -17,7 +17,7 @@ def test_a_new_partition_is_read_soon_although_the_group_is_not_authorized(
     source_writer: LogWriter, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client, left to itself, waits for the group's coordinator for 45 s before it begins with anything."""
-    monkeypatch.setattr("fencepost.kafka.read.plan_positions._LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("fencepost.kafka.read.plan_input._LOOK_EVERY_S", 0.1)
     first, later = (TopicPartition(f"{topic_name}-{name}", 0) for name in ("first", "later"))
     conf = {"bootstrap.servers": source_writer.bootstrap}
     with (

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 from fencepost.builtin.mirror.formats import Checkpoint, OffsetSync
 from fencepost.cli.main import app
 from fencepost.config import ConfigError
+from fencepost.kafka.errors import retry
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.group.memberless import read_stable
-from fencepost.kafka.retrying import retry
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader

@@ -12,7 +12,7 @@ from fencepost.builtin.mirror.setting.mirror_settings import DefaultReplicationP
 from fencepost.builtin.mirror.source.remote_topics import ConfigRule, RemoteTopics, Selection
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.admin.topic_acls import TopicAcl
+from fencepost.kafka.admin.topics import TopicAcl
 from fencepost.testing import eventually
 
 Made = Callable[..., RemoteTopics]

@@ -11,7 +11,7 @@ from fencepost.builtin.mirror.formats import OffsetSync
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.read.log import LogReader
-from fencepost.kafka.value.group_offset import FORGOTTEN, GroupOffset
+from fencepost.kafka.value.position import FORGOTTEN, GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.mirror.rows import rows

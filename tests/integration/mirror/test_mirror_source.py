@@ -12,7 +12,7 @@ from mirrored import SOON, await_same
 from fencepost.builtin.mirror.formats import OffsetSync
 from fencepost.cli.cluster.mirror_status import of_workers
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.admin.topic_acls import TopicAcl
+from fencepost.kafka.admin.topics import TopicAcl
 from fencepost.kafka.read.log import LogReader
 from fencepost.testing import eventually
 from support.log_writer import LogWriter

@@ -12,7 +12,7 @@ from fencepost.kafka.codec.compress import NAMES
 from fencepost.kafka.read.client_reader import ClientReader
 from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.setting.client_settings import plan_conf
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import LogPosition
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.batch_topic import BatchWriter

@@ -29,7 +29,7 @@ from secured_case import (
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.setting.client_settings import transactional_conf
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import (

@@ -11,9 +11,9 @@ from secured_case import PLAIN_USERS, SECRETS, USERS, settings
 from typer.testing import CliRunner
 
 from fencepost.cli.main import app
+from fencepost.kafka.errors import retry
 from fencepost.kafka.group.group_offsets import GroupOffsets
-from fencepost.kafka.retrying import retry
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.cluster import LightWorker

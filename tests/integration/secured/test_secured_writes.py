@@ -11,7 +11,7 @@ from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.produce.target import Targets
 from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.setting.table import ClientKind
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write.committer import Kept, PendingBatch, commit_batch

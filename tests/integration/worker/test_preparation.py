@@ -26,7 +26,7 @@ from fencepost.transaction import TransactionalWriter
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
-from fencepost.worker.supervision.task.preparation import AbandonedError, AwayError, Preparation
+from fencepost.worker.supervision.task.specs import AbandonedError, AwayError, Preparation
 
 TASK = TaskId("c", 0)
 STRING = "org.apache.kafka.connect.storage.StringConverter"

@@ -7,7 +7,7 @@ from support.proxy import ApiKey, Matches, Request
 
 _EPOCH_AND_ID = 10  # bytes between a transactional id and what EndTxn says of the outcome
 _CLIENT_ID_AT = 12  # behind size, key, version and number
-_LOCKOUT = b"\x00\x09fencepost"  # how `fencepost.kafka.wire.lockout` calls itself
+_LOCKOUT = b"\x00\x09fencepost"  # how `fencepost.kafka.wire.requests` calls itself
 _FIRST_FLEXIBLE: dict[int, int] = {ApiKey.INIT_PRODUCER_ID: 2, ApiKey.END_TXN: 3}
 
 

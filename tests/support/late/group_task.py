@@ -12,7 +12,7 @@ import confluent_kafka
 
 from fencepost.api import FencedError
 from fencepost.kafka.setting.client_settings import transactional_conf
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter
 
 _STARTS_OVER = (CommitUnknownError, ProduceError, FencedError)

@@ -18,7 +18,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginRegistry, process
 from fencepost.task.channel.task_spec import LimitSpec, LookUpSpec, TaskSpec
 from fencepost.task.conversion.plugins import use_plugins
-from fencepost.worker.file_limit import limit_files
+from fencepost.worker.settings import limit_files
 from fencepost.worker.validation.validation import validate_connector
 from support.settings import SETTINGS
 

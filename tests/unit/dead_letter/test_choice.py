@@ -11,7 +11,7 @@ from fencepost.dead_letter.letter import Skipped
 from fencepost.dead_letter.progress import Handled
 from fencepost.dead_letter.resend import Resend
 from fencepost.kafka.read.browse import TopicRecord
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.testing import eventually
 from fencepost.worker.operation.connector.dead_letters import Resends, _Wanted
 

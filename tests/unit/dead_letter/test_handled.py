@@ -7,7 +7,7 @@ import pytest
 from fencepost.api import FatalError
 from fencepost.dead_letter.progress import Handled, Mark, handled_by, handled_in, is_mark
 from fencepost.kafka.read.browse import TopicRecord
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from support.seed import new_seed
 
 CASES = [Handled(5), Handled(5, frozenset({7})), Handled(0, frozenset({1, 2, 3, 9, 11, 12}))]

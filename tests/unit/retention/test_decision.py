@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.kafka.group.committed_offsets import Offsets
+from fencepost.kafka.group.group_offsets import Offsets
 from fencepost.kafka.group.subscription import GroupSubscription
 from fencepost.record import TopicPartition
 from fencepost.retention.decision import Log, Rules, Sink, TopicDecision, TopicFacts, decide

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from fencepost.kafka.group.memberless import memberless
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.transaction import ProduceError, TransactionalWriter
 from fencepost.transaction.state import WriterState
 

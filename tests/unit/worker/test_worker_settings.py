@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.admin.cluster_ids import ClusterIds
+from fencepost.kafka.admin.client import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.storage import records

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.api import ConnectError
-from fencepost.kafka.value.log_gap import NO_EPOCH, LogPosition
+from fencepost.kafka.value.position import NO_EPOCH, LogPosition
 from fencepost.record import TopicPartition
 
 _VERSION = 0

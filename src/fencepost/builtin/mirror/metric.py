@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from fencepost.api import ReplicationPolicy
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.log_gap import LogGap
+from fencepost.kafka.value.position import LogGap
 from fencepost.record import TopicPartition
 
 Rows = Mapping[str, Sequence[Sequence[str | float]]]

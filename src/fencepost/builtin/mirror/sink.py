@@ -37,8 +37,7 @@ from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.kafka.setting.client_settings import admin_conf, plan_conf
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.group_offset import FORGOTTEN, GroupOffset
-from fencepost.kafka.value.log_gap import NO_EPOCH, LogPosition
+from fencepost.kafka.value.position import FORGOTTEN, NO_EPOCH, GroupOffset, LogPosition
 from fencepost.record import TopicPartition, place_names
 
 _TOPIC, _ID, _EPOCH = "topic", "id", "epoch"

@@ -9,7 +9,7 @@ import typer
 
 from fencepost.cli.output import aligned, print_json
 from fencepost.config import ConfigError
-from fencepost.kafka.group.committed_offsets import Committed
+from fencepost.kafka.group.group_offsets import Committed
 from fencepost.kafka.setting.client_settings import producer_conf
 from fencepost.record import TopicPartition
 from fencepost.transaction.adoption import Adoption, GroupView, Holder, InputPartition

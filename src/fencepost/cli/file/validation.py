@@ -21,7 +21,7 @@ from fencepost.config.reference import has_references
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry, use_plugin_path
 from fencepost.rest.response import to_json
-from fencepost.worker.file_limit import limit_files
+from fencepost.worker.settings import limit_files
 from fencepost.worker.validation.typo import SHORTEST, SIMILAR
 from fencepost.worker.validation.validation import validate_connector
 

@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.errors import KafkaUnavailableError, translate
-from fencepost.kafka.retrying import retry
+from fencepost.kafka.errors import KafkaUnavailableError, retry, translate
 from fencepost.kafka.wire.errors import AnswerError
 from fencepost.kafka.wire.requests import RequestClient
 

@@ -1,16 +1,17 @@
-"""The requests that Fencepost sends to a Kafka cluster besides producing and consuming. Every call has a time-out."""
+"""The requests that Fencepost sends to a Kafka cluster besides producing and consuming. Every call has a time-out.
 
-from collections.abc import Collection, Mapping
+Finds the id of a client's cluster, because bootstrap servers can name the same cluster in many ways.
+"""
+
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from fencepost.kafka.admin.admin_requests import AdminRequests
 from fencepost.kafka.admin.log_offsets import LogOffsets
-from fencepost.kafka.admin.topic_acls import TopicAcls
-from fencepost.kafka.admin.topic_configs import TopicConfigs
-from fencepost.kafka.admin.topics import Topics
+from fencepost.kafka.admin.topics import TopicAcls, TopicConfigs, Topics
+from fencepost.kafka.errors import ASK_S
 from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.group.transactions import TransactionAdmin
-from fencepost.kafka.retrying import ASK_S
 from fencepost.record import TopicPartition
 
 _ANSWER_S = 5.0
@@ -74,3 +75,31 @@ def existing_starts(admin: Admin, places: Collection[TopicPartition]) -> dict[To
 def _existing(admin: Admin, places: Collection[TopicPartition]) -> list[TopicPartition]:
     topics = admin.topics.get_all({place.topic for place in places})
     return [place for place in places if place.topic in topics and place.partition < topics[place.topic].partitions]
+
+
+_ASK_S = 15.0
+
+
+def _ask(conf: Mapping[str, Any]) -> str:
+    return Admin(conf, timeout_s=_ASK_S).cluster_id()
+
+
+class ClusterIds:
+    """Caches cluster ids by bootstrap servers. It asks for each until there is an answer. Thread-safe."""
+
+    def __init__(self, ask: Callable[[Mapping[str, Any]], str] = _ask) -> None:
+        self._ask = ask
+        self._known: dict[str, str] = {}
+
+    def of(self, conf: Mapping[str, Any]) -> str:
+        """Return the id of the cluster that a client with `conf` (librdkafka's names) reaches.
+
+        If the id is not cached yet, raises what `Admin.cluster_id` raises.
+        """
+        known = self._known.get(str(conf["bootstrap.servers"]))
+        return self.asked(conf) if known is None else known
+
+    def asked(self, conf: Mapping[str, Any]) -> str:
+        """Return the id that the cluster has now: the servers may be another one's by then. Raises as `of` does."""
+        found = self._known[str(conf["bootstrap.servers"])] = self._ask(conf)
+        return found

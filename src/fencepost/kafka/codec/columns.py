@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.kafka.codec.encode_header import EncodedBatch
-from fencepost.kafka.value.placed import DeliveryCallback
+from fencepost.kafka.value.whole import DeliveryCallback
 from fencepost.record import BinaryColumn, HeaderBytes, Repeated, Utf8Column, joined_column, runs_of
 from fencepost.record.binary_column import size_bytes
 

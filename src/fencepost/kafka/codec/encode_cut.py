@@ -1,17 +1,20 @@
-"""Divides rows of a topic into batches of its partitions, none larger than allowed."""
+"""Divides rows of a topic into batches of its partitions, none larger than allowed, and queues rows until they fill
+one.
+"""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.kafka.codec import murmur
-from fencepost.kafka.codec.encode import Rows
-from fencepost.kafka.codec.encode_field import lengths, varint
+from fencepost.kafka.codec.columns import joined_times
+from fencepost.kafka.codec.encode import Rows, lengths, varint
 from fencepost.kafka.codec.encode_header import HEADER
-from fencepost.record.binary_column import ends
+from fencepost.record.binary_column import ends, size_bytes
 
 _MOST_RECORDS = 1 << 20
 _INT32 = pa.int32()
@@ -111,3 +114,59 @@ def _most_overhead(rows: Rows) -> int:
         spread = last - first
     inner = 1 + len(varint(spread)) + len(varint(len(rows))) + sum(len(varint(size)) for size in most) + 2
     return inner + len(varint(sum(most) + inner))
+
+
+_AROUND = 20  # about what a record takes besides its key, value and headers
+_BINARY = pa.binary()
+_NO_HEADERS = b"\0"
+
+
+class RowQueue:
+    """Rows in order, which are returned in pieces that each make a batch within the limits."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._pieces: list[Rows] = []
+        self._count = 0
+        self.size_bytes = 0
+
+    def add(self, rows: Rows) -> list[Rows]:
+        """Queue rows (at least one). Returns the full batches."""
+        self._wait(rows)
+        if self.size_bytes < self._limits.cut_bytes and self._count < self._limits.records:
+            return []
+        *full, last = self.rest()
+        self._wait(last)
+        return full
+
+    def _wait(self, rows: Rows) -> None:
+        self._pieces.append(rows)
+        self._count += len(rows)
+        self.size_bytes += _AROUND * len(rows) + sum(map(size_bytes, rows.columns))
+
+    def rest(self) -> list[Rows]:
+        """Remove and return everything, as batches."""
+        if not self._pieces:
+            return []
+        whole = joined(self._pieces)
+        self._pieces, self._count, self.size_bytes = [], 0, 0
+        return [whole.slice(*each) for each in cuts(whole, self._limits)]
+
+
+def joined(pieces: Sequence[Rows]) -> Rows:
+    """Return rows (at least one piece) as one, in order."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return Rows(
+        pa.concat_arrays([each.values for each in pieces]),
+        joined_times([(each.timestamps, len(each)) for each in pieces]),
+        _column([(each.keys, len(each)) for each in pieces], None),
+        _column([(each.headers, len(each)) for each in pieces], _NO_HEADERS),
+    )
+
+
+def _column(parts: Sequence[tuple[Any, int]], missing: bytes | None) -> Any:
+    if all(part is None for part, _ in parts):
+        return None
+    absent = pa.scalar(missing, _BINARY)
+    return pa.concat_arrays([pa.repeat(absent, count) if part is None else part for part, count in parts])

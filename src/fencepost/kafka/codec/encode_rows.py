@@ -8,10 +8,9 @@ import pyarrow.compute as pc
 
 from fencepost.kafka.codec.columns import Column, PartitionColumns, binary
 from fencepost.kafka.codec.compress import Codec
-from fencepost.kafka.codec.encode import Rows, encode_batch
-from fencepost.kafka.codec.encode_field import column, joined, lengths, varints
+from fencepost.kafka.codec.encode import Rows, column, encode_batch, joined, lengths, varints
 from fencepost.kafka.codec.encode_header import BatchProducer
-from fencepost.kafka.value.header_lists import header_lists
+from fencepost.kafka.value.fetched import header_lists
 from fencepost.record import HeaderBytes, HeaderColumn, Repeated, Runs, runs_of
 
 Headers: TypeAlias = pa.Array | HeaderColumn | Sequence[Sequence[HeaderBytes]]

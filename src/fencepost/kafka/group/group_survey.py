@@ -10,7 +10,8 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaAuthorizationError
-from fencepost.kafka.group.committed_offsets import (
+from fencepost.kafka.group.group_admin import kind_of, listed_groups
+from fencepost.kafka.group.group_offsets import (
     MAY_NOT_DESCRIBE,
     Committed,
     CommittedOffsets,
@@ -19,7 +20,6 @@ from fencepost.kafka.group.committed_offsets import (
     numbers,
     read_offsets,
 )
-from fencepost.kafka.group.group_admin import kind_of, listed_groups
 from fencepost.kafka.group.subscription import (
     CLASSIC,
     CONSUMER,

@@ -12,10 +12,9 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
-from fencepost.kafka.errors import ReadTimeoutError
-from fencepost.kafka.group.committed_offsets import Committed
+from fencepost.kafka.errors import AGAIN_S, ReadTimeoutError, retry
+from fencepost.kafka.group.group_offsets import Committed
 from fencepost.kafka.group.group_survey import GroupSurvey
-from fencepost.kafka.retrying import AGAIN_S, retry
 from fencepost.record import TopicPartition
 
 _ASK_S = 10.0

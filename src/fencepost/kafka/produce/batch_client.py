@@ -22,7 +22,7 @@ from fencepost.kafka.produce.transactional_client import (
 )
 from fencepost.kafka.produce.written_runs import WrittenRuns
 from fencepost.kafka.value.group_metadata import Committer, committer_of
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.kafka.wire.errors import AnswerError
 
 

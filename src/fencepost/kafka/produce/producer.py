@@ -1,4 +1,4 @@
-"""A librdkafka producer with transactions."""
+"""A librdkafka producer with transactions, and the choice between it and the batch client."""
 
 import contextlib
 import logging
@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, TopicPartition
 
@@ -19,7 +19,12 @@ from fencepost.kafka.produce.transactional_client import (
     TransactionalClient,
     ensure_checked,
 )
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.setting.table import BATCH, CLIENT, DIGESTS
+from fencepost.kafka.value.position import GroupOffset
+
+if TYPE_CHECKING:
+    from fencepost.kafka.produce.written_runs import WrittenRuns
+
 
 log = logging.getLogger(__name__)
 
@@ -179,3 +184,32 @@ class ProducerClient(LibrdkafkaProducer, TransactionalClient):
             getattr(self._producer, name)(*arguments)
         except (KafkaException, SystemError) as error:
             raise self._explained(error) from None
+
+
+def sends_batches(conf: Mapping[str, Any]) -> bool:
+    """Return whether `conf` selects the client that sends whole batches, which it makes directly from columns."""
+    return conf.get(CLIENT) == BATCH
+
+
+def batch_client_fault(conf: Mapping[str, Any]) -> str | None:
+    """Return why the batch client cannot be created with these producer settings; None if it can."""
+    from fencepost.kafka.produce.batch_client import BatchClient
+
+    try:
+        BatchClient({"transactional.id": "", **conf})
+        return None
+    except ProducerError as error:
+        return str(error)
+
+
+def transactional_client(conf: Mapping[str, Any], runs: "WrittenRuns | None" = None) -> TransactionalClient:
+    """Create the client that `conf` selects, by default librdkafka. Raises ProducerError for wrong settings.
+
+    The batch client tells `runs` what it queues.
+    """
+    rest = {key: value for key, value in conf.items() if key not in (CLIENT, DIGESTS)}
+    if not sends_batches(conf):
+        return ProducerClient(rest)
+    from fencepost.kafka.produce.batch_client import BatchClient  # imports Arrow only if needed
+
+    return BatchClient(rest, runs)

@@ -14,9 +14,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.placed import PlacedRecords
-from fencepost.kafka.value.whole import PlacedBatch, placed_records
+from fencepost.kafka.value.position import GroupOffset
+from fencepost.kafka.value.whole import PlacedBatch, PlacedRecords, placed_records
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 _MEMBERSHIP = {

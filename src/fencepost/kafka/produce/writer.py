@@ -10,9 +10,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from fencepost.kafka.errors import KafkaUnavailableError, translate
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.library_log import library_log
 from fencepost.kafka.setting.table import JAVAS_PARTITIONER
-from fencepost.kafka.wire.library_client import new_client
+from fencepost.kafka.wire.library_client import library_log, new_client
 
 LOG = logging.getLogger(__name__)
 _BACKOFF_S = 1.0

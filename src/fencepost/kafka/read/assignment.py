@@ -7,11 +7,10 @@ from typing import Any, Protocol
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.api.errors import FencedError
-from fencepost.kafka.read.known_positions import goes_back
+from fencepost.kafka.read.known_positions import StartPositions, goes_back
 from fencepost.kafka.read.member_client import MemberClient, MemberIdentity
-from fencepost.kafka.read.start_positions import StartPositions
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 
 

@@ -20,13 +20,12 @@ from confluent_kafka import KafkaError
 from fencepost.config import ConfigError
 from fencepost.kafka.codec.committed import Position
 from fencepost.kafka.errors import KafkaRequestError
-from fencepost.kafka.read.fetch_positions import REST_S, FetchFailures, FetchPositions
-from fencepost.kafka.read.fetch_requests import FetchRequests
+from fencepost.kafka.read.consumer import OffsetCommitter
+from fencepost.kafka.read.fetch_positions import REST_S, FetchFailures, FetchPositions, FetchRequests
 from fencepost.kafka.read.fetched_queue import Copies, FetchedForm, FetchedQueue
-from fencepost.kafka.read.offset_committer import OffsetCommitter
 from fencepost.kafka.read.plan_reader import DOING, Read
 from fencepost.kafka.setting.batch_settings import FetchSettings
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import LogPosition
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import Cluster, known_leader
 from fencepost.kafka.wire.connection import Connection, answering

@@ -10,11 +10,11 @@ from contextlib import closing
 from typing import Any
 
 from fencepost.api.errors import FatalError
+from fencepost.kafka.errors import ASK_S
 from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.group.memberless import memberless, read_stable
-from fencepost.kafka.retrying import ASK_S
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 
 

@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.errors import MissingTopicError
+from fencepost.kafka.errors import ASK_S, MissingTopicError
 from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.read.record_columns import ALL, schema
-from fencepost.kafka.retrying import ASK_S
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import LogRange
 from fencepost.record import TopicPartition
 
 _SMALLEST_WINDOW, _LARGEST_WINDOW = 100, 20_000

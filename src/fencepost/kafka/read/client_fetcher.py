@@ -10,13 +10,11 @@ from confluent_kafka import TopicPartition as ClientPartition
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.assignment import AssignedPartitions, Fetcher
 from fencepost.kafka.read.client_reader import CHUNK, ClientMessages
-from fencepost.kafka.read.cut_logs import IF_RESTORED, look_at
-from fencepost.kafka.read.known_positions import goes_back
+from fencepost.kafka.read.doubt import IF_RESTORED, look_at
+from fencepost.kafka.read.known_positions import goes_back, nowhere_to_begin
 from fencepost.kafka.read.plan_reader import Read
-from fencepost.kafka.read.start_positions import nowhere_to_begin
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import GroupOffset, LogPosition
 from fencepost.record import TopicPartition, place_names
 
 log = logging.getLogger(__name__)

@@ -16,11 +16,10 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.errors import translate
-from fencepost.kafka.read.consumer import is_passing, obstacle_of, place_of
-from fencepost.kafka.read.offset_committer import OffsetCommitter
+from fencepost.kafka.read.consumer import OffsetCommitter, is_passing, obstacle_of, place_of
 from fencepost.kafka.read.plan_reader import DOING, Read
 from fencepost.kafka.value.fetched import Fetched, Headers, is_plain, last_epochs
-from fencepost.kafka.value.log_gap import NO_EPOCH, LogPosition
+from fencepost.kafka.value.position import NO_EPOCH, LogPosition
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)

@@ -4,15 +4,25 @@ Only a leader's answer to ListOffsets says where a log begins and ends. If a new
 up with what its predecessor had committed, it answers OFFSET_NOT_AVAILABLE, and `Admin` waits until that is over. What
 a fetch reports is no evidence. A broker that does not know yet that it is no longer the leader answers for its own copy
 of the log. So an end that is too low counts only if it is still reported a while later.
+
+Logs that were cut while a group did not read, for members whose client fetches (decision 0106).
+
+A broker says where the records of a leader epoch end in its log (KIP-320). If that is below an offset up to which the
+leader of the epoch had everything, the log was cut there, also if it has grown past the offset since.
 """
 
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Generic, TypeVar
+from contextlib import closing
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from fencepost.kafka.errors import DataLossError
-from fencepost.kafka.value.log_gap import NO_EPOCH
+from confluent_kafka import KafkaError
+
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.errors import DataLossError, KafkaRequestError
+from fencepost.kafka.read.known_positions import ReadLog, assigned_log
+from fencepost.kafka.value.position import NO_EPOCH, GroupOffset
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -157,3 +167,62 @@ def report_loss(wanted: object, what: str, *, is_error: bool) -> None:
         "election, too few replicas, retention.ms), and read them again from where they came from",
         wanted, what,
     )  # fmt: skip
+
+
+IF_RESTORED = "If the cluster was restored from a copy, choose where to continue (PATCH /connectors/<name>/offsets)"
+"""What to do where brokers report only older leaders than one that was read from."""
+
+
+class Looked(NamedTuple):
+    """What brokers say: the ids of topics, the committed offsets whose logs are still the same, where others were cut.
+
+    `starts`: where to read on, if that is not the committed offset. `away`: partitions without a leader that could
+    say, or with an older one than that of the offset.
+    """
+
+    topic_ids: Mapping[str, str]
+    known: Mapping[TopicPartition, ReadLog]
+    starts: Mapping[TopicPartition, int]
+    away: Collection[TopicPartition] = ()
+
+
+def look_at(
+    conf: Mapping[str, Any], places: Collection[TopicPartition], committed: Mapping[TopicPartition, GroupOffset]
+) -> Looked:
+    """Compare the logs of partitions with what was committed in them. Waits for ten seconds if one seems to be cut.
+
+    An offset without the id of the present topic is not compared: the epochs of another topic say nothing.
+    """
+    try:
+        with closing(Admin(conf)) as admin:
+            ids = {name: found.id for name, found in admin.topics.get_all({place.topic for place in places}).items()}
+            read = {place: assigned_log(each) for place, each in committed.items()}
+            known = {place: each for place, each in read.items() if each and each.topic_id == ids.get(place.topic)}
+            away = admin.offsets.without_leader(known)
+            led = {place: each for place, each in known.items() if place not in away}
+            starts, epochs = _starts(admin, led), admin.offsets.epochs
+            older = {place for place, each in led.items() if NO_EPOCH != epochs.get(place, NO_EPOCH) < each.epoch}
+            return Looked(ids, known, starts, away | older)
+    except KafkaRequestError as error:
+        if error.code != KafkaError._INVALID_ARG:
+            raise
+        log.warning("it is not noticed if a log was cut while the group did not read: %s", error)
+        return Looked({}, {}, {})
+
+
+def _starts(admin: Admin, known: Mapping[TopicPartition, ReadLog]) -> dict[TopicPartition, int]:
+    """Return where to read on in logs that end, as the readers of `known` had them, before the committed offset.
+
+    After the last record that was read there is nothing that readers see, so to begin there earlier repeats nothing.
+    """
+    doubts: Doubts[TopicPartition] = Doubts()
+    left, lower = known, dict[TopicPartition, int]()
+    while True:
+        found = admin.offsets.ends_of_epochs({place: each.epoch for place, each in left.items()})
+        lower |= {place: end for place, end in found.items() if left[place].read_to <= end < left[place].offset}
+        left = {place: left[place] for place, end in found.items() if end < left[place].read_to}
+        if len(doubts.confirmed(known, left, time.monotonic(), SURE_S)) == len(left):
+            break
+        time.sleep(min(_LOOK_EVERY_S, SURE_S / 4))
+    begins = admin.offsets.starts(left)
+    return lower | {place: max(found[place], begins[place]) for place in left}

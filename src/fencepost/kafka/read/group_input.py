@@ -14,15 +14,14 @@ from confluent_kafka import KafkaError, KafkaException
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topics import INTERNAL_TOPICS
-from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.errors import ASK_S, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.read.assignment import AssignedPartitions, Assignee, Fetcher
 from fencepost.kafka.read.client_fetcher import ClientFetcher
+from fencepost.kafka.read.known_positions import PositionReader, StartPositions, client_reset
 from fencepost.kafka.read.member_client import MemberClient
-from fencepost.kafka.read.start_positions import PositionReader, StartPositions, client_reset
-from fencepost.kafka.retrying import ASK_S
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition, place_names
 
 log = logging.getLogger(__name__)

@@ -15,14 +15,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from fencepost.guide import guide
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.errors import KafkaRequestError, MissingTopicError, ReadTimeoutError, translate
+from fencepost.kafka.errors import AGAIN_S, KafkaRequestError, MissingTopicError, ReadTimeoutError, translate
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.library_log import library_log
 from fencepost.kafka.read.client_reader import CHUNK, ClientMessages
 from fencepost.kafka.read.plan_reader import Read
-from fencepost.kafka.retrying import AGAIN_S
 from fencepost.kafka.wire.experience import TopicView, experience_with
-from fencepost.kafka.wire.library_client import new_client
+from fencepost.kafka.wire.library_client import library_log, new_client
 from fencepost.record import Repeated
 
 LOG = logging.getLogger(__name__)

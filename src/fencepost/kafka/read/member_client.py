@@ -10,12 +10,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.errors import is_unavailable, translate
-from fencepost.kafka.library_log import library_log
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION, close_consumer
 from fencepost.kafka.value.group_metadata import MemberGeneration, generation_of
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.kafka.wire.coordinator_check import CommitWatch
-from fencepost.kafka.wire.library_client import new_client
+from fencepost.kafka.wire.library_client import library_log, new_client
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from typing import Protocol
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import translate
-from fencepost.kafka.read.offset_committer import OffsetCommitter
+from fencepost.kafka.read.consumer import OffsetCommitter
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import LogPosition
 from fencepost.record import TopicPartition
 
 DOING = "reading partitions of a plan"

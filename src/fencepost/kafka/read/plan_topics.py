@@ -12,7 +12,7 @@ from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, K
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION
 from fencepost.kafka.read.doubt import DOUBT_EVERY_S, SURE_S, Doubts, LowestEnds
 from fencepost.kafka.read.plan_reader import Read
-from fencepost.kafka.value.log_gap import NO_EPOCH, GapKind, LogGap
+from fencepost.kafka.value.position import NO_EPOCH, GapKind, LogGap
 from fencepost.record import TopicPartition, place_names
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from fencepost.kafka.codec.encode_header import HEADER, SEQUENCES
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import LogPosition
 from fencepost.record import HeaderBytes, TopicPartition
 
 _MOST = 100_000

@@ -13,7 +13,7 @@ from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched
 from fencepost.kafka.setting.batch_settings import readable
 from fencepost.kafka.value.fetched import Fetched, Headers
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import LogPosition
 from fencepost.record import TopicPartition
 
 _READ_S, _LOOK_S = 60.0, 1.0

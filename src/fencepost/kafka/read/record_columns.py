@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.kafka.codec.decode_columns import DecodedColumns
-from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.header_lists import HEADER, header_lists
+from fencepost.kafka.value.fetched import HEADER, Fetched, header_lists
 from fencepost.record import AppendTime, BinaryColumn, TopicPartition
 
 ROWS = 10_000

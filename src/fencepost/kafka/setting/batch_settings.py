@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.config import ConfigError
-from fencepost.kafka.setting.kerberos import GSSAPI
-from fencepost.kafka.setting.table import MECHANISMS
+from fencepost.kafka.setting.table import GSSAPI, MECHANISMS
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 

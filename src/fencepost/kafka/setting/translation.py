@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from fencepost.config import ConfigError, Secret
 from fencepost.config.jaas import ClientCredentials, Credentials, parse_jaas
-from fencepost.kafka.setting.kerberos import GSSAPI, why_no_kerberos
-from fencepost.kafka.setting.table import GUARDED, NO_COUNTERPART, RULES, ClientKind
+from fencepost.kafka.setting.table import GSSAPI, GUARDED, NO_COUNTERPART, RULES, ClientKind, why_no_kerberos
 
 Conf = dict[str, str | bool]
 

@@ -1,15 +1,47 @@
-"""Records in whole batches. They are decoded only when a caller reads one of their columns."""
+"""Records in whole batches, which are decoded only when a caller reads one of their columns; and columns for
+producers.
+"""
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.placed import DeliveryCallback, PlacedRecords
-from fencepost.record import Batch, Chained, Repeated, Runs, TopicPartition
+from fencepost.record import Batch, Chained, HeaderBytes, Repeated, Runs, TopicPartition
+
+DeliveryCallback = Callable[[Any, Any], None]
+"""Called with (error, message) when a record is delivered or has failed."""
+NO_PARTITION = -1
+"""The client chooses the partition by the key."""
+NOW = -(1 << 63)
+"""The record's timestamp is the time at which the client receives it."""
+
+
+class PlacedRecords(NamedTuple):
+    """Columns of equal length. Timestamps are milliseconds since 1970; a record without headers has an empty sequence.
+
+    `callbacks` are called with (error, message), by the index of their record, when it is delivered or has failed.
+    Successes are reported only if `delivery.report.only.error` is off.
+    """
+
+    topics: Sequence[str]
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None]
+    partitions: Sequence[int]
+    timestamps: Sequence[int]
+    headers: Sequence[Sequence[HeaderBytes]]
+    callbacks: Mapping[int, DeliveryCallback] = MappingProxyType({})
+
+    def ensure_even(self) -> None:
+        """Raise ValueError if columns differ in length: the rest of the longer ones would be silently dropped."""
+        counts = {name: len(column) for name, column in self._asdict().items() if name != "callbacks"}
+        if len(set(counts.values())) > 1:
+            raise ValueError(f"columns of records differ in length: {counts}")
+
 
 FieldName = Literal["key", "value", "timestamp", "headers"]
 

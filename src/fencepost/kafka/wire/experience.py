@@ -2,18 +2,22 @@
 
 A broker that is cut off from the controllers and the other brokers serves clients with what it knew before. So older
 leaders are never believed once newer ones are known, and questions that any broker can answer go to one after another.
+Planners send the newest leaders that they know to the processes that carry out their plans.
 """
 
 import logging
 import random
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from fencepost.kafka.value.position import LogRange
 from fencepost.kafka.wire.access import Address, addresses_of
+from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -200,3 +204,28 @@ def experience_with(conf: Mapping[str, Any]) -> Experience:
 def led_of(topic: Any) -> dict[int, Led]:
     """Return the leaders of a topic from an answer to Metadata."""
     return {each.partition_index: Led(each.leader_epoch, each.leader_id) for each in topic.partitions}
+
+
+def planned_leaders(conf: Mapping[str, Any], places: Iterable[TopicPartition]) -> dict[TopicPartition, Led]:
+    """Return the newest leaders of these partitions, as far as any client of this process knows them.
+
+    `conf` has the cluster's `bootstrap.servers`. Sends nothing.
+    """
+    topics = experience_with(conf).topics
+    known = {place: topics[place.topic].led.get(place.partition) for place in places if place.topic in topics}
+    return {place: led for place, led in known.items() if led is not None}
+
+
+def planned_by_topic(conf: Mapping[str, Any], places: Iterable[TopicPartition]) -> dict[str, dict[str, list[int]]]:
+    """Return what `planned_leaders` does, by topic and partition, as JSON can have it."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for place, led in planned_leaders(conf, places).items():
+        found.setdefault(place.topic, {})[str(place.partition)] = [*led]
+    return found
+
+
+def learn_planned(conf: Mapping[str, Any], planned: LogRange) -> None:
+    """Record the leader that the planner of a range knew. Without the topic's id it may be another topic's."""
+    if planned.led != NOT_LED and planned.topic_id:
+        id_ = UUID(bytes=b64decode(planned.topic_id + "=="))
+        experience_with(conf).learn(planned.place.topic, id_, {planned.place.partition: Led(*planned.led)})

@@ -1,5 +1,8 @@
-"""Makes clients of librdkafka that do not begin with a broker that is known to be cut off from the others."""
+"""Makes clients of librdkafka that do not begin with a broker that is known to be cut off, and filters their log
+lines.
+"""
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -7,6 +10,20 @@ from confluent_kafka import KafkaException
 
 from fencepost.kafka.errors import translate
 from fencepost.kafka.wire.experience import experience_with
+
+_NOISE = (
+    "CONFWARN",  # settings for another kind of client
+    "GETPID",  # a coordinator that is still loading; the client retries
+)
+
+
+def library_log(name: str) -> logging.Logger:
+    """Return the logger to pass to a client that is created in module `name`."""
+    logger = logging.getLogger(f"{name}.librdkafka")
+    if not logger.filters:
+        logger.addFilter(lambda record: not record.getMessage().startswith(_NOISE))
+    return logger
+
 
 T = TypeVar("T")
 

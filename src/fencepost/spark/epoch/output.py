@@ -12,9 +12,7 @@ from typing import Any
 from fencepost.api import FencedError, RetriableError
 from fencepost.kafka.group.contributors import Contributors
 from fencepost.kafka.group.memberless import read_stable
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.log_gap import NO_EPOCH
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import NO_EPOCH, GroupOffset, LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.partition.write import PartitionResult
 from fencepost.storage.internal_topics import READ_S

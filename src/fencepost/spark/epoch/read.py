@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.partition.options import (
     CHANNEL_OPTION,

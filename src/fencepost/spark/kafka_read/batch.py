@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from fencepost.config import ConfigError
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import LogRange
 from fencepost.spark.kafka_read.options import KafkaReadConfig
 from fencepost.spark.kafka_read.reading import QueryValues, read_range
 from fencepost.spark.kafka_read.selection import Edge, everywhere

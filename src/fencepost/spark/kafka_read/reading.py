@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.api import RecordError
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.kafka_read.options import KafkaReadConfig
 from fencepost.spark.row.kafka_columns import arrow_columns, with_registry

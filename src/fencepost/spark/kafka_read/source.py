@@ -11,9 +11,8 @@ from fencepost.config import ConfigError
 from fencepost.kafka.admin.client import answering_admin
 from fencepost.kafka.admin.topics import Topic
 from fencepost.kafka.read.doubt import report_loss, sure_ends
-from fencepost.kafka.value.log_range import LogRange, shares
-from fencepost.kafka.wire.experience import NOT_LED
-from fencepost.kafka.wire.planned_leaders import planned_leaders
+from fencepost.kafka.value.position import LogRange, shares
+from fencepost.kafka.wire.experience import NOT_LED, planned_leaders
 from fencepost.record import TopicPartition
 from fencepost.spark.kafka_read.options import KafkaReadConfig
 from fencepost.spark.kafka_read.reading import QueryValues

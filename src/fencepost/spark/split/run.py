@@ -12,8 +12,7 @@ from fencepost.api import FatalError, RetriableError
 from fencepost.config import ConfigError
 from fencepost.record import HeaderBytes
 from fencepost.spark.partition.write import PartitionResult, Position, rows_after
-from fencepost.task.channel.client import ChannelError
-from fencepost.task.channel.split_client import SplitClient
+from fencepost.task.channel.client import ChannelError, SplitClient
 from fencepost.task.delivery.copies import OffsetCopier
 from fencepost.task.delivery.finish import OffsetRecords
 from fencepost.task.source.client_choice import split_conf

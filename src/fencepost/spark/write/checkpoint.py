@@ -11,7 +11,7 @@ from typing import Any
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.config import ConfigError
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.spark.write.folder import Folder
 

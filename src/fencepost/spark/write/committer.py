@@ -20,7 +20,7 @@ from fencepost.kafka.produce.batch_client import BatchClient
 from fencepost.kafka.produce.target import Target, Targets
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.setting.table import ClientKind
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.spark.write.decision import (
     Decision,
     DecisionTopic,

@@ -24,7 +24,7 @@ from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.read.record_columns import schema
 from fencepost.kafka.setting.table import ClientKind
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.write.checkpoint import DECIDED
 from fencepost.spark.write.options import WriterConfig

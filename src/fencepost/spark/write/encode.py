@@ -11,9 +11,8 @@ from fencepost.api import FatalError
 from fencepost.kafka.codec.columns import binary
 from fencepost.kafka.codec.compress import Codec
 from fencepost.kafka.codec.encode import Rows, encode_batch
-from fencepost.kafka.codec.encode_cut import Limits, grouped, placed, spare_partitions
+from fencepost.kafka.codec.encode_cut import Limits, RowQueue, grouped, placed, spare_partitions
 from fencepost.kafka.codec.encode_header import EncodedBatch
-from fencepost.kafka.codec.encode_queue import RowQueue
 from fencepost.kafka.codec.encode_rows import rows
 from fencepost.kafka.produce.target import Target
 from fencepost.kafka.setting.batch_settings import BatchSettings

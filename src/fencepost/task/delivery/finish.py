@@ -15,8 +15,8 @@ import orjson
 from fencepost.api import RecordMetadata, SourceRecord
 from fencepost.hook.mirror import MirrorTask, OffsetsInGroup, Sent
 from fencepost.kafka.group.memberless import memberless
-from fencepost.kafka.value.group_offset import FORGOTTEN, GroupOffset
-from fencepost.kafka.value.placed import DeliveryCallback
+from fencepost.kafka.value.position import FORGOTTEN, GroupOffset
+from fencepost.kafka.value.whole import DeliveryCallback
 from fencepost.record import Batch, Runs
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.transaction import ProduceError, TransactionalWriter

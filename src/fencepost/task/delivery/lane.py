@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from fencepost.api import RetriableError
-from fencepost.kafka.produce.clients import sends_batches
+from fencepost.kafka.produce.producer import sends_batches
 from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.task.delivery.finish import Finish
 from fencepost.task.delivery.outgoing import OutgoingColumns

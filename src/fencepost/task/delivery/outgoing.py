@@ -7,8 +7,7 @@ from itertools import accumulate, chain, pairwise
 from operator import add
 from typing import Any, ClassVar
 
-from fencepost.kafka.value.placed import DeliveryCallback
-from fencepost.kafka.value.whole import WholeBatches
+from fencepost.kafka.value.whole import DeliveryCallback, WholeBatches
 from fencepost.record import BinaryColumn, HeaderBytes, Repeated, joined_member, runs_of
 from fencepost.record.binary_column import ends
 from fencepost.transaction import ProduceError

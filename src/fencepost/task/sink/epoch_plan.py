@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 from fencepost.api import Epoch, OffsetRange
 from fencepost.kafka.group.contribution import inner_metadata
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.log_gap import NO_EPOCH
-from fencepost.kafka.value.log_range import shares
+from fencepost.kafka.value.position import NO_EPOCH, GroupOffset, shares
 from fencepost.record import TopicPartition
 
 EPOCH_METADATA_MAX_BYTES = 4_000

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Any
 
 from fencepost.api import Form
-from fencepost.kafka.produce.clients import batch_client_fault, sends_batches
+from fencepost.kafka.produce.producer import batch_client_fault, sends_batches
 from fencepost.kafka.setting.table import BATCH, CLIENT, DIGESTS
 from fencepost.task.channel.split_message import SplitRun
 from fencepost.task.channel.task_spec import TaskSpec

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from fencepost.api import RecordMetadata, SourceRecord, SourceTask
 from fencepost.hook.hosted_task import HostedTask
 from fencepost.record import Batch
-from fencepost.task.delivery.delivery import Delivery, OnDelivered, PlainDelivery
+from fencepost.task.delivery.delivery import Delivery, OnDelivered, PlainDelivery, TopicCreation
 from fencepost.task.delivery.finish import LastSent
 from fencepost.task.delivery.outgoing import Outgoing
-from fencepost.task.delivery.topic_creation import TopicCreation
 from fencepost.task.source.boundary import Boundary
 from fencepost.task.source.offsets import AcknowledgedOffsets, PendingOffsets
 from fencepost.task.source.processing import Processor

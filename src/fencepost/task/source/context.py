@@ -6,7 +6,7 @@ from typing import Any
 from fencepost.api import TransactionContext
 from fencepost.hook.hosted_task import TaskPlace
 from fencepost.task.control import Control
-from fencepost.task.delivery.transaction_size import TransactionSize
+from fencepost.task.delivery.lanes import TransactionSize
 from fencepost.task.failure.tolerance import ErrorCounters
 from fencepost.task.source.offsets import OffsetBook
 

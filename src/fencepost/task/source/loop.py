@@ -16,9 +16,8 @@ from fencepost.api import FatalError, RetriableError, SourceRecord, SourceTask
 from fencepost.hook.mirror import MirrorTask, adds_records
 from fencepost.record import Batch
 from fencepost.task.channel.message import RunState
-from fencepost.task.delivery.delivery import Delivery
+from fencepost.task.delivery.delivery import Delivery, TopicCreation
 from fencepost.task.delivery.finish import LastSent
-from fencepost.task.delivery.topic_creation import TopicCreation
 from fencepost.task.failure.tolerance import StoppedInRetryError
 from fencepost.task.source.boundary import Boundary, BoundaryDecision
 from fencepost.task.source.commits import CommitCallbacks, SourceCommits, SourceSender

@@ -16,8 +16,8 @@ from fencepost.task.conversion.mixed import Mixed, Row, ToBytes, hosted_parts, p
 from fencepost.task.conversion.plugins import Conversion, chain_config, conversion_of
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.failure.dead_letter import class_of
+from fencepost.task.failure.dead_letter_producer import TransactionDeadLetters
 from fencepost.task.failure.tolerance import ErrorCounters
-from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
 from fencepost.task.source.processing import Processor, column_or_none
 
 

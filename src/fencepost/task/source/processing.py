@@ -37,9 +37,9 @@ from fencepost.task.conversion.columns import (
     values_to_bytes,
 )
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingBatches, OutgoingColumns, merged
+from fencepost.task.failure.dead_letter_producer import TransactionDeadLetters
 from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import Tolerance
-from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
 
 
 @dataclass

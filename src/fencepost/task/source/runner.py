@@ -16,7 +16,7 @@ from fencepost.api import Form, SourceTask
 from fencepost.config.reference import given_values
 from fencepost.hook.hosted_task import HostedTask, InOtherProcess
 from fencepost.hook.mirror import MirrorTask, adds_records
-from fencepost.kafka.produce.clients import sends_batches
+from fencepost.kafka.produce.producer import sends_batches
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
@@ -29,9 +29,8 @@ from fencepost.task.conversion.plugins import (
     task_class,
 )
 from fencepost.task.delivery.copies import Copy, copier_of, with_copies
-from fencepost.task.delivery.delivery import Delivery, PlainDelivery
+from fencepost.task.delivery.delivery import Delivery, PlainDelivery, topics_of
 from fencepost.task.delivery.finish import GroupPositions
-from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.failure.dead_letter import ensure_topics
 from fencepost.task.source.boundary import Boundary, ConnectorBoundary, boundary_of
 from fencepost.task.source.client_choice import batches_refusal, chosen_conf

@@ -16,8 +16,7 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.finish import GroupPositions
 from fencepost.task.delivery.lane import HELD_BYTES, QueueLimits, held_bytes
-from fencepost.task.delivery.lanes import LanedDelivery
-from fencepost.task.delivery.transaction_size import TransactionSize
+from fencepost.task.delivery.lanes import LanedDelivery, TransactionSize
 from fencepost.task.start.runner import Report, TaskRunner, admitted
 from fencepost.transaction import (
     CommitUnknownError,

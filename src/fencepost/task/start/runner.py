@@ -20,7 +20,7 @@ from fencepost.task.channel.message import Admission, LostTask, RunState, TaskRe
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.conversion.plugins import use_plugins
-from fencepost.task.failure.retry import BackOff, pause_after
+from fencepost.task.failure.tolerance import BackOff, pause_after
 from fencepost.task.start.counters import Counters
 from fencepost.task.start.progress import ProgressWatch
 from fencepost.task.tracing.exports import spans_dropped

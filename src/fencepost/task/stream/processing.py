@@ -21,9 +21,8 @@ from fencepost.task.conversion.columns import unless_empty
 from fencepost.task.conversion.plugins import ChainConfig, conversion_of, given_properties
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.failure.dead_letter import class_of
-from fencepost.task.failure.retry import pause_after
-from fencepost.task.failure.tolerance import ErrorCounters
-from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters
+from fencepost.task.failure.dead_letter_producer import TransactionDeadLetters
+from fencepost.task.failure.tolerance import ErrorCounters, pause_after
 from fencepost.task.sink.mixed_processing import sink_processor
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.mixed_processing import source_processor

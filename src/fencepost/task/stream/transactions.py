@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-from fencepost.kafka.read.start_positions import StartPositions
+from fencepost.kafka.read.known_positions import StartPositions
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition
+from fencepost.task.delivery.delivery import TopicCreation
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.outgoing import Outgoing
-from fencepost.task.delivery.topic_creation import TopicCreation
 from fencepost.task.sink.reader import GroupReader, Offsets, OutputGuard
 from fencepost.task.start.counters import StreamCounters
 from fencepost.task.start.run import CurrentDelivery, TaskRun

@@ -1,1 +1,1 @@
-"""Spans of batches and of commits, for OpenTelemetry. Only `spans` and `export` import its library."""
+"""Spans of batches and of commits, for OpenTelemetry. Only `spans` imports its library."""

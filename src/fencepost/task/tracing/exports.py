@@ -10,7 +10,7 @@ from fencepost.task.channel.task_spec import TaskSpec, TracingSpec
 from fencepost.task.tracing.tracing import NO_TRACING, Tracing
 
 if TYPE_CHECKING:
-    from fencepost.task.tracing.export import Export
+    from fencepost.task.tracing.spans import Export
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +25,7 @@ def tracing_of(spec: TaskSpec, *, stamps: bool = True) -> Tracing:
     export = None if spec.look_up.tracing is None else _export_of(spec.look_up.tracing)
     if export is None:
         return NO_TRACING
-    from fencepost.task.tracing.export import CONNECTOR, TASK
-    from fencepost.task.tracing.spans import SpanTracing
+    from fencepost.task.tracing.spans import CONNECTOR, TASK, SpanTracing
 
     common: dict[str, str | int] = {CONNECTOR: spec.connector, TASK: spec.task}
     group = spec.input.consumer_conf.get("group.id")
@@ -59,7 +58,7 @@ def _export_of(spec: TracingSpec) -> "Export | None":
         if key not in _exports:
             _exports[key] = None
             try:
-                from fencepost.task.tracing.export import Export
+                from fencepost.task.tracing.spans import Export
 
                 _exports[key] = Export(spec)
             except Exception as error:  # a task must not fail for it

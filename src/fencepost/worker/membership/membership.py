@@ -17,10 +17,8 @@ from fencepost.config import ConfigError
 from fencepost.config.reference import RawConfig
 from fencepost.config.worker import ExactlyOnceSource
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember
-from fencepost.kafka.group.leave import remove_static_member
-from fencepost.kafka.group.member import GroupMembership
-from fencepost.kafka.group.member_figures import MemberFigures, MemberMeter
+from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember, remove_static_member
+from fencepost.kafka.group.member import GroupMembership, MemberFigures, MemberMeter
 from fencepost.storage import records
 from fencepost.storage.config_topic import TopicWriter
 from fencepost.storage.ids import TaskId
@@ -29,8 +27,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.telemetry.rate import WindowedRates
 from fencepost.worker.connector_classes import is_query_config, is_source, is_stream, type_of
 from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
-from fencepost.worker.membership.peers import LateClient, Peers
-from fencepost.worker.membership.watch import PeerWatch
+from fencepost.worker.membership.peers import LateClient, Peers, PeerWatch
 from fencepost.worker.plan import Client
 from fencepost.worker.settings import WorkerSettings, worker_id
 from fencepost.worker.state import RETRY_S, WorkerState, repeat

@@ -14,7 +14,7 @@ from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.offset import read_offsets
 from fencepost.worker.supervision.task.handle import HandleState, TaskHandle
-from fencepost.worker.supervision.task.preparation import check_current
+from fencepost.worker.supervision.task.specs import check_current
 
 log = logging.getLogger(__name__)
 

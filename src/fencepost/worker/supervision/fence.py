@@ -9,7 +9,7 @@ from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.cluster.fencing import task_transactional_ids
 from fencepost.config.reference import given_values
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.group.leave import MemberRemoval
+from fencepost.kafka.group.group_admin import MemberRemoval
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.spark.write.checkpoint import Checkpoint
 from fencepost.spark.write.decision import transactional_id

@@ -26,7 +26,7 @@ from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.offset import OffsetCopying, OffsetsAhead
 from fencepost.worker.supervision.port import Notices, TaskHost
 from fencepost.worker.supervision.status import StatusBoard
-from fencepost.worker.supervision.task.preparation import Preparation
+from fencepost.worker.supervision.task.specs import Preparation
 from fencepost.worker.supervision.task.supervisor import TaskSupervisor
 from fencepost.worker.supervision.task_metrics import TaskTotals
 from fencepost.worker.topics import WorkerTopics

@@ -1,7 +1,9 @@
-"""The checks of a connector's config, in the order in which their errors are shown. A row is all there is to add one.
+"""The checks of a connector's config, in the order in which their errors are shown. A row is all there is to add
+one.
 
 Each check is a function of an examination. It yields faults, a key with the text of an error, and sees those of the
-checks before it.
+checks before it. Among them is whether a connector can keep what its config promises about transactions (KIP-618's
+preflight checks).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -13,25 +15,125 @@ from fencepost.api import (
     DataFrameConnector,
     DataFrameStream,
     EpochConnector,
+    ExactlyOnceSupport,
     SinkConnector,
     SourceConnector,
     StreamConnector,
 )
 from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.config import Config, ConfigError
-from fencepost.config.connector import DeadLetterConfig, RuntimeChoice, SinkChoice, SourceConnectorConfig
+from fencepost.config.connector import (
+    DeadLetterConfig,
+    ExactlyOnceDemand,
+    RuntimeChoice,
+    SinkChoice,
+    SourceConnectorConfig,
+    TransactionBoundary,
+)
 from fencepost.config.reference import given_values, names_in
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.hook.hosted_task import KnowsSettings
+from fencepost.kafka.setting.client_settings import transaction_timeout_ms
+from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.setting.translation import SettingsError, translate
 from fencepost.plugin import PluginKind
 from fencepost.reference import is_of_providers
 from fencepost.worker.closed_topics import closed_by_name
 from fencepost.worker.connector_classes import AnyStream
-from fencepost.worker.plan import fixed_reference_faults
-from fencepost.worker.validation import client_settings, preflight, sink, stream
+from fencepost.worker.plan import PRODUCER, fixed_reference_faults
+from fencepost.worker.validation import client_settings, sink, stream
 from fencepost.worker.validation.chain import converter_faults
 from fencepost.worker.validation.findings import CLASS, Examination, Faults, invalid
 from fencepost.worker.validation.typo import renamed_keys
+
+_SUPPORT, _BOUNDARY, _INTERVAL = (
+    SourceConnectorConfig.key_of(name)
+    for name in ("exactly_once_support", "transaction_boundary", "transaction_boundary_interval_ms")
+)
+
+
+def exactly_once_faults(case: Examination) -> Faults:
+    source, is_enabled = case.instance, case.worker.is_exactly_once
+    assert isinstance(source, SourceConnector)
+    demanding = source.demands_exactly_once()
+    if demanding is not None and not is_enabled:
+        yield (
+            demanding,
+            f"{demanding} needs exactly-once source support, which this worker does not have enabled: set "
+            "exactly.once.source.support=enabled in the workers' files, or remove this setting.",
+        )
+    if case.chosen(_SUPPORT) != ExactlyOnceDemand.REQUIRED.value:
+        return
+    if not is_enabled:
+        yield _SUPPORT, "This worker does not have exactly-once source support enabled."
+    try:
+        support = source.exactly_once_support()
+    except BaseException as error:
+        yield _SUPPORT, _unexpected(error)
+        return
+    if support is None:
+        yield (
+            _SUPPORT,
+            "The connector does not implement the API required for preflight validation of exactly-once source "
+            "support. Please consult the documentation for the connector to determine whether it supports "
+            "exactly-once semantics, and then consider reconfiguring the connector to use the value "
+            f'"{ExactlyOnceDemand.REQUESTED.value}" for this property (which will disable this preflight check and '
+            "allow the connector to be created).",
+        )
+    elif support is not ExactlyOnceSupport.SUPPORTED:
+        yield _SUPPORT, "The connector does not support exactly-once semantics with the provided configuration."
+
+
+def boundary_faults(case: Examination) -> Faults:
+    assert isinstance(case.instance, SourceConnector)
+    if case.instance.defines_transactions:
+        if case.text(_BOUNDARY) and case.chosen(_BOUNDARY) not in ("", TransactionBoundary.CONNECTOR.value):
+            yield (
+                _BOUNDARY,
+                f"Invalid value {case.text(_BOUNDARY)} for configuration {_BOUNDARY}: this connector defines its "
+                f"transactions itself; remove the setting, or set it to {TransactionBoundary.CONNECTOR.value}.",
+            )
+        return
+    if case.chosen(_BOUNDARY) != TransactionBoundary.CONNECTOR.value:
+        return
+    try:
+        can_define = case.instance.can_define_transaction_boundaries()
+    except BaseException as error:
+        yield _BOUNDARY, _unexpected(error)
+        return
+    if not can_define:
+        yield (
+            _BOUNDARY,
+            "The connector does not support connector-defined transaction boundaries with the given configuration. "
+            "Please reconfigure it to use a different transaction boundary definition.",
+        )
+
+
+def interval_faults(case: Examination) -> Faults:
+    """Refuse an interval that is longer than a transaction of the connector's producers may take."""
+    clients = case.plan.clients
+    try:
+        conf = translate(ClientKind.PRODUCER, {**clients.shared(PRODUCER), **clients.own(PRODUCER)}).conf
+    except SettingsError:
+        return
+    timeout_ms = transaction_timeout_ms(conf)
+    if not case.findings.is_valid(_INTERVAL) or case.chosen(_BOUNDARY) != TransactionBoundary.INTERVAL.value:
+        return
+    given = case.findings.by_key[_INTERVAL].value
+    if given is not None and int(given) >= timeout_ms:
+        yield (
+            _INTERVAL,
+            f"Invalid value {given} for configuration {_INTERVAL}: a transaction may take transaction.timeout.ms="
+            f"{timeout_ms}, so the broker would end it before the interval is over. Set a shorter interval, or a "
+            "longer producer.override.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it).",
+        )
+
+
+def _unexpected(error: BaseException) -> str:
+    reason = str(error).strip() if isinstance(error, Exception) else repr(error)
+    tail = f": {reason}" if reason else "; please see the worker logs for more details."
+    return f"An unexpected error occurred during validation{tail}"
+
 
 _DEAD_LETTERS = DeadLetterConfig.key_of("dead_letters_topic")
 
@@ -169,7 +271,7 @@ def _of_frame(case: Examination, make_reader: Callable[[], object]) -> Faults:
 
 
 def _frame_interval(case: Examination) -> Faults:
-    return preflight.interval_faults(case) if case.worker.is_exactly_once else ()
+    return interval_faults(case) if case.worker.is_exactly_once else ()
 
 
 def _dead_letters_of_rows(case: Examination) -> Faults:
@@ -198,7 +300,7 @@ CHECKS = (
     Check("the group protocol", sink.protocol_faults, of=SinkConnector),
     Check("a stream's output", stream.output_faults, of=StreamConnector),
     Check("one cluster", stream.cluster_faults, of=StreamConnector),
-    Check("a stream's interval of commits", preflight.interval_faults, of=StreamConnector),
+    Check("a stream's interval of commits", interval_faults, of=StreamConnector),
     Check("the isolation level", stream.isolation_faults, of=StreamConnector | SqlStream),
     Check("a query's checkpoint", stream.checkpoint_faults, of=SqlStream),
     Check("creation of topics by sources", _topic_creation, but_not=SinkConnector),
@@ -219,8 +321,8 @@ CHECKS = (
     Check("a stream that reads its output", stream.loop_faults, of=AnyStream, needs_instance=True),
     Check("epochs", _epochs, of=EpochConnector, needs_instance=True),
     Check("a query", stream.query_faults, of=SqlStream, needs_instance=True),
-    Check("exactly-once support", preflight.exactly_once_faults, of=SourceConnector, needs_instance=True),
-    Check("boundaries of transactions", preflight.boundary_faults, of=SourceConnector, needs_instance=True),
+    Check("exactly-once support", exactly_once_faults, of=SourceConnector, needs_instance=True),
+    Check("boundaries of transactions", boundary_faults, of=SourceConnector, needs_instance=True),
     Check("a source's interval of commits", _frame_interval, of=SourceConnector, needs_instance=True),
     Check("splits", _splits, of=DataFrameConnector, needs_instance=True),
     Check("dead letters of rows", _dead_letters_of_rows, of=DataFrameConnector, needs_instance=True),

@@ -1,14 +1,21 @@
 """Checks of streams only: their output, the transactions in which they commit offsets, and loops.
 
 A stream that would certainly read its own output is refused; other cases are detected when it runs.
+
+Examples of names that a pattern matches, to detect that a stream's output would be among its input.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice, product
+from typing import Any
 
-from fencepost.api import ConfigError, DataFrameStream, RetriableError
+from fencepost.api import ConfigError, DataFrameStream, RecordError, RetriableError
 from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.builtin.transform.chain import Chain, Link
+from fencepost.builtin.transform.java_regex import compiled
+from fencepost.config.check import LONGEST_TOPIC
 from fencepost.config.connector import OUTPUT, ConnectorConfig, SinkChoice, SinkConnectorConfig, output_properties
 from fencepost.config.reference import given_values, names_in
 from fencepost.plugin import PluginRegistry
@@ -19,7 +26,64 @@ from fencepost.worker.connector_classes import AnyStream
 from fencepost.worker.plan import BOOTSTRAP, CONSUMER, PRODUCER
 from fencepost.worker.validation.chain import converter_faults, converter_reports, transform_findings
 from fencepost.worker.validation.findings import Examination, Faults, Findings, below
-from fencepost.worker.validation.names import matching_names
+
+_MOST = 200
+_LETTERS = "xX0-._"
+_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC}}}")
+
+
+def matching_names(pattern: str) -> list[str]:
+    """Return names of topics that a Java regular expression matches, some for each of its branches.
+
+    Returns none if the expression is wrong or too complex.
+    """
+    try:
+        own = compiled(pattern)
+        made = list(_of(re._parser.parse(own.pattern)))  # type: ignore[attr-defined]
+        return sorted({name for name in made if _NAME.fullmatch(name) and own.fullmatch(name)})
+    except (NotImplementedError, RecordError, re.error, RecursionError):
+        return []
+
+
+def _of(tokens: Any) -> list[str]:
+    parts = [_choices(str(kind), value) for kind, value in tokens]
+    return ["".join(chosen) for chosen in islice(product(*parts), _MOST)]
+
+
+def _choices(kind: str, value: Any) -> list[str]:
+    match kind:
+        case "LITERAL":
+            return [chr(value)]
+        case "ANY":
+            return ["x"]
+        case "NOT_LITERAL":
+            return ["x" if value != ord("x") else "y"]
+        case "IN":
+            return _of_class(value)
+        case "BRANCH":
+            return [name for branch in value[1] for name in _of(branch)]
+        case "SUBPATTERN":
+            return _of(value[3])
+        case "ATOMIC_GROUP":
+            return _of(value)
+        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+            least, most, inner = value
+            counts = [count for count in (least, least + 1) if count <= min(int(most), LONGEST_TOPIC)]
+            names = _of(inner)
+            made = [name * count for count in counts if count for name in names if len(name) * count <= LONGEST_TOPIC]
+            return made if least else ["", *made]
+        case "AT" | "ASSERT" | "ASSERT_NOT":
+            return [""]
+    raise NotImplementedError(kind)
+
+
+def _of_class(items: Any) -> list[str]:
+    is_negated = any(str(kind) == "NEGATE" for kind, _ in items)
+    named = [
+        chr(value[0] if str(kind) == "RANGE" else value) for kind, value in items if str(kind) in ("LITERAL", "RANGE")
+    ]
+    return [*([] if is_negated else named[:2]), *_LETTERS][:8]
+
 
 _ISOLATION = "consumer.override.isolation.level"
 _TOPICS, _REGEX = (SinkConnectorConfig.key_of(name) for name in ("topics", "topics_regex"))

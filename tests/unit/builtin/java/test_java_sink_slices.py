@@ -11,14 +11,14 @@ from fencepost.builtin.java import sink_task
 from fencepost.builtin.java.error import JavaError
 from fencepost.builtin.java.port import Failure, Processing, Put, PutEffects
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.task.sink import puts
+from fencepost.task.sink import loop
 from support.group_stage import A, B, Moment, fetched
 from support.java_sink_stage import AWAY, THROWN, Stage, records
 
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(puts, "pause_after", lambda *_: 0.0)
+    monkeypatch.setattr(loop, "pause_after", lambda *_: 0.0)
     monkeypatch.setattr(sink_task, "_QUICK_S", 60.0)
 
 

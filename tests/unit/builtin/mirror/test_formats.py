@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.builtin.mirror.formats import Checkpoint, FormatError, Heartbeat, OffsetSync
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import LogPosition
 from fencepost.record import TopicPartition
 
 PLACE = TopicPartition("töpic", 7)

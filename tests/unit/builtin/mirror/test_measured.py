@@ -6,7 +6,7 @@ from fencepost.builtin.mirror import metric
 from fencepost.builtin.mirror.metric import KINDS, MeasuredCheckpoints, MeasuredRecords, Spread
 from fencepost.builtin.mirror.setting.mirror_settings import DefaultReplicationPolicy
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.log_gap import GapKind, LogGap
+from fencepost.kafka.value.position import GapKind, LogGap
 from fencepost.record import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from fencepost.kafka.codec import encode
 from fencepost.kafka.codec.compress import NONE, Codec
-from fencepost.kafka.codec.encode import Rows, encode_batch
-from fencepost.kafka.codec.encode_field import varint, varints
+from fencepost.kafka.codec.encode import Rows, encode_batch, varint, varints
 from fencepost.kafka.codec.encode_header import BatchProducer
 from support.batch_records import drawn_records, rows_of
 from support.slow_batch import PlainRecord, slow_batch, slow_body, slow_varint

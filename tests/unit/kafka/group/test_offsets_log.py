@@ -4,9 +4,9 @@ import struct
 
 import pytest
 
-from fencepost.kafka.group import offsets_log
-from fencepost.kafka.group.committed_offsets import Committed
+from fencepost.kafka.group import contributors
 from fencepost.kafka.group.contributors import Contributor
+from fencepost.kafka.group.group_offsets import Committed
 from fencepost.record import TopicPartition
 
 
@@ -19,12 +19,12 @@ def _hash(text: str) -> int:
 
 @pytest.mark.parametrize("group", ["", "a", "connect-C", "a group of many letters, so that it overflows", "ü€😀"])
 def test_offsets_partition_of_a_group_is_chosen_as_by_the_coordinator(group):
-    assert offsets_log.partition_of(group, 50) == abs(_hash(group)) % 50
+    assert contributors.partition_of(group, 50) == abs(_hash(group)) % 50
 
 
 def test_group_with_javas_smallest_hash_is_in_the_first_partition():
     assert _hash("polygenelubricants") == -(2**31)
-    assert offsets_log.partition_of("polygenelubricants", 50) == 0
+    assert contributors.partition_of("polygenelubricants", 50) == 0
 
 
 def _string(text: str) -> bytes:
@@ -41,20 +41,20 @@ def _string(text: str) -> bytes:
     ],
 )
 def test_an_offset_is_read_in_each_version_that_brokers_write(value):
-    assert offsets_log.decode_committed(value) == Committed(5, "note")
+    assert contributors.decode_committed(value) == Committed(5, "note")
 
 
 def test_long_metadata_of_the_newest_version_is_read():
     note = b"x" * 300
     value = struct.pack(">hqi", 4, 5, -1) + b"\xad\x02" + note + struct.pack(">q", 1) + b"\x00"
-    assert offsets_log.decode_committed(value) == Committed(5, note.decode())
+    assert contributors.decode_committed(value) == Committed(5, note.decode())
 
 
 def test_key_of_another_group_or_record_type_is_ignored():
     key = struct.pack(">h", 1) + _string("group") + _string("topic") + struct.pack(">i", 3)
-    assert offsets_log.decode_place(key, b"group") == TopicPartition("topic", 3)
-    assert offsets_log.decode_place(key, b"other") is None
-    assert offsets_log.decode_place(struct.pack(">h", 2) + _string("group"), b"group") is None
+    assert contributors.decode_place(key, b"group") == TopicPartition("topic", 3)
+    assert contributors.decode_place(key, b"other") is None
+    assert contributors.decode_place(struct.pack(">h", 2) + _string("group"), b"group") is None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from fencepost.kafka.codec.columns import PartitionColumns, binary
-from fencepost.kafka.produce.batch_queue import BatchQueue
+from fencepost.kafka.produce.batch_records import BatchQueue
 from fencepost.kafka.setting.batch_settings import BatchSettings
 from fencepost.record import TopicPartition
 

@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from fencepost.kafka.errors import KafkaAuthorizationError
-from fencepost.kafka.read import offset_committer
+from fencepost.kafka.read import consumer
 from fencepost.kafka.read.client_reader import CHUNK, ClientReader
 from fencepost.kafka.setting.client_settings import plan_conf
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import LogPosition
 from fencepost.record import TopicPartition
 
 
@@ -23,7 +23,7 @@ def test_position_is_assigned_with_its_leader_epoch_when_known(monkeypatch: pyte
         def incremental_assign(self, partitions: list[Any]) -> None:
             assigned.extend((each.topic, each.partition, each.offset, each.leader_epoch) for each in partitions)
 
-    monkeypatch.setattr(offset_committer, "Consumer", Client)
+    monkeypatch.setattr(consumer, "Consumer", Client)
     ClientReader(plan_conf({"bootstrap.servers": "127.0.0.1:1"}).conf).assign(
         {
             TopicPartition("t", 0): LogPosition(7, "id", 3),
@@ -54,7 +54,7 @@ def test_no_record_is_lost_with_an_error_between_records(
             del coming[:most]
             return taken
 
-    monkeypatch.setattr(offset_committer, "Consumer", Client)
+    monkeypatch.setattr(consumer, "Consumer", Client)
     reader, found, errors = ClientReader({"bootstrap.servers": "127.0.0.1:1"}), list[int](), 0
     for _ in range(20):
         try:

@@ -8,14 +8,13 @@ import pytest
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaRequestError
-from fencepost.kafka.read import client_fetcher, cut_logs
+from fencepost.kafka.read import client_fetcher, doubt
 from fencepost.kafka.read.client_fetcher import ClientFetcher
-from fencepost.kafka.read.cut_logs import look_at
+from fencepost.kafka.read.doubt import look_at
 from fencepost.kafka.read.group_batches import BatchFetcher
 from fencepost.kafka.read.known_positions import KnownPositions
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import GroupOffset, LogPosition
 from fencepost.record import TopicPartition
 
 PLACE = TopicPartition("t", 0)
@@ -53,7 +52,7 @@ class Admin:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cut_logs, "SURE_S", 0.02)
+    monkeypatch.setattr(doubt, "SURE_S", 0.02)
 
 
 def committed(offset: int = 1000, *, read_to: int | None = None, id_: str = ID, epoch: int = 5) -> GroupOffset:
@@ -63,7 +62,7 @@ def committed(offset: int = 1000, *, read_to: int | None = None, id_: str = ID, 
 
 
 def starts(monkeypatch: pytest.MonkeyPatch, admin: Admin, offset: GroupOffset) -> dict[TopicPartition, int]:
-    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: admin)
     return dict(look_at({}, [PLACE], {PLACE: offset}).starts)
 
 
@@ -92,7 +91,7 @@ def test_a_log_is_not_read_from_an_older_leader(monkeypatch: pytest.MonkeyPatch,
     """It was deposed, and the newest leader may have a log that was cut. -1: brokers do not support the question."""
     admin = Admin(None)
     admin.epochs = {PLACE: led}
-    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: admin)
     looked = look_at({}, [PLACE], {PLACE: committed()})
     assert (looked.starts, set(looked.away)) == ({}, {PLACE} if is_away else set())
 
@@ -131,7 +130,7 @@ def test_client_with_unsupported_settings_reads_without_comparing_epochs(monkeyp
     def refused(*_: Any, **__: Any) -> Any:
         raise KafkaRequestError("no such mechanism", KafkaError._INVALID_ARG)
 
-    monkeypatch.setattr(cut_logs, "Admin", refused)
+    monkeypatch.setattr(doubt, "Admin", refused)
     assert look_at({}, [PLACE], {PLACE: committed()}).starts == {}
 
 
@@ -154,7 +153,7 @@ class Assignment:
 
 
 def test_a_cut_is_logged_as_an_error(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(900))
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: Admin(900))
     assignment: Any = Assignment()
     assert ClientFetcher(assignment).starts([PLACE], {PLACE: committed()}) == {PLACE: 900}
     assert [each.levelname for each in caplog.records] == ["ERROR"]
@@ -163,7 +162,7 @@ def test_a_cut_is_logged_as_an_error(monkeypatch: pytest.MonkeyPatch, caplog: py
 
 
 def test_a_cut_fails_the_task_if_auto_offset_reset_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(900))
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: Admin(900))
     assignment: Any = Assignment("error")
     with pytest.raises(KafkaRequestError, match="was cut at offset 900"):
         ClientFetcher(assignment).starts([PLACE], {PLACE: committed()})
@@ -171,7 +170,7 @@ def test_a_cut_fails_the_task_if_auto_offset_reset_is_none(monkeypatch: pytest.M
 
 def test_a_log_that_was_not_cut_keeps_its_leader_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the next commit says it again, also if no record comes."""
-    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(1200))
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: Admin(1200))
     assignment: Any = Assignment()
     ClientFetcher(assignment).starts([PLACE], {PLACE: committed(read_to=990)})
     assert assignment.starts.known.to_commit(PLACE, 1000) == committed(read_to=990)
@@ -184,7 +183,7 @@ def test_partition_without_a_leader_is_not_read_until_a_leader_is_asked(
     """The others of the member are read meanwhile."""
     admin, assignment = Admin(end), Assignment()
     admin.is_led = False
-    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: admin)
     assignment.starts.committed = {PLACE: committed()}
     assignment.begins = {PLACE: 1000}
     fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
@@ -206,7 +205,7 @@ def test_partition_without_a_leader_is_not_read_until_a_leader_is_asked(
 def test_an_offset_of_the_task_stays_when_a_leader_knows_only_other_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     admin, assignment = Admin(995), Assignment()
     admin.is_led = False
-    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: admin)
     assignment.starts.committed = {PLACE: committed(read_to=990)}
     assignment.begins = {PLACE: 1500}
     fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
@@ -219,7 +218,7 @@ def test_an_offset_of_the_task_stays_when_a_leader_knows_only_other_markers(monk
 
 def test_records_skipped_by_the_task_are_not_taken_for_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has an offset of its own, at the end of the log: what comes before is not known to be markers."""
-    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(1200))
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: Admin(1200))
     for does_begin in (True, False):
         assignment: Any = Assignment()
         fetcher, known = ClientFetcher(assignment), assignment.starts.known
@@ -235,7 +234,7 @@ def test_other_partitions_are_read_at_least_half_of_the_time(monkeypatch: pytest
     """While brokers take long to say that one partition still has no leader."""
     admin, assignment, now = Admin(1200), Assignment(), SimpleNamespace(s=100.0)
     admin.is_led = False
-    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: admin)
     assignment.starts.committed, assignment.begins = {PLACE: committed()}, {PLACE: 1000}
     fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
     fetcher.starts([PLACE], {PLACE: committed()})
@@ -257,7 +256,7 @@ def test_other_partitions_are_read_at_least_half_of_the_time(monkeypatch: pytest
 def test_a_partition_that_comes_back_with_a_leader_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client keeps it paused while another member has it."""
     admin, assignment = Admin(1200), Assignment()
-    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: admin)
     fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
     for admin.is_led, last in ((False, "pause"), (True, "resume")):
         fetcher.starts([PLACE], {PLACE: committed()})
@@ -269,7 +268,7 @@ def test_a_partition_that_comes_back_with_a_leader_is_read(monkeypatch: pytest.M
 def test_batch_reader_compares_epochs_by_itself_without_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     admin, assignment = Admin(900), Assignment()
     admin.is_led = False
-    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: admin)
     fetcher = BatchFetcher(assignment, SimpleNamespace())  # type: ignore[arg-type]
     assert fetcher.starts([PLACE], {PLACE: committed(read_to=990)}) == {PLACE: 990}
     assert assignment.starts.known.at(PLACE, 990) == LogPosition(990, ID, 5)
@@ -283,7 +282,7 @@ def test_client_compares_epochs_that_the_batch_reader_could_not(
     """It takes over with no epoch, if a broker is away: the log may be cut below the position."""
     admin, assignment = Admin(900), Assignment()
     admin.is_led = False
-    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: admin)
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: admin)
     reader: Any = SimpleNamespace(knows_topics=False, close=lambda: None, known_ends=dict)
     reader.assign = reader.unassign = lambda _: None
     assignment.starts.committed, assignment.begins = {PLACE: committed()}, {PLACE: 1000}
@@ -305,7 +304,7 @@ def test_an_offset_of_the_task_is_not_committed_before_a_cut_log_is_read(
     monkeypatch: pytest.MonkeyPatch, end: int, commits: list[GroupOffset]
 ) -> None:
     """It would hide the cut from the next start, to which the task says the same offset."""
-    monkeypatch.setattr(cut_logs, "Admin", lambda *_, **__: Admin(end))
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: Admin(end))
     assignment: Any = Assignment()
     ClientFetcher(assignment).starts([PLACE], {PLACE: committed(read_to=990)})
     assert assignment.starts.known.commits({PLACE: 1500}) == commits

@@ -7,20 +7,17 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
-from fencepost.kafka.read import fetch_positions, log, offset_committer, position_resets
+from fencepost.kafka.read import consumer, fetch_positions, group_batches, log
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.client_reader import ClientMessages, ClientReader
 from fencepost.kafka.read.fetched_queue import Unread
 from fencepost.kafka.read.group_batches import BatchFetcher
-from fencepost.kafka.read.known_positions import KnownPositions
+from fencepost.kafka.read.known_positions import KnownPositions, StartPositions
 from fencepost.kafka.read.plan_reader import Read
-from fencepost.kafka.read.range_input import RangeInput
-from fencepost.kafka.read.range_silence import RangeSilence
-from fencepost.kafka.read.start_positions import StartPositions
+from fencepost.kafka.read.range_input import RangeInput, RangeSilence
 from fencepost.kafka.setting.client_settings import plan_conf
-from fencepost.kafka.value.log_gap import LogPosition
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import LogPosition, LogRange
 from fencepost.record import TopicPartition
 
 PLACE = TopicPartition("t", 0)
@@ -83,14 +80,14 @@ class Member:
 def test_a_group_continues_at_the_point_of_divergence_when_a_log_was_cut(
     monkeypatch: pytest.MonkeyPatch, resets_to: str
 ) -> None:
-    monkeypatch.setattr(position_resets, "SURE_S", 0.0)
+    monkeypatch.setattr(group_batches, "SURE_S", 0.0)
     member = Member(monkeypatch, resets_to, **diverging(5, 990))
     member.poll()
     assert member.poll() == LogPosition(990, READ.topic_id, 5)
 
 
 def test_a_cut_log_is_an_error_when_no_reset_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(position_resets, "SURE_S", 0.0)
+    monkeypatch.setattr(group_batches, "SURE_S", 0.0)
     member = Member(monkeypatch, "error", **diverging(5, 990))
     member.poll()
     with pytest.raises(KafkaRequestError, match=r"the log was cut: .* before offset 1000 only up to offset 990"):
@@ -99,8 +96,8 @@ def test_a_cut_log_is_an_error_when_no_reset_is_allowed(monkeypatch: pytest.Monk
 
 def test_single_answer_does_not_prove_that_a_log_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same position is asked for again, in the same topic and with the same epoch."""
-    monkeypatch.setattr(position_resets, "SURE_S", 600.0)
-    monkeypatch.setattr(position_resets, "DOUBT_EVERY_S", 0.0)
+    monkeypatch.setattr(group_batches, "SURE_S", 600.0)
+    monkeypatch.setattr(group_batches, "DOUBT_EVERY_S", 0.0)
     member = Member(monkeypatch, "earliest", **diverging(5, 990))
     for _ in range(5):
         assert member.poll() == READ
@@ -113,13 +110,13 @@ def test_offsets_skipped_after_a_log_seemed_short_are_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, end: int
 ) -> None:
     """Without the epoch of its position no broker can say where the log was cut."""
-    monkeypatch.setattr(position_resets, "DOUBT_EVERY_S", 0.0)
+    monkeypatch.setattr(group_batches, "DOUBT_EVERY_S", 0.0)
     member = Member(monkeypatch, "earliest", error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     member.fetcher._go_to({PLACE: LogPosition(1000, READ.topic_id)})
     member.client.end = 900
     for _ in range(3):
         assert member.poll() == LogPosition(1000, READ.topic_id)
-    monkeypatch.setattr(position_resets, "SURE_S", 0.0)
+    monkeypatch.setattr(group_batches, "SURE_S", 0.0)
     member.client.end = end
     at = member.poll().offset
     assert at == (900 if end < 1000 else 1000)
@@ -131,7 +128,7 @@ def test_auto_offset_reset_decides_when_a_topic_was_created_again(
     monkeypatch: pytest.MonkeyPatch, resets_to: str, goes_on: int
 ) -> None:
     """The new topic has the offset."""
-    monkeypatch.setattr(position_resets, "SURE_S", 0.0)
+    monkeypatch.setattr(group_batches, "SURE_S", 0.0)
     member = Member(monkeypatch, resets_to, error_code=UNKNOWN_TOPIC_ID)
     member.poll()
     assert member.poll() == LogPosition(goes_on)
@@ -140,14 +137,14 @@ def test_auto_offset_reset_decides_when_a_topic_was_created_again(
 def test_doubts_about_a_topic_end_when_its_leader_answers_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a quiet topic no record comes that would say so. The doubts of weeks are not added up."""
     now_s = 0.0
-    monkeypatch.setattr(position_resets, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(group_batches, "time", SimpleNamespace(monotonic=lambda: now_s))
     member = Member(monkeypatch, "earliest")
     nothing_new = {"error_code": 0, "records": None, "aborted_transactions": [], "preferred_read_replica": -1}
     for _ in range(10):
         member.answer.update(error_code=UNKNOWN_TOPIC_ID)
         member.poll()
         member.answer.update(nothing_new, high_watermark=1000, last_stable_offset=1000, log_start_offset=0)
-        now_s += position_resets.SURE_S
+        now_s += group_batches.SURE_S
         assert member.poll() == READ
         assert member.poll() == READ
 
@@ -191,7 +188,7 @@ def test_a_client_of_a_member_reads_on_after_an_unknown_error() -> None:
 
 
 def test_a_client_of_a_plan_reads_on_after_an_unknown_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offset_committer, "Consumer", Faulty)
+    monkeypatch.setattr(consumer, "Consumer", Faulty)
     reader = ClientReader(plan_conf({"bootstrap.servers": "127.0.0.1:1"}).conf)
     found = [reader.read(0.1, 10) for _ in range(2)]
     assert [len(each.fetched) for each in found] == [0, 1]
@@ -209,7 +206,7 @@ def test_the_reader_of_a_log_reads_on_after_an_unknown_error(monkeypatch: pytest
 
 
 def test_a_client_of_a_range_reads_on_after_an_unknown_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offset_committer, "Consumer", Faulty)
+    monkeypatch.setattr(consumer, "Consumer", Faulty)
     conf = {"bootstrap.servers": "127.0.0.1:1", "client.rack": "here"}  # a setting that only librdkafka has
     obstacles = list[str]()
     monkeypatch.setattr(RangeSilence, "is_suspicious", lambda *_, **__: False)

@@ -10,11 +10,15 @@ from fencepost.kafka.group.contribution import Contribution
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.fetched_queue import Unread
 from fencepost.kafka.read.group_batches import BatchFetcher
-from fencepost.kafka.read.known_positions import KnownPositions, ReadLog, assigned_log, committed_position
-from fencepost.kafka.read.start_positions import StartPositions
+from fencepost.kafka.read.known_positions import (
+    KnownPositions,
+    ReadLog,
+    StartPositions,
+    assigned_log,
+    committed_position,
+)
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import GroupOffset, LogPosition
 from fencepost.record import TopicPartition
 
 PLACE = TopicPartition("t", 0)

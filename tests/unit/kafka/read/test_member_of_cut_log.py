@@ -9,8 +9,7 @@ from fencepost.kafka.read.group_batches import BatchFetcher
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.group_offset import GroupOffset
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import GroupOffset, LogPosition
 from fencepost.record import TopicPartition
 
 PLACE = TopicPartition("t", 0)

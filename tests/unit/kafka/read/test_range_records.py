@@ -13,7 +13,7 @@ from fencepost.kafka.read import range_input
 from fencepost.kafka.read.fetched_queue import UnreadBatch, UnreadFetched
 from fencepost.kafka.read.range_input import RangeInput
 from fencepost.kafka.read.record_columns import ALL, schema
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import LogRange
 from fencepost.record import BinaryColumn, TopicPartition
 from support.batch_records import DrawnBatch, drawn_batch
 from support.old_messages import APPEND_MS, CODECS, old_log

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.kafka.read.assignment import AssignedPartitions
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 
 PLACE = TopicPartition("t", 0)

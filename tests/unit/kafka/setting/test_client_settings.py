@@ -19,8 +19,7 @@ from fencepost.kafka.setting.client_settings import (
     sink_conf,
     transactional_conf,
 )
-from fencepost.kafka.setting.kerberos import why_no_kerberos
-from fencepost.kafka.setting.table import CLIENT, GUARDED, NO_COUNTERPART, RULES, ClientKind
+from fencepost.kafka.setting.table import CLIENT, GUARDED, NO_COUNTERPART, RULES, ClientKind, why_no_kerberos
 from fencepost.kafka.setting.translation import Conf, SettingsError, translate
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="s3cret";'

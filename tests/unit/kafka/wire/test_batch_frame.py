@@ -10,7 +10,7 @@ from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import EndTxnRequest, EndTxnResponse, ProduceRequest, ProduceResponse
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 
-from fencepost.kafka.produce import requests
+from fencepost.kafka.produce import coordinator
 from fencepost.kafka.wire.frame import Frames
 from fencepost.record import TopicPartition
 
@@ -54,9 +54,9 @@ def test_produce_request_equals_that_of_kafka_python(version: int, count: int) -
             place: bytes([at]) * SIZES[(turn + at) % len(SIZES)]
             for at, place in enumerate(places if turn % 2 else places[::-1])
         }
-        form = requests.produce_form("some", frozenset(batches), 30_000, version)
+        form = coordinator.produce_form("some", frozenset(batches), 30_000, version)
         made = frames.framed(ProduceRequest, version, form.filled(batches))
-        assert b"".join(made) == plain(protocol, requests.produce("some", batches, 30_000), version)
+        assert b"".join(made) == plain(protocol, coordinator.produce("some", batches, 30_000), version)
 
 
 def test_large_parts_of_a_request_are_not_copied() -> None:

@@ -13,23 +13,20 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.group import offsets_log
-from fencepost.kafka.read import batch_reader, fetch_positions, range_input, range_silence
+from fencepost.kafka.group import contributors
+from fencepost.kafka.read import batch_reader, fetch_positions, range_input
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.plan_reader import Read
-from fencepost.kafka.read.range_input import RangeInput
-from fencepost.kafka.read.range_silence import RangeSilence
+from fencepost.kafka.read.range_input import RangeInput, RangeSilence
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.log_gap import LogPosition
-from fencepost.kafka.value.log_range import LogRange
-from fencepost.kafka.wire import any_broker, cluster, experience, patience
+from fencepost.kafka.value.position import LogPosition, LogRange
+from fencepost.kafka.wire import cluster, coordinators, experience, patience
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import Cluster, text_of_id
 from fencepost.kafka.wire.coordinators import TRANSACTION
 from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError
-from fencepost.kafka.wire.lockout import lock_out_by_request
-from fencepost.kafka.wire.planned_leaders import planned_by_topic
-from fencepost.kafka.wire.requests import RequestClient
+from fencepost.kafka.wire.experience import planned_by_topic
+from fencepost.kafka.wire.requests import RequestClient, lock_out_by_request
 from fencepost.record import TopicPartition
 from support.faked_brokers import TOPIC, TOPIC_ID, FakedBroker, FakedBrokers, FakedConnection
 
@@ -46,7 +43,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> FakedBrokers:
             FakedBroker(3, leader=2, epoch=6, end=110, coordinator=2),
         ]
     )
-    for module in (any_broker, cluster):
+    for module in (coordinators, cluster):
         monkeypatch.setattr(module, "connect", made.connect)
     monkeypatch.setattr(batch_reader, "answering", lambda connections, timeout_s: list(connections))
     for module in (fetch_positions, experience, patience):
@@ -117,7 +114,7 @@ def test_log_end_is_known_from_the_only_broker_of_a_cluster(brokers: FakedBroker
 def test_records_never_count_as_lost_because_of_a_cut_off_broker(
     brokers: FakedBrokers, order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(range_silence, "SURE_S", 0.0)
+    monkeypatch.setattr(range_input, "SURE_S", 0.0)
     silence = RangeSilence({"bootstrap.servers": brokers.servers(*order)}, LogRange(PLACE, 90, 120), 60)
     for _ in range(10):
         assert silence.ask(90) == (0, "")
@@ -128,7 +125,7 @@ def test_short_time_out_of_a_user_does_not_make_a_loss_sure_sooner(
     brokers: FakedBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del brokers.brokers[2], brokers.brokers[3]
-    monkeypatch.setattr(range_silence, "SURE_S", 1_000.0)
+    monkeypatch.setattr(range_input, "SURE_S", 1_000.0)
     silence = RangeSilence({"bootstrap.servers": brokers.servers()}, LogRange(PLACE, 90, 120), 0.004)
     for _ in range(10):
         assert silence.ask(90) == (0, "")
@@ -140,9 +137,9 @@ def test_end_of_the_offsets_log_is_that_of_the_present_leader(brokers: FakedBrok
     for _ in range(5):
         experience._clusters.clear()
         client = RequestClient({"bootstrap.servers": brokers.servers()}, timeout_s=5)
-        found = client.run("asking", partial(offsets_log.find, client, "g"))
+        found = client.run("asking", partial(contributors.find, client, "g"))
         assert found is not None
-        assert client.run("asking", partial(offsets_log._edge, client, found, -1)) == 120
+        assert client.run("asking", partial(contributors._edge, client, found, -1)) == 120
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -248,7 +245,7 @@ def test_lookup_of_an_unavailable_coordinator_opens_few_connections(brokers: Fak
     took_s = time.monotonic() - began_s
     made.close()
     assert sum(len(each.asked) for each in brokers.brokers.values()) > 1
-    assert brokers.connections <= 3 + took_s / any_broker._MOVES_EVERY_S
+    assert brokers.connections <= 3 + took_s / coordinators._MOVES_EVERY_S
 
 
 def test_holder_is_locked_out_at_the_new_coordinator(brokers: FakedBrokers) -> None:
@@ -298,7 +295,7 @@ def test_broker_that_refuses_credentials_is_skipped_once_another_accepts(
             raise AnswerError(KafkaError.SASL_AUTHENTICATION_FAILED, "SaslAuthenticate")
         return brokers.connect(address, *given)
 
-    monkeypatch.setattr(any_broker, "connect", connect)
+    monkeypatch.setattr(coordinators, "connect", connect)
     made = Cluster(Access.of({"bootstrap.servers": brokers.servers(2)}), 300)
     assert made.leaders(TOPIC, time.monotonic() + 30) == [2]
     for _ in range(3):

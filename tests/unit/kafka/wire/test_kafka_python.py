@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
 from fencepost.config import ConfigError
-from fencepost.kafka.wire.kafka_python import kafka_python_conf
+from fencepost.kafka.wire.access import kafka_python_conf
 
 
 def test_brokers_and_credentials_are_passed_on():

@@ -10,7 +10,7 @@ from fencepost.api import FencedError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group import member
 from fencepost.kafka.read.log import LogReader
-from fencepost.kafka.wire import any_broker, cluster, coordinator_check
+from fencepost.kafka.wire import cluster, coordinator_check, coordinators
 from fencepost.kafka.wire.access import addresses_of
 from fencepost.kafka.wire.coordinator_check import CommitWatch, coordinator_node
 from fencepost.kafka.wire.experience import Led, experience_of
@@ -28,7 +28,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> FakedBrokers:
             FakedBroker(3, leader=2, epoch=6, end=110, coordinator=2),
         ]
     )
-    for module in (any_broker, cluster):
+    for module in (coordinators, cluster):
         monkeypatch.setattr(module, "connect", made.connect)
     return made
 

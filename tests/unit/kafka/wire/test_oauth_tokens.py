@@ -9,11 +9,11 @@ import pytest
 
 from fencepost.config import ConfigError
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.group import leave
+from fencepost.kafka.group import group_admin
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import translate
 from fencepost.kafka.wire import oauth_tokens
-from fencepost.kafka.wire.kafka_python import kafka_python_conf
+from fencepost.kafka.wire.access import kafka_python_conf
 from fencepost.kafka.wire.oauth_tokens import TokenProvider, TokenRefusedError
 from fencepost.kafka.wire.requests import RequestClient
 from support.tokens import LOGIN_MODULE, TokenServer
@@ -179,4 +179,4 @@ def test_member_removal_without_a_token_is_a_retriable_error(
 
     monkeypatch.setattr(RequestClient, "coordinator", refuse)
     with pytest.raises(KafkaUnavailableError, match="it answered with status 503"):
-        leave.remove_static_member({"bootstrap.servers": "a:1"}, "g", "i", 1.0)
+        group_admin.remove_static_member({"bootstrap.servers": "a:1"}, "g", "i", 1.0)

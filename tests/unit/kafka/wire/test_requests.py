@@ -181,7 +181,7 @@ def test_server_that_refused_the_credentials_is_not_asked_first_again(
         asked.append(address[1])
         raise AnswerError(KafkaError.SASL_AUTHENTICATION_FAILED, "SaslAuthenticate")
 
-    monkeypatch.setattr("fencepost.kafka.wire.any_broker.connect", connect)
+    monkeypatch.setattr("fencepost.kafka.wire.coordinators.connect", connect)
     client = RequestClient({"bootstrap.servers": "a:1,a:2"}, timeout_s=0.01)
     for _ in range(2):
         with pytest.raises(KafkaUnavailableError):

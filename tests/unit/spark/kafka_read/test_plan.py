@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.kafka.value.log_range import LogRange
+from fencepost.kafka.value.position import LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.kafka_read.source import divide, limited
 

@@ -11,7 +11,7 @@ import pytest
 from fencepost.api import FatalError, FencedError, RetriableError
 from fencepost.spark.row.csv_objects import LeftToSparkError
 from fencepost.spark.split.run import ChannelRun
-from fencepost.task.channel.split_client import SplitClient
+from fencepost.task.channel.client import SplitClient
 from fencepost.task.channel.split_message import SplitRun
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterFencedError, WriterOpenError
 

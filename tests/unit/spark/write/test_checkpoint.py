@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.config import ConfigError
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.spark.write.checkpoint import Checkpoint
 from fencepost.spark.write.folder import Folder
 

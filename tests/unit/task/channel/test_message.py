@@ -7,7 +7,6 @@ import orjson
 import pytest
 
 from fencepost.storage.offset_copies import OffsetCopy
-from fencepost.task.channel.client_recipe import ClientRecipe
 from fencepost.task.channel.message import (
     Admission,
     AdmissionRequest,
@@ -34,7 +33,15 @@ from fencepost.task.channel.split_message import (
     SplitUnchanged,
     TemporaryFailure,
 )
-from fencepost.task.channel.task_spec import CONSUMER, CommitSpec, LookUpSpec, OutputSpec, References, TaskSpec
+from fencepost.task.channel.task_spec import (
+    CONSUMER,
+    ClientRecipe,
+    CommitSpec,
+    LookUpSpec,
+    OutputSpec,
+    References,
+    TaskSpec,
+)
 
 SPEC = TaskSpec(
     connector="c-with-dashes",

@@ -1,6 +1,6 @@
 """How large transactions may be so that they are over in their time."""
 
-from fencepost.task.delivery.transaction_size import TransactionSize
+from fencepost.task.delivery.lanes import TransactionSize
 
 MIB = 1 << 20
 TIMEOUT_S = 60.0

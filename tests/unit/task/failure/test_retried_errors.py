@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from fencepost.task.failure.retry import RetriedErrors
+from fencepost.task.failure.tolerance import RetriedErrors
 
 
 def test_reason_of_a_retry_comes_first_and_stays_until_the_step_succeeds() -> None:

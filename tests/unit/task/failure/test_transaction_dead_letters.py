@@ -11,7 +11,7 @@ import pytest
 from fencepost.api import Header, SinkRecord, SourceRecord
 from fencepost.record import TopicPartition
 from fencepost.task.channel.task_spec import DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
-from fencepost.task.failure.transaction_dead_letters import TransactionDeadLetters, to_bytes_for_dlq
+from fencepost.task.failure.dead_letter_producer import TransactionDeadLetters, to_bytes_for_dlq
 
 
 class Wordless:

@@ -15,8 +15,8 @@ from fencepost.kafka.value.fetched import Fetched
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
 from fencepost.task.failure.tolerance import Tolerance
+from fencepost.task.sink import loop
 from fencepost.task.sink import loop as module
-from fencepost.task.sink import puts
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import SinkProcessor
@@ -143,7 +143,7 @@ class Stage(GroupStage):
 
 @pytest.fixture
 def it(monkeypatch: pytest.MonkeyPatch) -> Stage:
-    monkeypatch.setattr(puts, "pause_after", lambda *_: 0.0)
+    monkeypatch.setattr(loop, "pause_after", lambda *_: 0.0)
     return Stage()
 
 
@@ -748,7 +748,7 @@ def test_fencing_token_has_the_generations_of_task_and_group() -> None:
 
 
 def test_tracing_covers_batches_steps_and_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(puts, "pause_after", lambda *_: 0.0)
+    monkeypatch.setattr(loop, "pause_after", lambda *_: 0.0)
     it = Stage(is_traced=True)
     it.task.fails["put"] = [RetriableError("away")]
     it.group.refuses = [KafkaUnavailableError("away")]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import Form
-from fencepost.kafka.produce.clients import sends_batches
+from fencepost.kafka.produce.producer import sends_batches
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.setting.table import BATCH, CLIENT
 from fencepost.plugin import find

@@ -14,9 +14,8 @@ from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.task.control import Control
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.lane import QueueLimits, Turn
-from fencepost.task.delivery.lanes import LanedDelivery
+from fencepost.task.delivery.lanes import LanedDelivery, TransactionSize
 from fencepost.task.delivery.outgoing import OutgoingColumns
-from fencepost.task.delivery.transaction_size import TransactionSize
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, ProduceError
 from support.no_exception import no_exceptions

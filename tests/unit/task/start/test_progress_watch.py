@@ -88,7 +88,7 @@ def test_trace_of_a_task_waiting_for_another_process_shows_both_stacks(
 
 
 @pytest.mark.parametrize(("caller", "called", "hangs"), [
-    ("fencepost.kafka.read.assignment", "fencepost.task.sink.puts", True),
+    ("fencepost.kafka.read.assignment", "fencepost.task.sink.loop", True),
     ("plugin", "fencepost.transaction.writer", False),
     ("fencepost.task.source.loop", "plugin", True),
 ])  # fmt: skip

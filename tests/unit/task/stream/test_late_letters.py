@@ -31,7 +31,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     def tell(self: Any, stage: str, error: Exception, record: SinkRecord | SourceRecord) -> None:
         found.append(record)
 
-    monkeypatch.setattr("fencepost.task.failure.transaction_dead_letters.TransactionDeadLetters.tell", tell)
+    monkeypatch.setattr("fencepost.task.failure.dead_letter_producer.TransactionDeadLetters.tell", tell)
     return found
 
 

@@ -11,18 +11,18 @@ from fencepost.api import FatalError, SinkBatch, StreamTask, TopicPartition
 from fencepost.builtin.converter.plain import ByteArrayConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import CommitSpec, InputSpec, TaskSpec
+from fencepost.task.delivery.delivery import TopicCreation
 from fencepost.task.delivery.outgoing import Outgoing
-from fencepost.task.delivery.topic_creation import TopicCreation
 from fencepost.task.failure.tolerance import StoppedInRetryError, Tolerance
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.processing import Processor
 from fencepost.task.start.counters import StreamCounters
 from fencepost.task.start.run import TaskRun
-from fencepost.task.stream.loop import StreamLoop
 from fencepost.task.stream.processing import StreamContext, StreamProcessor, StreamStep
+from fencepost.task.stream.runner import StreamLoop
 from fencepost.task.stream.transactions import StreamBoundary, StreamIntervalBoundary, StreamPollBoundary
 from fencepost.task.tracing.tracing import NO_TRACING
 from fencepost.transaction import CommitUnknownError, StaleMemberError

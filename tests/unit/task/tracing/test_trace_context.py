@@ -6,8 +6,8 @@ from opentelemetry import trace
 from fencepost.kafka.value.whole import PolledBatches
 from fencepost.record import Repeated, Runs
 from fencepost.task.delivery.outgoing import OutgoingBatches, OutgoingColumns
-from fencepost.task.tracing.header import with_headers
 from fencepost.task.tracing.spans import contexts_in, headers_of
+from fencepost.task.tracing.tracing import with_headers
 
 OWN = (("traceparent", b"00-" + b"a" * 32 + b"-" + b"b" * 16 + b"-01"),)
 OTHER = ("traceparent", b"00-" + b"c" * 32 + b"-" + b"d" * 16 + b"-00")

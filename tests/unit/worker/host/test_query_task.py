@@ -15,7 +15,7 @@ from fencepost.spark.slot.cores import CoreLedger, CoreUse
 from fencepost.spark.slot.job import ProcessEnds
 from fencepost.task.channel.message import Admission, RunState, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
-from fencepost.task.failure.retry import BackOff
+from fencepost.task.failure.tolerance import BackOff
 from fencepost.testing import eventually
 from fencepost.worker.host import query as module
 from fencepost.worker.host.dataframe_host import DataFrameHost

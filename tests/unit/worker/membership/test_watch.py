@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from fencepost.kafka.group.group_admin import Group, GroupMember
-from fencepost.worker.membership.watch import ConnectOutcome, PeerWatch, Refusals, ask_again_s, look_at, pause_s
+from fencepost.worker.membership.peers import ConnectOutcome, PeerWatch, Refusals, ask_again_s, look_at, pause_s
 from support.worker import reserved_port
 
 A, R, U = ConnectOutcome.ANSWERED, ConnectOutcome.REFUSED, ConnectOutcome.UNKNOWN

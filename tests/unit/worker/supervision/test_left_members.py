@@ -14,8 +14,7 @@ from fencepost.storage.ids import TaskId
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
-from fencepost.worker.supervision.task.preparation import AbandonedError, Preparation
-from fencepost.worker.supervision.task.specs import task_spec
+from fencepost.worker.supervision.task.specs import AbandonedError, Preparation, task_spec
 from support.memory_topic import MemoryTopic
 from support.settings import SETTINGS
 

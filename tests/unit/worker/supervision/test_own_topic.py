@@ -5,7 +5,7 @@ from typing import Any
 from fencepost.config.worker import WorkerConfig
 from fencepost.worker.plan import ledger_topic
 from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.supervision.task.preparation import ensure_own_topic
+from fencepost.worker.supervision.task.specs import ensure_own_topic
 from support.settings import SETTINGS
 
 

@@ -21,8 +21,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from fencepost.api import ReplicationPolicy
 from fencepost.builtin.mirror.formats import Checkpoint, OffsetSync
-from fencepost.kafka.group.committed_offsets import CommittedOffsets
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.group.group_offsets import CommittedOffsets
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 
 MOST_SYNCS = 2_000_000

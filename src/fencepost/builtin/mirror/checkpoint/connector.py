@@ -48,7 +48,7 @@ from fencepost.kafka.read.log import Handler, LogReader, LogRecord
 from fencepost.kafka.setting.client_settings import reader_conf
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import Conf
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import Repeated, TopicPartition
 from fencepost.record.schema import BYTES
 

@@ -62,7 +62,7 @@ from fencepost.kafka.setting.batch_settings import lacking_to_read
 from fencepost.kafka.setting.client_settings import begins_at, isolation_level, most_records, plan_conf, producer_conf
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import LogPosition
 from fencepost.kafka.value.whole import PolledBatches, WholeFetched
 from fencepost.record import Repeated, Runs, TopicPartition
 

@@ -22,7 +22,7 @@ from fencepost.builtin.mirror.formats import Alterations, OffsetSync, check_offs
 from fencepost.hook.mirror import Sent
 from fencepost.kafka.produce.librdkafka_producer import LibrdkafkaProducer
 from fencepost.kafka.produce.transactional_client import ProducerError
-from fencepost.kafka.value.log_gap import NO_EPOCH, LogGap, LogPosition
+from fencepost.kafka.value.position import NO_EPOCH, LogGap, LogPosition
 from fencepost.record import TopicPartition
 
 _CLUSTER, _TOPIC, _PARTITION = "cluster", "topic", "partition"

@@ -16,9 +16,7 @@ from fencepost.builtin.mirror.setting.mirror_settings import MirrorSettings, Rep
 from fencepost.config.cluster import ALL_OPEN, CLOSED, ClosedTopics
 from fencepost.kafka.admin.admin_requests import Refusals
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.admin.topic_acls import TopicAcl
-from fencepost.kafka.admin.topic_configs import TopicSetting
-from fencepost.kafka.admin.topics import Topic, TopicSpec
+from fencepost.kafka.admin.topics import Topic, TopicAcl, TopicSetting, TopicSpec
 from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.record import TopicPartition
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from fencepost.api import FatalError, RetriableError
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.read.cut_logs import IF_RESTORED
-from fencepost.kafka.read.doubt import SURE_S, Doubts, LowestEnds
-from fencepost.kafka.value.log_gap import NO_EPOCH
+from fencepost.kafka.read.doubt import IF_RESTORED, SURE_S, Doubts, LowestEnds
+from fencepost.kafka.value.position import NO_EPOCH
 from fencepost.record import TopicPartition, place_names
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.sink.epoch_plan import EpochOffset, EpochOffsets, OpenEpoch

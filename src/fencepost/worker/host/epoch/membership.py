@@ -13,8 +13,8 @@ from fencepost.config import ConfigError
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.kafka.read.client_fetcher import NoFetcher
 from fencepost.kafka.read.group_input import GroupInput
-from fencepost.kafka.read.start_positions import PositionReader
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.read.known_positions import PositionReader
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.spark.slot.failure import causes_of, is_refused_by_query, is_storage_failure, raised_in_python, reason
 from fencepost.spark.slot.job import ProcessEnds, job_group

@@ -15,7 +15,7 @@ from fencepost.api import DataFrameSink, RetriableError
 from fencepost.config import ConfigError
 from fencepost.kafka.errors import TOO_LARGE, KafkaRequestError
 from fencepost.kafka.group.group_offsets import GroupOffsets
-from fencepost.kafka.wire.planned_leaders import planned_by_topic
+from fencepost.kafka.wire.experience import planned_by_topic
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch.dead_letters import Tally, dead_letters_spec, write_dead_letters
 from fencepost.spark.epoch.frame import EpochFrames

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fencepost.api import DataFrameStream
-from fencepost.kafka.read.start_positions import PositionReader
-from fencepost.kafka.wire.planned_leaders import planned_by_topic
+from fencepost.kafka.read.known_positions import PositionReader
+from fencepost.kafka.wire.experience import planned_by_topic
 from fencepost.spark.epoch.records import EpochRecords
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.split_message import EpochOutput, EpochReading
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.delivery.topic_creation import topics_of
+from fencepost.task.delivery.delivery import topics_of
 from fencepost.task.sink.epoch_plan import EpochOffsets, OpenEpoch
 from fencepost.task.sink.reader import OutputGuard
 from fencepost.task.start.counters import StreamCounters

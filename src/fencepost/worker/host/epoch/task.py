@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from fencepost.api import Epoch, EpochConnector
-from fencepost.kafka.read.start_positions import PositionReader
+from fencepost.kafka.read.known_positions import PositionReader
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch.frame import EpochFrames
 from fencepost.task.channel.message import RunState

@@ -24,7 +24,7 @@ from fencepost.task.channel.message import Admission, RunState
 from fencepost.task.channel.split_message import Whereabouts
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
-from fencepost.task.failure.retry import BackOff, text_of
+from fencepost.task.failure.tolerance import BackOff, text_of
 from fencepost.task.start.counters import Counters
 from fencepost.task.start.progress import ProgressWatch
 from fencepost.task.start.runner import NotAdmittedError, report_of

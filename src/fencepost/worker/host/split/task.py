@@ -20,8 +20,8 @@ from fencepost.storage.offset_topic import encode_key
 from fencepost.task.channel.message import Admission, RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.copies import Copy, OffsetCopier, copier_of, with_copies
+from fencepost.task.delivery.delivery import topics_of
 from fencepost.task.delivery.lanes import open_delivery
-from fencepost.task.delivery.topic_creation import topics_of
 from fencepost.task.start.counters import Counters
 from fencepost.task.start.runner import admitted
 from fencepost.task.tracing.tracing import FrameWork

@@ -1,21 +1,23 @@
-"""What the tasks of all workers say of their work."""
+"""Figures of the tasks of all workers, and the description of a connector that its config alone gives."""
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from fencepost.api import ExactlyOnceSupport, SinkConnector
 from fencepost.cluster.figures import (
     ANSWER_S,
     MOST_POINTS,
     PERIOD_S,
     ConnectorFigures,
+    Delivery,
     FigureColumns,
     PastFigures,
     QueryFigures,
@@ -24,15 +26,95 @@ from fencepost.cluster.figures import (
     SlotFigures,
     TaskFigures,
 )
-from fencepost.config.reference import RawConfig
+from fencepost.config import ConfigError
+from fencepost.config.connector import ExactlyOnceDemand, SourceConnectorConfig
+from fencepost.config.reference import RawConfig, given_values
+from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.hook.hosted_task import KnowsSettings
+from fencepost.plugin import registry
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import QUERY_LAGS, RETRYING, STANDS_STILL, TaskReport
+from fencepost.worker.connector_classes import kind_of_config, typical_class_of
 from fencepost.worker.membership.peers import Questions
 from fencepost.worker.operation.metric.counters import QUERIES_COUNTER, SINKS_COUNTER, STREAMS_COUNTER
-from fencepost.worker.operation.observation.description import Description
 from fencepost.worker.settings import worker_id
 from fencepost.worker.supervision.task_metrics import TaskTotals
+from fencepost.worker.validation.validation import config_warnings
+
+_WORKERS = WorkerConfig.key_of("exactly_once_source_support")
+_OWN = SourceConnectorConfig.key_of("exactly_once_support")
+_DEMAND = f"{_OWN}={ExactlyOnceDemand.REQUIRED.value}"
+
+
+def delivery_of(config: RawConfig, worker: WorkerConfig) -> Delivery:
+    """Return what a connector with this config promises on workers with that one. Never raises."""
+    try:
+        connector = typical_class_of(config)
+    except ConfigError:
+        return Delivery(None, "its class is not installed on this worker")
+    if issubclass(connector, SinkConnector):
+        return _of_sink(_support(connector, config))
+    if not worker.is_exactly_once:
+        found = f"the workers' file has {_WORKERS}={worker.exactly_once.value}"
+        default = "" if worker.originals.get(_WORKERS) else ", which is Kafka Connect's default"
+        remedy = f"add {_WORKERS}={ExactlyOnceSource.ENABLED.value} to the file of each worker"
+        return Delivery(False, f"{found}{default}", remedy)
+    if (config.get(_OWN) or "").strip().lower() == ExactlyOnceDemand.REQUIRED.value:
+        return Delivery(True)  # validation has asked the connector
+    if hasattr(connector, "java"):  # to ask it takes seconds
+        return Delivery(None, "the connector was not asked", f"add {_DEMAND} to its config: it is asked then")
+    return _of_source(_support(connector, config))
+
+
+def _support(connector: type, config: RawConfig) -> ExactlyOnceSupport | None:
+    """Ask an instance; it may refer to values that are not looked up here, and its code may raise anything."""
+    try:
+        found: ExactlyOnceSupport | None = connector(given_values(config)).exactly_once_support()
+    except BaseException:
+        return None
+    return found
+
+
+def _of_sink(support: ExactlyOnceSupport | None) -> Delivery:
+    if support is ExactlyOnceSupport.SUPPORTED:
+        return Delivery(True)
+    if support is ExactlyOnceSupport.UNSUPPORTED:
+        return Delivery(False, "it writes again what was not committed when a task ended")
+    why = "its class does not say whether it ignores records that are put again after a task has ended"
+    return Delivery(None, why)
+
+
+def _of_source(support: ExactlyOnceSupport | None) -> Delivery:
+    if support is ExactlyOnceSupport.SUPPORTED:
+        return Delivery(True)
+    if support is ExactlyOnceSupport.UNSUPPORTED:
+        return Delivery(False, "the connector says that it cannot be with this config")
+    return Delivery(None, "its class does not say whether it reads the same records again from an offset")
+
+
+class Description(NamedTuple):
+    """The fields of `ConnectorFigures` that are not its tasks'; what is not known is None."""
+
+    kind: str | None = None
+    delivery: Delivery | None = None
+    warnings: Sequence[str] | None = None
+
+
+def described(config: RawConfig, worker: WorkerConfig) -> Description:
+    """Return what is known of a connector with this config. Never raises, and starts no JVM."""
+    return Description(kind_of_config(config), delivery_of(config, worker), _warnings(config, worker))
+
+
+def _warnings(config: RawConfig, worker: WorkerConfig) -> Sequence[str] | None:
+    try:
+        connector = typical_class_of(config)
+        if isinstance(connector, KnowsSettings) and connector.known_settings() is None:
+            return None
+        return [each.message for each in config_warnings(config, worker=worker, plugins=registry())]
+    except ConfigError:
+        return None
+
 
 T = TypeVar("T")
 

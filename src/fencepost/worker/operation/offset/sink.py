@@ -30,10 +30,9 @@ from fencepost.cluster.errors import (
 from fencepost.cluster.info import ConnectorOffset
 from fencepost.config.reference import RawConfig
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.errors import ASK_S, KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.group.group_admin import take_out_dead_members
 from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets
-from fencepost.kafka.group.leave import take_out_dead_members
-from fencepost.kafka.retrying import ASK_S
 from fencepost.record import TopicPartition
 from fencepost.record.java_text import java_text
 from fencepost.retention.reading import reading

@@ -43,7 +43,7 @@ from fencepost.worker.operation.offset.alteration import DONE, FRAMEWORK_ONLY, L
 from fencepost.worker.plan import Client, ledger_topic
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.offset import read_offsets
-from fencepost.worker.supervision.task.preparation import ensure_own_topic
+from fencepost.worker.supervision.task.specs import ensure_own_topic
 
 log = logging.getLogger(__name__)
 

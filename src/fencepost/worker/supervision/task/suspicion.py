@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from fencepost.cluster.running import Start
 from fencepost.task.channel.message import RunState
-from fencepost.task.failure.retry import pause_after
+from fencepost.task.failure.tolerance import pause_after
 from fencepost.worker.supervision.task.handle import HandleState, TaskHandle
 
 TRIAL_S = 60.0

@@ -16,8 +16,8 @@ from fencepost.builtin.mirror.checkpoint.checkpoints import (
 from fencepost.builtin.mirror.checkpoint.connector import divided
 from fencepost.builtin.mirror.formats import Checkpoint, OffsetSync
 from fencepost.builtin.mirror.setting.mirror_settings import policy_of
-from fencepost.kafka.group.committed_offsets import Committed
-from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.group.group_offsets import Committed
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 
 HERE, THERE = TopicPartition("t", 0), TopicPartition("A.t", 0)

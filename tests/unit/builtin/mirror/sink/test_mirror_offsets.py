@@ -8,7 +8,7 @@ from fencepost.builtin.mirror.setting.mirror_settings import policy_of
 from fencepost.builtin.mirror.sink import MirrorOffsets, position_from_metadata
 from fencepost.builtin.mirror.source.position import gap_record, source_offset, source_partition
 from fencepost.builtin.mirror.source.remote_topics import Selection
-from fencepost.kafka.value.log_gap import GapKind, LogGap, LogPosition
+from fencepost.kafka.value.position import GapKind, LogGap, LogPosition
 from fencepost.record import TopicPartition
 
 PLACE = TopicPartition("orders", 3)

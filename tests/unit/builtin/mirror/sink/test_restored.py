@@ -1,7 +1,7 @@
 """Positions that a group has lost: where a mirror continues, and what is logged."""
 
 from fencepost.builtin.mirror.sink import Restored, Synced, restored
-from fencepost.kafka.value.log_gap import LogPosition
+from fencepost.kafka.value.position import LogPosition
 from fencepost.record import TopicPartition
 
 A, B, C = (TopicPartition("orders", number) for number in range(3))

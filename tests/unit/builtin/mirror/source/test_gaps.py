@@ -9,7 +9,7 @@ from fencepost.builtin.mirror.source.connector import MirrorSourceTask
 from fencepost.kafka.read import plan_topics
 from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.read.plan_topics import PlanLosses
-from fencepost.kafka.value.log_gap import GapKind, LogGap, LogPosition
+from fencepost.kafka.value.position import GapKind, LogGap, LogPosition
 from fencepost.record import TopicPartition
 
 PLACE = TopicPartition("t", 0)

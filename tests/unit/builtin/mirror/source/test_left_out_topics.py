@@ -11,9 +11,7 @@ from fencepost.api import RetriableError
 from fencepost.builtin.mirror.setting.clients import FlowEnd
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.config.cluster import ALL_OPEN, CLOSED, ClosedTopics
-from fencepost.kafka.admin.topic_acls import TopicAcl
-from fencepost.kafka.admin.topic_configs import TopicSetting
-from fencepost.kafka.admin.topics import Topic
+from fencepost.kafka.admin.topics import Topic, TopicAcl, TopicSetting
 from fencepost.testing import eventually
 
 WORKERS = ClosedTopics(("connect-configs", "connect-offsets", "connect-status"))

@@ -15,7 +15,7 @@ from fencepost.builtin.mirror.source.position import (
     source_offset,
     source_partition,
 )
-from fencepost.kafka.value.log_gap import GapKind, LogGap, LogPosition
+from fencepost.kafka.value.position import GapKind, LogGap, LogPosition
 from fencepost.record import Repeated, TopicPartition
 
 PLACE = TopicPartition("orders", 3)

@@ -2,7 +2,7 @@
 
 from fencepost.builtin.mirror.setting.filters import NameFilter
 from fencepost.builtin.mirror.source.remote_topics import ConfigRule
-from fencepost.kafka.admin.topic_configs import TopicSetting
+from fencepost.kafka.admin.topics import TopicSetting
 
 
 def setting(value: str, *, default: bool = False, of_broker: bool = False, fixed: bool = False) -> TopicSetting:

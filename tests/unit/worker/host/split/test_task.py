@@ -17,7 +17,7 @@ from fencepost.spark.slot.running_jobs import JobFigures, RunningJobs
 from fencepost.spark.split.splits import SplitError
 from fencepost.task.channel.message import Admission, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, RunSpec, TaskSpec
-from fencepost.task.failure.retry import BackOff
+from fencepost.task.failure.tolerance import BackOff
 from fencepost.testing import eventually
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.frame import jobs as frame_jobs

@@ -10,15 +10,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fencepost.cluster.info import RetentionInfo
-from fencepost.kafka.group.member_figures import MemberMeter
+from fencepost.kafka.group.member import MemberMeter
 from fencepost.spark.session.jvm import JvmFigures
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.task.start.counters import Counters, SinkCounters
 from fencepost.telemetry.rate import WindowedRates
-from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
-from fencepost.worker.operation.metric.exporter_names import ExporterFigures
+from fencepost.worker.operation.metric.collector import ExporterFigures, WorkerFigures, WorkerMetrics
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
 DASHBOARDS = Path(__file__).parents[4] / "fixtures" / "tools" / "confluent_dashboard_metrics.json"

@@ -5,8 +5,8 @@ import pytest
 from fencepost.api import SinkConnector, SinkTask, SourceConnector, SourceTask
 from fencepost.cluster.figures import Delivery
 from fencepost.config.worker import WorkerConfig
-from fencepost.worker.operation.observation import description as module
-from fencepost.worker.operation.observation.description import delivery_of
+from fencepost.worker.operation.observation import figures as module
+from fencepost.worker.operation.observation.figures import delivery_of
 
 NEEDED = ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic")
 CONVERTERS = {"key.converter": "JsonConverter", "value.converter": "JsonConverter"}

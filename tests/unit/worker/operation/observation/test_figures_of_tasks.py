@@ -16,9 +16,8 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import RETRYING, RunState, TaskReport
 from fencepost.task.start.counters import Counters, SinkCounters, StreamCounters
-from fencepost.worker.operation.observation import description
-from fencepost.worker.operation.observation.description import Description, delivery_of, described
-from fencepost.worker.operation.observation.figures import Figures, figures_of
+from fencepost.worker.operation.observation import figures
+from fencepost.worker.operation.observation.figures import Description, Figures, delivery_of, described, figures_of
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
 NEEDED = ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic")
@@ -168,8 +167,8 @@ def test_keys_that_nothing_reads_are_known_without_a_validation() -> None:
 
 def test_jvm_is_not_started_for_the_keys_of_a_java_connector(monkeypatch: pytest.MonkeyPatch) -> None:
     own = type("Java", (SourceConnector,), {"java": 1, "known_settings": classmethod(lambda _, *, asks=True: None)})
-    monkeypatch.setattr(description, "typical_class_of", lambda _: own)
-    monkeypatch.setattr(description, "config_warnings", lambda *_, **__: pytest.fail("it asks a JVM"))
+    monkeypatch.setattr(figures, "typical_class_of", lambda _: own)
+    monkeypatch.setattr(figures, "config_warnings", lambda *_, **__: pytest.fail("it asks a JVM"))
     assert described({"connector.class": "Java"}, WORKER).warnings is None
 
 

@@ -11,7 +11,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.record import TopicPartition
 from fencepost.spark.write.folder import Folder
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.operation.offset.query import QueryOffsets, committed_positions
+from fencepost.worker.operation.offset.offsets import QueryOffsets, committed_positions
 from fencepost.worker.settings import WorkerSettings
 from support.settings import SETTINGS
 

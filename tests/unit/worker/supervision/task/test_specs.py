@@ -13,7 +13,7 @@ from fencepost.builtin.connector.generator import VerifiableSourceConnector
 from fencepost.builtin.provider.local import EnvVarConfigProvider
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.admin.cluster_ids import ClusterIds
+from fencepost.kafka.admin.client import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.plugin import PluginRegistry
 from fencepost.plugin.directory import public_name

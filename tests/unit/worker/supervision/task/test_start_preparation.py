@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.admin.cluster_ids import ClusterIds
+from fencepost.kafka.admin.client import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
@@ -14,7 +14,7 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle
-from fencepost.worker.supervision.task.preparation import AwayError, Preparation
+from fencepost.worker.supervision.task.specs import AwayError, Preparation
 from support.memory_topic import MemoryTopic
 from support.settings import SETTINGS
 

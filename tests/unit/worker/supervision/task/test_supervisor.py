@@ -27,7 +27,7 @@ from fencepost.worker.supervision.task import supervisor as module
 from fencepost.worker.supervision.task.endings import Failures
 from fencepost.worker.supervision.task.event_loop import EventLoop
 from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
-from fencepost.worker.supervision.task.preparation import AbandonedError, AwayError
+from fencepost.worker.supervision.task.specs import AbandonedError, AwayError
 from fencepost.worker.supervision.task.supervisor import TaskSupervisor
 from fencepost.worker.supervision.task.suspicion import TRIAL_S
 from fencepost.worker.supervision.task_metrics import TaskTotals
