@@ -53,9 +53,9 @@ def size_fault(pattern: str) -> str | None:
     """Return why a pattern would take too long to compile; None if it would not."""
     size, depth = _measured(pattern)
     if depth > MAX_DEPTH:
-        return f"more than {MAX_DEPTH} repetitions inside of each other"
+        return f"more than {MAX_DEPTH} repetitions inside of each other: write fewer of them"
     if size > MAX_SIZE:
-        return f"its repetitions, written out, have more than {MAX_SIZE} parts"
+        return f"its repetitions, written out, have more than {MAX_SIZE} parts: use smaller counts in braces"
     return None
 
 

@@ -130,8 +130,9 @@ def watch_of_worker(stderr: IO[str], after_s: float = _AFTER_S) -> Iterator[None
     def moves(stood_s: float) -> None:
         if stood_s >= after_s:
             log.warning(
-                "nothing in this process moved for %.0f s: a call held Python's interpreter lock, or the process was "
-                "paused. The stacks of all threads at that time were written to the standard error, near this line",
+                "all threads of this process stood still for %.0f s: a call held Python's interpreter lock, or the "
+                "process was paused. Change the call that held it: the stacks of all threads at that time are in the "
+                "standard error, near this line",
                 stood_s,
             )
 

@@ -41,7 +41,7 @@ def test_call_that_holds_the_lock_is_logged_during_and_after_it(tmp_path: Path) 
     is_named = f"for _ in $(seq 600); do grep -q 'in holds_the_lock' {file} && exit 0; sleep 0.1; done; exit 1"
     then = f'with watch_of_worker(sys.stderr, 0.3):\n    assert holds_the_lock("{is_named}")\n    said.wait(60)'
     with file.open("w") as stderr:
-        assert run(then, stderr.fileno()).startswith("LOG nothing in this process moved for ")
+        assert run(then, stderr.fileno()).startswith("LOG all threads of this process stood still for ")
 
 
 def test_closed_lock_watch_writes_no_stacks(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_process_continues_after_a_locking_call_if_its_stderr_is_not_read() -> N
         os.set_blocking(writing, True)
     then = 'with watch_of_worker(sys.stderr, 0.3):\n    holds_the_lock("sleep 1.5")\n    said.wait(60)'
     try:
-        assert run(then, writing).startswith("LOG nothing in this process moved for ")
+        assert run(then, writing).startswith("LOG all threads of this process stood still for ")
     finally:
         os.close(reading)
         os.close(writing)

@@ -158,8 +158,10 @@ def _text(state: RunState, stands_s: float, thread: threading.Thread | None) -> 
     what = "has been starting" if state is RunState.STARTING else "has stood still"
     since = utc_of(time.monotonic() - stands_s)
     where = "a call of another process" if thread is None else f"this call:\n{stack_of(thread)}"
+    timeout, action = RuntimeChoice.key_of("progress_timeout_ms"), RuntimeChoice.key_of("progress_timeout_action")
     return (
-        f"The task {what} since {since}, for longer than {RuntimeChoice.key_of('progress_timeout_ms')}, inside {where}"
+        f"The task {what} since {since}, for longer than {timeout} (restart it if it does not move again, or let "
+        f"{action}=fail do so), inside {where}"
     )
 
 

@@ -11,6 +11,7 @@ from enum import Enum, auto
 from typing import Any
 
 from fencepost.cluster.figures import SlotFigures
+from fencepost.config.worker import SlotConfig
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.job import ProcessEnds, SlotCrashedError, SlotJobs
 from fencepost.task.channel.message import (
@@ -26,6 +27,7 @@ from fencepost.task.channel.message import (
 )
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.slot.worker_line import SlotSpec
+from fencepost.task.start.progress import utc_of
 from fencepost.telemetry.loggers import Loggers, loggers
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.supervision.port import STARTING, HostEvents, NoRoomError
@@ -241,7 +243,8 @@ class SlotChannel:
             slot.contact = Contact(slot.contact.at, stacks)
         if here:
             log.warning("all threads of slot %s stand still. %s", slot.id, stacks)
-        self._events.reported([_standing_still(last, here[last.incarnation]) for last in lasts])
+        since = utc_of(slot.contact.at)
+        self._events.reported([_standing_still(last, since, here[last.incarnation]) for last in lasts])
         return {}
 
     def _moves_again(self, slot_id: str, attempt: str) -> None:
@@ -268,10 +271,12 @@ class SlotChannel:
             slot.end_trial()
 
 
-def _standing_still(last: TaskReport, stack: str) -> TaskReport:
+def _standing_still(last: TaskReport, since: str, stack: str) -> TaskReport:
+    lease = SlotConfig.key_of("slot_lease_ms")
     text = (
-        "All threads of the task's process stand still: a call of this task or of another one holds Python's "
-        f"interpreter lock. This task is inside this call, innermost first:\n{stack}"
+        f"All threads of the task's process have stood still since {since}: a call of this task or of another one "
+        f"holds Python's interpreter lock (change that call; after {lease}, tasks go on in another process). "
+        f"This task is inside this call, innermost first:\n{stack}"
     )
     trace = "\n\n".join(filter(None, (last.trace, text)))
     return replace(last, trace=trace, counters={**last.counters, STANDS_STILL: 1.0})

@@ -232,9 +232,9 @@ def test_stuck_task_shows_its_stack_until_it_moves_and_others_continue(
     last = eventually(lambda: next((r for r in worker.of(0) if hung in (r.trace or "")), None), within_s=60)
     assert last is not None
     assert (last.state, last.counters["stands_still"], last.counters["hangs"]) == (RunState.RUNNING, 1.0, 1.0)
-    assert re.match(
-        r"The task has stood still since 2\d{3}-.*Z, for longer than progress\.timeout\.ms", last.trace or ""
-    )
+    since = r"The task has stood still since 2\d{3}-.*Z, for longer than progress\.timeout\.ms"
+    assert re.match(since, last.trace or "")
+    assert "(restart it if it does not move again, or let progress.timeout.action=fail do so)" in (last.trace or "")
     count = worker.of(1)[-1].counters["records_written"]
     eventually(lambda: worker.of(1)[-1].counters["records_written"] > count)
     monkeypatch.setattr(Running, "hangs", {})

@@ -1,5 +1,6 @@
 """Slots: who gets which task, and what becomes of tasks whose slot goes."""
 
+import re
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -260,7 +261,10 @@ def test_stack_of_a_stuck_task_is_shown_until_its_slot_is_heard_from(pool: Pool)
     pool.register(slot)
     pool.report(slot, "a", "RUNNING")
     stand_still(pool, slot, "a")
-    assert "in search" in str(pool.events.reports[-1].trace)
+    trace = str(pool.events.reports[-1].trace)
+    assert re.match(r"All threads of the task's process have stood still since 2\d{3}-.*Z: ", trace)
+    assert "(change that call; after slot.lease.ms, tasks go on in another process)" in trace
+    assert "in search" in trace
     assert pool.events.reports[-1].counters[STANDS_STILL] == 1
     pool.directives(slot)
     assert pool.events.reports[-1].trace is None
