@@ -1,4 +1,4 @@
-"""What the worker wants of one task, as the task's thread sees it."""
+"""The worker's requests to one task, as the task's thread sees them."""
 
 import threading
 import time

@@ -139,7 +139,7 @@ class SplitClient:
         return answer
 
     def is_unchanged(self) -> bool:
-        """Say whether the splits still are what was planned; called before every commit."""
+        """Say whether the splits still are as planned; called before every commit."""
         return SplitUnchanged.from_json(self._ask(Path.SPLIT_UNCHANGED)).is_unchanged
 
     def copy(self, copies: Sequence[OffsetCopy]) -> None:

@@ -1,4 +1,4 @@
-"""What a slot and its worker tell each other: paths, messages in both directions, and the states of a task's start.
+"""The messages between a slot and its worker, in both directions: their paths, and the states of a task's start.
 
 A slot, or the executor of a split, sends a request; the worker answers. Everything is JSON.
 """
@@ -34,7 +34,7 @@ class Path(StrEnum):
 
 
 class RunState(StrEnum):
-    """What a task in a slot is doing."""
+    """The state of a task in a slot."""
 
     STARTING = "STARTING"
     RUNNING = "RUNNING"
@@ -54,7 +54,7 @@ _OVER = frozenset({RunState.FAILED, RunState.STOPPED, RunState.ABANDONED, RunSta
 
 
 class Verb(StrEnum):
-    """What a worker asks a slot to do: LEAVE and LEVELS are for the slot, all others are for one start of a task."""
+    """The kind of a directive: LEAVE and LEVELS are for the slot, all others are for one start of a task."""
 
     START = "start"
     STOP = "stop"
@@ -78,7 +78,7 @@ QUERY_LAGS = "query"
 
 @dataclass(frozen=True)
 class TaskReport(Message):
-    """What a slot reports about one incarnation; counters are totals since its start.
+    """A slot's report about one incarnation; counters are totals since its start.
 
     `figures` holds the task's own measurements (`MirrorTask.figures`) as JSON text: there may be thousands, and as
     text they are copied in one piece, and parsed only when someone asks for metrics.
@@ -123,7 +123,7 @@ class Registration(Message):
 class DirectivesRequest(Message):
     """A slot asks for directives, having carried out those up to number `ack`. This is also its heartbeat.
 
-    `resident_bytes` is the memory of its process, `host_resident_bytes` that of its host; None: it has none.
+    `resident_bytes` is the memory of its process, `host_resident_bytes` the memory of its Java host, None without one.
     """
 
     slot: str
@@ -156,7 +156,7 @@ class Directives(Message):
 
 @dataclass(frozen=True)
 class Reports(Message):
-    """What the starts in a slot are doing."""
+    """Reports of the starts in a slot."""
 
     slot: str
     attempt: str
@@ -166,7 +166,7 @@ class Reports(Message):
 
 @dataclass(frozen=True)
 class Stacks(Message):
-    """All threads of a slot's process stand still: `stacks` has where each task is, by incarnation."""
+    """The stacks of the tasks in a slot of which no thread can run, by incarnation."""
 
     slot: str
     attempt: str

@@ -1,4 +1,4 @@
-"""What the executor of a run of splits, or of an epoch, asks its worker. `run` is the name of the run."""
+"""The requests of the executor of a run of splits, or of an epoch. `run` is the name of the run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -63,7 +63,7 @@ class SplitAdmission(Message):
 
 @dataclass(frozen=True)
 class SplitUnchanged(Message):
-    """Whether the splits still are what was planned."""
+    """Whether the splits still are as planned."""
 
     is_unchanged: bool
 

@@ -30,7 +30,7 @@ _ID = "transactional.id"
 
 @dataclass(frozen=True)
 class ClientRecipe(Message):
-    """Java's properties of one client, and what librdkafka's are made of.
+    """Java's properties of one client, from which librdkafka's are made.
 
     Attributes:
         kind: the kind of client, a key of `_MAKERS`.
@@ -134,7 +134,7 @@ class CommitSpec(Message):
 
 @dataclass(frozen=True)
 class InputSpec(Message):
-    """What a sink or a stream reads; empty for a source."""
+    """The topics that a sink or a stream reads; empty for a source."""
 
     consumer_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
     topics: tuple[str, ...] = ()  # unless `topics_regex` selects them
@@ -186,7 +186,7 @@ class ClosedSpec(Message):
 
 @dataclass(frozen=True)
 class LimitSpec(Message):
-    """What the worker's file keeps from connectors: files, as in `FileLimit`, and names of plug-ins."""
+    """Limits of the worker's file: files that connectors may use, as in `FileLimit`, and plug-ins that they may not."""
 
     allowed_files: tuple[str, ...] | None = None
     refused_files: tuple[str, ...] = ()
@@ -211,7 +211,7 @@ class LookUpSpec(Message):
 
 @dataclass(frozen=True)
 class RunSpec(Message):
-    """How a task runs: what its connector's config says of that, and what has happened to it."""
+    """How a task runs, according to its connector's config and its own history."""
 
     is_dedicated: bool = False  # each task has a slot of its own
     progress_timeout_ms: int = 20_000  # how long a call may take until the task stands still; 0: forever

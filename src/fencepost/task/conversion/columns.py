@@ -23,7 +23,7 @@ _TO_HEADER, _TO_HEADERS = frozenset({"to_connect_header"}), frozenset({"to_heade
 def values_to_bytes(
     converter: Converter, schema: Schema | None, values: Sequence[Any]
 ) -> Sequence[bytes | None] | None:
-    """Return what `from_column` returns, or None if it may differ from what the class does with single values."""
+    """Call `from_column`. Returns None if the result may differ from the class's conversion of single values."""
     if not covers(type(converter), _CONTRACT, _FROM_ONE, _FROM_MANY):
         return None
     if isinstance(values, Repeated):
@@ -33,24 +33,24 @@ def values_to_bytes(
 
 
 def bytes_to_values(converter: Converter, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
-    """Return what `to_column` returns, or None if it may differ from what the class does with single values."""
+    """Call `to_column`. Returns None if the result may differ from the class's conversion of single values."""
     return converter.to_column(column) if covers(type(converter), _CONTRACT, _TO_ONE, _TO_MANY) else None
 
 
 def headers_to_bytes(converter: HeaderConverter, headers: HeaderColumn) -> Sequence[Sequence[HeaderBytes]] | None:
-    """Return what `from_header_column` returns, or None if it may differ from what the class does with one header."""
+    """Call `from_header_column`. Returns None if the result may differ from the class's conversion of one header."""
     is_same = covers(type(converter), _CONTRACT, _FROM_HEADER, _FROM_HEADERS)
     return converter.from_header_column(headers) if is_same else None
 
 
 def bytes_to_headers(converter: HeaderConverter, headers: Sequence[Sequence[HeaderBytes]]) -> HeaderColumn | None:
-    """Return what `to_header_column` returns, or None if it may differ from what the class does with one header."""
+    """Call `to_header_column`. Returns None if the result may differ from the class's conversion of one header."""
     is_same = covers(type(converter), _CONTRACT, _TO_HEADER, _TO_HEADERS)
     return converter.to_header_column(headers) if is_same else None
 
 
 def topic_groups(topics: Sequence[str], *converters: Converter) -> list[Sequence[int]]:
-    """Return which records the converters can convert at once: all of them, or those of each topic."""
+    """Return the groups of records that the converters can convert at once: all, or the records of each topic."""
     names = sorted(distinct(topics))
     if all(each.for_topic(name) is each.for_topic(names[0]) for name in names[1:] for each in converters):
         return [range(len(topics))]
@@ -92,7 +92,7 @@ def column_to_connect(
 
 
 def unless_empty(column: Sequence[T]) -> Sequence[T] | None:
-    """Return the column, or None if it is one value for all records which says nothing: None, or no headers."""
+    """Return the column, or None if all its values are None or all its lists of headers are empty."""
     return None if isinstance(column, Repeated) and column.value in (None, ()) else column
 
 

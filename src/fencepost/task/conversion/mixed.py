@@ -183,7 +183,7 @@ def _transform(link: Link, row: Row) -> bool:
 
 
 def _part(record: ConnectRecord, steps: Sequence[Role]) -> ConnectRecord:
-    """Return what the steps see of a record: converters see headers, and what they convert."""
+    """Return the part of a record that the steps see: its headers, and the field that a converter converts."""
     if not {Role.TRANSFORM, Role.CHOOSE}.isdisjoint(steps):
         return record
     if Role.KEY not in steps:
@@ -243,7 +243,7 @@ class ToBytes:
 
 
 def converter_step(role: Role, converter: Any, apply: Any) -> Step:
-    """Return the step of a converter; `apply` is what it does in this process."""
+    """Return the step of a converter; `apply` converts in this process."""
     if isinstance(converter, HostedPart):
         return HostedStep(role, type(converter), f"{role}.converter.")
     return LocalStep(role, apply)

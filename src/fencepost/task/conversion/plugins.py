@@ -66,7 +66,7 @@ def place_of(spec: TaskSpec) -> TaskPlace:
 def conversion_of(
     spec: TaskSpec, control: Control, counters: ErrorCounters, chain: "ChainConfig | None" = None
 ) -> Conversion:
-    """Return what records go through; nothing changes those of a task that converts them itself.
+    """Return the transforms and converters of a task; a task that converts records itself has none.
 
     `chain`: what names converters and transforms, by default `chain_config`.
     """

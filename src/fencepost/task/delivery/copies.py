@@ -68,7 +68,7 @@ class OffsetCopier:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Allow what waits a short time to be copied, and stop."""
+        """Give the waiting copies a short time, and stop."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

@@ -100,7 +100,7 @@ class Delivery(ABC):
         return not self.must_be_replaced
 
     def cover(self, offsets: OffsetRecords) -> bool:
-        """Take the offsets that cover what is sent up to the next commit. False: pass them to `commit` instead."""
+        """Take the offsets that cover the records sent up to the next commit. False: pass them to `commit` instead."""
         return False
 
     @abstractmethod
@@ -109,7 +109,7 @@ class Delivery(ABC):
 
     @abstractmethod
     def commit(self, offsets: OffsetRecords, closing: Closing | None = None) -> bool:
-        """Commit what was sent together with the offsets that cover it (E1). `finished` reports the commit.
+        """Commit the records sent, together with the offsets that cover them (E1). `finished` reports the commit.
 
         `closing` returns more records of the same transaction; it is called once the earlier ones are in the log.
         Returns False if the commit has to wait longer; nothing has changed then.
@@ -131,7 +131,7 @@ class Delivery(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Discard what was sent since the last commit, if that is possible."""
+        """Discard the records sent since the last commit, if that is possible."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a transaction contains in addition to its records: the last things before its commit.
+"""The end of a transaction: the offsets and records that are added to it before its commit.
 
 Source offsets may have to be committed in a group of the target (`OffsetsInGroup`); they are sent at the same time as
 the records are flushed. A task may also add records that say where its own went (`MirrorTask.closing`), which is known
@@ -171,7 +171,7 @@ class OffsetPlaces:
     signature: "Signature | None"  # signs positions of the input
 
     def finish(self, offsets: OffsetRecords, closing: Closing | None) -> tuple["Finish", OffsetRecords]:
-        """Return how a transaction with these source offsets ends, and those of them that are records of the topic."""
+        """Return the end of a transaction with these source offsets, and the offsets that are written to the topic."""
         if self.group is None:
             return Finish(closing), offsets
         positions, records = self.group.parted(offsets)
@@ -190,7 +190,7 @@ def fields_of(record: SourceRecord) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Finish:
-    """How one transaction ends: what is still to be sent, and what is committed in a group."""
+    """The end of one transaction: records that are still to be sent, and offsets that are committed in a group."""
 
     closing: Closing | None = None
     offsets: Sequence[GroupOffset] = field(default=())
@@ -209,7 +209,7 @@ class Finish:
             writer.await_group_offsets()
 
     def send(self, writer: TransactionalWriter) -> None:
-        """Send what the task adds, and wait until it is in the log. The earlier records already are."""
+        """Send the records that the task adds, and wait until they are in the log. The earlier records already are."""
         records = () if self.closing is None else self.closing()
         for record in records:
             writer.send(record.topic, record.value, **fields_of(record))

@@ -110,7 +110,7 @@ class HeldRecords:
 
 
 class HeldQueue:
-    """What a producer holds back of the current transaction while the one before is flushed."""
+    """Records of the current transaction that a producer holds back while the transaction before is flushed."""
 
     def __init__(self, limits: QueueLimits) -> None:
         self.limits = limits
@@ -138,7 +138,7 @@ class HeldQueue:
             self._held = None
 
     def take(self) -> HeldRecords | None:
-        """Take what is held back out of the queue."""
+        """Empty the queue, and return its records."""
         held, self._held = self._held, None
         return held
 
@@ -152,7 +152,7 @@ class TransactionExtent:
 
 
 class Step(IntEnum):
-    """What is done of a transaction that was handed over."""
+    """A step of a transaction that was handed over."""
 
     BEGUN = auto()
     FLUSHED = auto()  # its records are in the log and its positions are in the transaction

@@ -275,7 +275,7 @@ class LanedDelivery(Delivery):
         return True
 
     def commit_in_group(self, positions: Sequence[GroupOffset], group_metadata: Any) -> None:
-        """Commit what was sent together with positions of the group that it was read in, as the member that read it.
+        """Commit the records sent, together with positions of the group, as the member that read their input.
 
         `finished` reports it like any commit. It raises StaleMemberError if the group has a newer generation (E19).
         """

@@ -66,7 +66,7 @@ class LedgerTopics:
 
 @dataclass(frozen=True, slots=True)
 class _Carry:
-    """What is not in the ledger's topic yet, encoded, and the partitions of the offsets topic that have some of it.
+    """Encoded entries that are not in the ledger's topic yet, and the partitions of the offsets topic that carry them.
 
     `value` is a record of the entries. One that is made later also names the topics of all that was encoded since.
     No more is carried from `until_s` on.
@@ -90,11 +90,11 @@ class EntryCarry:
         self._newest = self._kept = _Carry(topics.encoder())
 
     def restart(self) -> None:
-        """Begin with other producers, after what was kept. Their first entry is not carried: it names the topic."""
+        """Begin with other producers, after committed entries. Their first entry is not carried: it names the topic."""
         self._newest = self._kept = replace(self._kept, until_s=float("-inf"))
 
     def inherit(self, carried: Iterable[tuple[int, bytes]]) -> None:
-        """Begin where the last start of the task has ended, after it was fenced: with what it still carried.
+        """Begin at the end of the task's last start, which was fenced: with the entries that it still carried.
 
         `carried`: the values that the offsets topic has, with their partitions. Between two times that a task writes
         to the ledger's topic, what it carries only grows. So the longest is the last. But all entries are taken: a
@@ -127,7 +127,7 @@ class EntryCarry:
         return self._topics.carried(value, partition)
 
     def written(self, new: Sequence[LedgerEntry]) -> list[Record]:
-        """Return records of the ledger's topic with everything, and tombstones for what was carried."""
+        """Return records of the ledger's topic with all entries, and tombstones for the carried ones."""
         carry, until_s = self._newest, self._clock() + self._limits.time_s
         self._newest = _Carry(self._topics.encoder(), until_s=until_s)
         values = [carry.encoder.value((*carry.entries, *map(carry.encoder.encoded, new)))]
@@ -154,7 +154,7 @@ million records, or the runs of 1,500 partitions. The rest is for what one more 
 
 @dataclass(slots=True)
 class _Numbers:
-    """How the entries of one producer are numbered: `next` is that of its next one, `kept` that after its last commit.
+    """The numbers of one producer's entries: `next` is for its next entry, `kept` follows its last committed entry.
 
     An aborted entry is not visible, so its number is used again.
     """
@@ -193,7 +193,7 @@ class TaskLedger:
         return writer.runs is not None and writer.runs.blocks * BLOCK_BYTES >= self._most_bytes
 
     def take(self, writer: TransactionalWriter) -> OutgoingColumns | None:
-        """Return the records for what this producer has sent since the last call; None if that is nothing."""
+        """Return the entries' records for what this producer has sent since the last call; None without new records."""
         new = self._new_entries(writer)
         return _columns(self._carry.written(new)) if new else None
 
@@ -244,7 +244,7 @@ class TaskLedger:
 
 
 def _columns(records: Sequence[Record], *, partition: int | None = None) -> OutgoingColumns:
-    """Return records as columns. `partition` is that of all of them, which are of one topic; None if there is none."""
+    """Return records of one topic as columns. All go to `partition`, if it is given."""
     topics, values, keys, partitions = (list(column) for column in zip(*records, strict=True))
     if partition is not None:
         count = len(records)

@@ -1,4 +1,4 @@
-"""What the dead letters of sinks and sources have in common: their topic, and the headers about them (KIP-298)."""
+"""The topic and the headers of dead letters, of sinks and of sources (KIP-298)."""
 
 import logging
 import re
@@ -102,7 +102,7 @@ def header_choices(
 def _own_headers(
     spec: TaskSpec, record: SinkRecord | SourceRecord, headers: Iterable[HeaderBytes]
 ) -> list[HeaderBytes]:
-    """Return a failed record's headers as its dead letter keeps them: all but the headers that Fencepost would believe.
+    """Return a failed record's headers for its dead letter: all but the headers that Fencepost would believe.
 
     Anybody who writes to an input topic could otherwise say where a dead letter came from, or how far dead letters were
     resent. Only in the topic for resending are headers about the origin Fencepost's.

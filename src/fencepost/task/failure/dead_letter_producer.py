@@ -72,7 +72,7 @@ class TransactionDeadLetters:
         self._failed = []
 
     def take(self) -> OutgoingColumns | None:
-        """Return the dead letters, with their indexes in the batch as `sources`; None if there are none."""
+        """Return the dead letters, with their indexes in the batch as `sources`, or None."""
         failed, self._failed = sorted(self._failed, key=lambda one: one.index), []
         if not failed:
             return None

@@ -62,7 +62,7 @@ def in_parts(
 
 
 class _Division(Generic[T]):
-    """The results so far, which are those of the records before `end`."""
+    """The results for the records before `end`."""
 
     def __init__(self, columns: Callable[[int, int], T | None], one_by_one: Callable[[int, int], T]) -> None:
         self.found: list[T] = []

@@ -55,14 +55,14 @@ class _Series(NamedTuple):
 
 
 class RetriedErrors:
-    """Those of one start. For the task's thread, except for `text`."""
+    """The errors that one start of a task retries. For the task's thread, except for `text`."""
 
     def __init__(self) -> None:
         self._series: dict[str, _Series] = {}  # by step; replaced, as other threads read it
 
     @property
     def text(self) -> str | None:
-        """Return what is tried again, the reason first; None if nothing is. Any thread.
+        """Return the text about the operation that is tried again, its reason first, or None. Any thread.
 
         While a step fails it changes when `met` says so.
         """
@@ -169,7 +169,7 @@ class Tolerance:
         return self.run_steps(stage, lambda run_step: run_step(operation), record)
 
     def run_steps(self, stage: str, operation: Callable[[RunStep], T], record: ConnectRecord) -> tuple[bool, T | None]:
-        """Return what `run` does, for an operation of several steps.
+        """Do the same as `run`, for an operation of several steps.
 
         `operation` gets the function that runs a step. Each step is retried alone, since an earlier one may remember
         that it has seen the record.
@@ -208,7 +208,7 @@ class Tolerance:
                 self.counters.retried.passed(_STEP)
 
     def _is_over(self, error: RetriableError, spent_ms: float) -> bool:
-        """Say whether an operation is not tried again. 0 means no retries, but for what is none of the record's."""
+        """Say whether an operation is tried no more. 0: no retries, except for errors that no record has caused."""
         if isinstance(error, LaggingError):
             return False
         if self.retry_timeout_ms == 0 and isinstance(error, UnavailableError):

@@ -34,18 +34,18 @@ class SinkPositions:
         return sum(offset - self.safe.get(place, offset) for place, offset in self.taken.items())
 
     def begin(self, positions: Offsets, fresh: Collection[TopicPartition]) -> None:
-        """Add partitions; the group has no offsets of those in `fresh`."""
+        """Add partitions; the group has no offsets of the partitions in `fresh`."""
         self.go_back(positions)
         # Offsets that the group lacks are committed even without records: else the next member would reset again.
         self.stored.update((place, offset) for place, offset in positions.items() if place not in fresh)
 
     def go_back(self, offsets: Offsets) -> None:
-        """Continue at these offsets: what was taken from there counts no more."""
+        """Continue at these offsets: later records count as not taken."""
         self.taken.update(offsets)
         self.safe.update(offsets)
 
     def begin_below(self, firsts: Offsets) -> None:
-        """Record that records come from before what was taken: their log was cut, or their topic created again."""
+        """Record that reading went back below the taken offsets: a log was cut, or a topic created again."""
         below = {place: offset for place, offset in firsts.items() if offset < self.taken.get(place, offset)}
         self.taken.update(below)
         below = {place: offset for place, offset in below.items() if offset < self.safe[place]}
@@ -132,7 +132,7 @@ class SinkCommits:
             log.warning("task %s: %s: %s", self.run.spec.id, what, error)
 
     def flush(self, offsets: Offsets, *, is_last: bool) -> FlushedOffsets | None:
-        """Flush what was put below these offsets; None if dead letters are not safe yet."""
+        """Flush the records put below these offsets; None if dead letters are not safe yet."""
         if not self.are_dead_letters_safe(is_last=is_last):
             return None  # before the flush, in which a store that keeps its own offsets advances them
         begun_s = time.monotonic()
@@ -152,7 +152,7 @@ class SinkCommits:
         return FlushedOffsets(allowed, rewinds, begun_s)
 
     def commit(self, flushed: FlushedOffsets, input_: SinkInput, *, is_last: bool) -> None:
-        """Commit what may be committed and is not stored yet."""
+        """Commit the allowed offsets that are not stored yet."""
         stored, other = self.positions.stored, self.positions.other
         due = {p: offset for p, offset in flushed.allowed.items() if stored.get(p) != offset or p in other}
         if not due:
@@ -176,7 +176,7 @@ class SinkCommits:
         self.positions.safe.update((p, offset) for p, offset in committed.items() if p not in flushed.rewinds)
 
     def close(self) -> None:
-        """Wait for the last dead letters, including that of a record that made the task fail."""
+        """Wait for the last dead letters, including the one for a record that made the task fail."""
         self.are_dead_letters_safe(is_last=True)
         self.run.counters.dropped()
         self.run.tracing.dropped()
@@ -206,7 +206,7 @@ class SinkCommits:
             raise refusal
 
     def _safe(self, offsets: Offsets) -> Offsets:
-        """Return from where records are put again after a flush that failed.
+        """Return the offsets from which records are put again after a failed flush.
 
         A task may have committed by itself, as one with transactions of its own does: what is below is never put again.
         Partitions stay where they are if nothing was taken: a log that was cut is read from before what is safe.

@@ -1,4 +1,4 @@
-"""What a running task of a sink can use: its configs, its assignment, its requests, and reports of records."""
+"""The context of a running sink task: its configs, its assignment, its requests, and reports of records."""
 
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
@@ -127,7 +127,7 @@ class Reporter:
         self._processor.tolerance.failed(stage, error, self._read(record))
 
     def _read(self, record: SinkRecord) -> SinkRecord:
-        """Return what a dead letter needs. Without one, nothing is converted: a converter may register a schema."""
+        """Return the record for a dead letter; without them it is not converted, which may register a schema."""
         return record if self._dead_letters is None else self._processor.raw_of(record)
 
     def tell(self, stage: str, error: Exception, record: SinkRecord) -> "Future[None]":

@@ -1,4 +1,4 @@
-"""Which records make up an epoch, and how the plan is kept with the group's offsets. Makes no requests.
+"""Plans the records of an epoch, and keeps the plan with the group's offsets. Makes no requests.
 
 A plan is durable before its first write: each offset of the group carries metadata with the end of the epoch that
 begins there. That of all its partitions is committed together, and the coordinator accepts it only from a member of the
@@ -125,7 +125,7 @@ class OpenEpoch:
         return replace(self, schemas=schemas)
 
     def offsets(self) -> dict[TopicPartition, EpochOffset]:
-        """Return what is committed for the epoch while it is in progress."""
+        """Return the offsets to commit for the epoch while it is in progress."""
         epoch = self.epoch
         metadata = {
             each.place: EpochMetadata(
@@ -142,7 +142,7 @@ class OpenEpoch:
         return {each.place: self._offset(each.place, each.start, metadata[each.place]) for each in epoch.ranges}
 
     def ended(self) -> dict[TopicPartition, EpochOffset]:
-        """Return what is committed when it ends."""
+        """Return the offsets to commit when it ends."""
         return {each.place: self.without(each.place, each.end) for each in self.epoch.ranges}
 
     def without(self, place: TopicPartition, offset: int) -> EpochOffset:
@@ -158,12 +158,12 @@ class OpenEpoch:
 
 
 def begun(offsets: EpochOffsets) -> OpenEpoch | None:
-    """Return the oldest epoch that has begun and not ended; None if there is no such epoch."""
+    """Return the oldest epoch in progress, or None."""
     return next(iter(all_begun(offsets)), None)
 
 
 def all_begun(offsets: EpochOffsets) -> list[OpenEpoch]:
-    """Return the epochs that have begun and not ended, the oldest first.
+    """Return the epochs in progress, the oldest first.
 
     An epoch from which partitions were removed has only the remaining ones. They share its token, so that what is
     already published is not written again.
@@ -191,7 +191,7 @@ def _leader_epochs(offsets: EpochOffsets) -> dict[TopicPartition, int]:
 
 
 def has_room(token: str) -> bool:
-    """Say whether the metadata reserves enough bytes for a token, so its commit is no larger than that of the plan."""
+    """Say whether the metadata reserves enough bytes for a token, so that its commit is no larger than the plan's."""
     return len(json.dumps(token)) - len('""') <= _ROOM_BYTES
 
 
@@ -238,7 +238,7 @@ def planned(
 
 
 def halved(epoch: OpenEpoch) -> dict[TopicPartition, EpochOffset]:
-    """Return what to commit in order to remove half of the ranges from an epoch that is not decided."""
+    """Return the offsets whose commit removes half of the ranges from an epoch that is not decided."""
     left_out = epoch.epoch.ranges[len(epoch.epoch.ranges) // 2 :]
     return {each.place: epoch.without(each.place, each.start) for each in left_out}
 

@@ -70,7 +70,7 @@ class Puts:
         self.task.close(sorted(partitions))
 
     def take(self, fetched: Fetched) -> Offsets:
-        """Convert and put records; returns the offsets of those that were left, which are to be read again."""
+        """Convert and put records. Returns the offsets of the records that were left, to be read again."""
         with self.run.tracing.processing(fetched):
             return self._taken(fetched)
 
@@ -95,7 +95,7 @@ class Puts:
         return left
 
     def take_held(self) -> Offsets:
-        """Put the refused batch again if it is time; returns the offsets of what was left of it."""
+        """Put the refused batch again if it is time. Returns the offsets of the records that were left."""
         if self.held is None or time.monotonic() < self.held.retry_s:
             return {}
         with self.run.tracing.putting_again():
@@ -168,7 +168,7 @@ class Puts:
 
 
 def _first_offsets(batch: SinkBatch, start: int) -> Offsets:
-    """Return the offset of the first record of each partition, of those from row `start` on."""
+    """Return for each partition the offset of its first record from row `start` on."""
     if start >= len(batch):
         return {}
     return dict(zip(reversed(batch.places[start:]), reversed(batch.offsets[start:]), strict=True))
@@ -259,7 +259,7 @@ class SinkLoop:
         return self._status.is_paused or self._puts.held is not None
 
     def _put_back(self, fetched: Fetched) -> None:
-        """Fetch records again later: those of a partition that was assigned while all others are paused."""
+        """Fetch the records of a partition again later: it was assigned while all others are paused."""
         if len(fetched):
             self._input.seek(fetched.first_offsets())
 
@@ -276,13 +276,13 @@ class SinkLoop:
         self._context.rewinds.clear()  # those of partitions that are not assigned
 
     def _without_rewound(self, fetched: Fetched) -> Fetched:
-        """Rewind where the task asked to within the poll, as it released others; what was fetched there comes again."""
+        """Rewind partitions as the task asked within the poll, when it released others, and leave out their records."""
         begins = self._context.take_rewinds(self._positions.taken)
         self._go_back(begins)
         return fetched.without(begins) if begins else fetched
 
     def _go_back(self, offsets: Offsets) -> None:
-        """Continue at these offsets. What was taken counts no more, even if the input cannot seek at once."""
+        """Continue at these offsets. Later records count as not taken, even if the input cannot seek at once."""
         if offsets:
             self._positions.go_back(offsets)
             self._puts.drop(frozenset(offsets))
@@ -346,7 +346,7 @@ class SinkLoop:
             self._commits.commit(flushed, self._input, is_last=True)
 
     def _close(self, partitions: frozenset[TopicPartition]) -> bool:
-        """Close partitions; returns whether what was put of them may be committed."""
+        """Close partitions. Returns whether the records put may be committed."""
         try:
             self._puts.close(partitions)
         except RetriableError as error:

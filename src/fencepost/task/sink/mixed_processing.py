@@ -128,7 +128,7 @@ def sink_processor(
     resend_topic: str = "",
     require_form: Callable[[SinkRecord], None] | None = None,
 ) -> SinkProcessor:
-    """Return what records go through, wherever its parts run. `config` names them."""
+    """Return the converters and transforms of records, wherever they run. `config` names them."""
     if require_form is None and not hosted_parts(*conversion[:-1]):
         return SinkProcessor(*conversion, resend_topic=resend_topic)
     use = ChainUse(spec.id, spec.incarnation, is_source=False, config=config)

@@ -1,4 +1,4 @@
-"""From what was read to what `put` receives: converters, then transforms.
+"""Turns fetched records into the batches that `put` receives: converters, then transforms.
 
 A batch stays columns if the converters and the transforms take columns; otherwise its records are processed one by one,
 with retries and tolerance. The columns never decide what is dropped or fails: a batch in which anything is unusual is
@@ -43,7 +43,7 @@ Pairs = Sequence[tuple[str, bytes | None]]
 
 @dataclass
 class Kept:
-    """What is kept as it was read.
+    """Choices of what a processor keeps as it was read.
 
     Attributes:
         header_bytes: headers remember the bytes that they were read from, for output with the same converter.
@@ -83,13 +83,13 @@ class SinkProcessor:
         self.chain.close()
 
     def open(self) -> None:
-        """Begin what runs in another process: nothing here."""
+        """Begin the part in another process: nothing here."""
 
     def abandon(self) -> None:
-        """End what runs in another process: nothing here. Any thread."""
+        """End the part in another process: nothing here. Any thread."""
 
     def _as_columns(self, fetched: Fetched) -> SinkBatch | None:
-        """Return the records as columns; None if something in them, or anything that handles them, is unusual.
+        """Return the records as columns; None if they, or a transform or converter, need records one by one.
 
         Raises UnavailableError if what a transform or converter needs is away.
         """
@@ -116,7 +116,7 @@ class SinkProcessor:
         return replace(found, as_read=AsRead(fetched, rows)) if self.keeps.read and not self.keeps.arrays else found
 
     def _converted_columns(self, fetched: Fetched) -> list[RecordColumns | None]:
-        """Return the columns, those of each topic on their own if the converters need that."""
+        """Return the columns, one for each topic if the converters need that."""
         if have_header_of((self.key_converter, self.value_converter), fetched.headers or ()):
             return [None]
         topics, partitions = _apart(fetched.places)
@@ -195,7 +195,7 @@ class SinkProcessor:
         return None if changed is None else self._of_read(changed, raw)
 
     def _of_read(self, record: SinkRecord, raw: SinkRecord) -> SinkRecord:
-        """Return the record with what was read, and where: a transform may have made a new record."""
+        """Return the record with its original and its origin: a transform may have made a new record."""
         if record.at is raw.at and not self.keeps.read:
             return record
         return replace(
@@ -222,7 +222,7 @@ class SinkProcessor:
         return found.replace(topic=topic, kafka_partition=partition)
 
     def read_at(self, place: TopicPartition | None, offset: int) -> SinkRecord | None:
-        """Return a record of the last batch as it was read; None if it has none there."""
+        """Return a record of the last batch as it was read, or None if the batch has no such record."""
         for index, (each, own) in enumerate(zip(self._fetched.places, self._fetched.offsets, strict=True)):
             if own == offset and each == place:
                 return raw_record(self._fetched, index)

@@ -1,4 +1,4 @@
-"""Tasks that read as members of a group: their topics, and what they report about their progress."""
+"""Tasks that read as members of a group: their topics, and reports about their progress."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -81,7 +81,7 @@ class ReadTopics:
 
     @classmethod
     def of(cls, spec: TaskSpec) -> "ReadTopics":
-        """Return what a task reads, including the topic for resent dead letters."""
+        """Return the topics that a task reads, including the topic for resent dead letters."""
         own = (spec.input.resend_topic,) if spec.input.resend_topic else ()
         closed = ClosedTopics(spec.look_up.closed.reads)
         if spec.input.topics_regex:
@@ -135,6 +135,6 @@ class OutputGuard:
 
 
 def subscription(spec: TaskSpec) -> Sequence[str] | Callable[[str], object]:
-    """Return what a task reads: names, or a predicate on names."""
+    """Return the topics that a task reads: names, or a predicate on names."""
     read = ReadTopics.of(spec)
     return read.has if read.pattern else read.names

@@ -80,7 +80,7 @@ class SinkRunner(TaskRunner):
             dead_letters.close()
 
     def _before_the_last_report(self) -> None:
-        """Leave the group first: those who see that the task has ended may rely on it."""
+        """Leave the group first: a reader of the task's last state may rely on it."""
         self._close()
 
     def _start_over(self, error: Exception) -> None:

@@ -241,7 +241,7 @@ def _abandon(runner: TaskRunner) -> None:
 
 
 def runner_of(spec: TaskSpec, admit: Admit, report: Report, copy: Copy | None = None) -> TaskRunner:
-    """Return what runs a task in a thread of its own; `copy` lets the worker write copies of a source's offsets."""
+    """Return a task's runner, for a thread of its own; `copy` lets the worker write copies of a source's offsets."""
     if spec.is_stream:
         return StreamRunner(spec, admit, report)
     if spec.is_sink:

@@ -37,7 +37,7 @@ def command(after_s: float, channel_url: str, slot: str, attempt: str) -> list[s
 
 
 def main(after_s: str, channel_url: str, slot: str, attempt: str) -> None:
-    """Send what is dumped to the standard input, until that ends."""
+    """Send the dumps that arrive on the standard input, until it ends."""
     Reader(os.getppid(), 0, lambda stacks: _send(channel_url, slot, attempt, stacks), quiet_s(float(after_s))).pass_on()
 
 
@@ -68,7 +68,7 @@ Tasks = dict[bytes, _Task]
 
 @dataclass
 class Reader:
-    """What is read from `reading`, and whom stacks of the process `pid` are sent to."""
+    """Reads dumps of the process `pid` from `reading`, and sends their stacks to the worker."""
 
     pid: int
     reading: int
@@ -77,7 +77,7 @@ class Reader:
     tasks: Tasks = field(default_factory=dict)
 
     def pass_on(self) -> None:
-        """Send what is dumped until the pipe ends."""
+        """Send dumps until the pipe ends."""
         data = b""
         while more := os.read(self.reading, 65_536):
             data = (data + more)[-_MOST_BYTES:]
@@ -138,7 +138,7 @@ def _signal(pid: int, thread: int) -> bool:
 
 
 def stacks_of(dump: bytes, tasks: Tasks) -> dict[str, str] | None:
-    """Return the stack of each task in a dump, innermost call first; None if it is none.
+    """Return the stack of each task in a dump, innermost call first; None if the text is no dump.
 
     `tasks` are those of threads, and is kept up.
     """

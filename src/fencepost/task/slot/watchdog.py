@@ -1,4 +1,4 @@
-"""Tells the worker where the threads of a slot are if all of them stand still.
+"""Sends the stacks of a slot's threads to the worker if none of them can run.
 
 A call that holds Python's interpreter lock, such as a regular expression that backtracks for hours, stops every thread
 of the process: no task moves, and no report or heartbeat leaves it. Python's fault handler has a thread in C that needs

@@ -36,7 +36,7 @@ _MOST_FAILED_REPORTS = 50
 
 @dataclass(frozen=True)
 class SlotSpec:
-    """What a slot is started with; it contains no secret (E11)."""
+    """The settings with which a slot is started, without secrets (E11)."""
 
     slot: str
     channel_url: str

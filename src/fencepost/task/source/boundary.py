@@ -142,7 +142,7 @@ class ConnectorBoundary(Boundary):
             )
 
     def should_commit_at_end(self) -> bool:
-        """Return False: only what the task asked for is committed, and every request was carried out with its batch."""
+        """Return False: every commit that the task asked for was made with its batch."""
         return False
 
 
@@ -153,7 +153,7 @@ def _only(asked: set[BoundaryDecision], where: str) -> BoundaryDecision:
 
 
 def boundary_of(name: str, interval_ms: int) -> Boundary:
-    """Return the boundary of that name: poll, interval or connector."""
+    """Return the boundary with this name: poll, interval or connector."""
     if name == "interval":
         return IntervalBoundary(interval_ms / 1000)
     return ConnectorBoundary() if name == "connector" else PollBoundary()

@@ -58,7 +58,7 @@ def split_conf(run: SplitRun) -> Mapping[str, Any]:
 
 
 def batches_refusal(spec: TaskSpec, conf: Mapping[str, Any], processor: Processor) -> str | None:
-    """Return why producers with these settings cannot write record batches unopened; None if they can."""
+    """Return the reason why producers with these settings cannot copy record batches unopened, or None."""
     compression = conf.get("compression.type", "none")
     if not spec.is_exactly_once:
         return "the worker does not have exactly.once.source.support=enabled"

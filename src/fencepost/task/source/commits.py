@@ -1,4 +1,4 @@
-"""Sends what `poll` has returned, commits it with its offsets or aborts it, and calls `commit_record` and `commit`."""
+"""Sends polled records, commits them with their offsets or aborts them, and calls `commit_record` and `commit`."""
 
 import logging
 import time
@@ -43,7 +43,7 @@ class _DeliveredBatch:
 
 
 class CommitCallbacks:
-    """Tells one task instance what is committed."""
+    """Calls the commit callbacks of one task instance."""
 
     def __init__(self, task: SourceTask) -> None:
         self._task = task
@@ -100,7 +100,7 @@ class CommitCallbacks:
             self._task.commit()
 
     def records_committed(self) -> None:
-        """Tell of the records that are acknowledged, of those that a flush was to cover."""
+        """Call `commit_record` for the acknowledged records among those that a flush should have covered."""
         self._tell_records(self._batches, is_whole=False)
 
     def aborted(self) -> None:
@@ -189,7 +189,7 @@ class SourceCommits:
     _last_flush_s: float = field(default_factory=time.monotonic)
 
     def commit(self, *, is_covered: bool = False) -> bool:
-        """Commit what is open, if anything. Returns False if the commit has to wait longer.
+        """Commit the open transaction, if there is one. Returns False if the commit has to wait longer.
 
         `is_covered`: the offsets are in the transaction already.
         """
@@ -248,7 +248,7 @@ class SourceCommits:
             delivery.add(last_sent.delivered)
 
     def end_cleanly(self) -> bool:
-        """Commit or abort what is open, as the boundary decides. Returns whether the instance may continue."""
+        """Commit or abort the open transaction, as the boundary decides. Returns whether the instance may continue."""
         if not self.run.spec.is_exactly_once or self.boundary.should_commit_at_end():
             is_done = self.commit()
             self.current.learn(wait=True)

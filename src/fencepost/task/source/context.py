@@ -1,4 +1,4 @@
-"""What a running task can use: its configs, its offsets, waiting, and its transactions."""
+"""The context of a running source task: its configs, its offsets, waiting, and its transactions."""
 
 from collections.abc import Mapping
 from typing import Any

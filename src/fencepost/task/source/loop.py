@@ -33,7 +33,7 @@ _RIGHT = (
 
 
 def in_batches(polled: Any, task: str) -> tuple[list[SourceRecord] | None, list[Batch]]:
-    """Return the author's own records, or None if `poll` did not return records; and all of it as batches.
+    """Return the author's own records, or None if `poll` returned columns; and everything as batches.
 
     `task` names the task's class in errors. Raises FatalError for anything that is no records.
     """

@@ -118,7 +118,7 @@ class MixedProcessor(Processor):
 def source_processor(
     spec: TaskSpec, conversion: Conversion, config: Mapping[str, str], *, takes_records: bool = False
 ) -> Processor:
-    """Return what records go through, wherever its parts run. `config` names them."""
+    """Return the transforms and converters of records, wherever they run. `config` names them."""
     closed = ClosedTopics(spec.look_up.closed.writes)
     if not takes_records and not hosted_parts(*conversion[:-1]):
         return Processor(*conversion, closed=closed)

@@ -313,7 +313,7 @@ class PendingOffsets:
                 self._has_ends |= bool(batch.ends)
 
     def update(self) -> None:
-        """Let the author change what is about to be committed."""
+        """Let the author change the offsets that are about to be committed."""
         if self.updates:
             self.book.updated_by(checked_update(self._task.update_offsets(self.book.pending), self._spec.id))
 

@@ -1,4 +1,4 @@
-"""From what `poll` returned to what the producer takes: transforms, then converters.
+"""Turns the results of `poll` into records for the producer: transforms, then converters.
 
 Whole batches stay whole if nothing looks inside. A batch stays columns if the transforms and the converters take
 columns; otherwise its records are processed one by one, with retries and tolerance. The columns never decide what is
@@ -93,13 +93,13 @@ class Processor:
         self.chain.close()
 
     def open(self) -> None:
-        """Begin what runs in another process: nothing here."""
+        """Begin the part in another process: nothing here."""
 
     def abandon(self) -> None:
-        """End what runs in another process: nothing here. Any thread."""
+        """End the part in another process: nothing here. Any thread."""
 
     def _without_left_out(self, batch: HostedBatch) -> OutgoingColumns:
-        """Return what another process has converted; what it has dropped is counted, logged and a dead letter here."""
+        """Return the rows that another process has converted; those it dropped are counted, logged and dead letters."""
         rows = self.tell_of_left_out(batch)
         if not self._is_open(batch.topics):
             indexes = (row for row in range(len(batch)) if row not in rows)
@@ -110,7 +110,7 @@ class Processor:
         return replace(outgoing, letters=None if self.letters is None else self.letters.take())
 
     def tell_of_left_out(self, batch: HostedBatch) -> set[int]:
-        """Count and log what another process has dropped, and make dead letters of it. Returns the rows."""
+        """Count and log the records that another process dropped, and make dead letters of them. Returns their rows."""
         for row, stage, error, offset in batch.left_out:
             self.tolerance.failed(stage, error, replace(batch.record(row), source_offset=offset))
             if self.letters is not None:
@@ -118,7 +118,7 @@ class Processor:
         return {each.row for each in batch.left_out}
 
     def _columns(self, batch: RecordColumns) -> OutgoingColumns | None:
-        """Return the records as columns; None if something in the batch, or anything that handles it, is unusual.
+        """Return the records as columns; None if the batch, or a transform or converter, needs records one by one.
 
         Raises UnavailableError if what a transform or converter needs is away.
         """

@@ -78,7 +78,7 @@ def makes_smaller(spec: TaskSpec) -> bool:
 
 
 def group_of(spec: TaskSpec) -> GroupPositions | None:
-    """Return how a group keeps the connector's offsets; None if they are not kept in a group."""
+    """Return the group that keeps the connector's offsets, or None."""
     if not spec.output.has_offsets_in_group:
         return None
     held = connector_class(spec)(given_properties(spec)).offsets_in_group(spec.connector)

@@ -12,7 +12,7 @@ from fencepost.task.failure.tolerance import ErrorCounters
 
 
 class _Begun(NamedTuple):
-    """What was sent before a commit that has not ended; `since_s`: when the first record was, 0 if there is none."""
+    """Records of a commit that has not ended; `since_s`: when the first one was sent, 0 without records."""
 
     begun_s: float
     size: int
@@ -23,7 +23,7 @@ class _Begun(NamedTuple):
 
 @dataclass
 class Uncommitted:
-    """What was sent and is not committed; `topics` and `dead_letters` are those of the current transaction."""
+    """Records that were sent and are not committed; `topics` and `dead_letters` belong to the current transaction."""
 
     topics: set[str] = field(default_factory=set)
     dead_letters: int = 0
@@ -32,7 +32,7 @@ class Uncommitted:
 
     @property
     def since_s(self) -> float:
-        """Return when the oldest of it was sent, in seconds since 1970; 0 if there is nothing."""
+        """Return when the oldest record was sent, in seconds since 1970; 0 without records."""
         return next((each.since_s for each in self.begun if each.since_s), self.sent_since_s)
 
     def sent(self) -> None:
@@ -44,7 +44,7 @@ class Uncommitted:
         self.topics, self.dead_letters, self.sent_since_s = set(), 0, 0.0
 
     def clear(self) -> None:
-        """Forget what is in the current transaction, which is aborted."""
+        """Forget the records of the current transaction, which is aborted."""
         self.topics.clear()
         self.dead_letters, self.sent_since_s = 0, 0.0
 
@@ -127,7 +127,7 @@ class Counters:
         self.open_since_s = self.open_since_s or self._open.sent_since_s
 
     def commit_begun(self, now_s: float) -> None:
-        """Record that a commit has begun: what was sent since the last call is one transaction."""
+        """Record that a commit has begun: the records sent since the last call are one transaction."""
         self._open.commit_begun(now_s, self.in_transaction)
         self.in_transaction = 0
 
@@ -145,7 +145,7 @@ class Counters:
         self._count_size(size)
 
     def moved(self, *sizes: int) -> None:
-        """Add what was read, written and committed by Spark: the records of each transaction."""
+        """Add the records that Spark has read, written and committed, by transaction."""
         count = sum(sizes)
         self.records_polled += count
         self.records_written += count
@@ -163,7 +163,7 @@ class Counters:
         self.transaction_size_total += size
 
     def used_topics(self) -> None:
-        """Count the topics of what was sent as the connector's: the records are in them."""
+        """Count the topics of the sent records as the connector's: the records are in them."""
         self.topics |= self._open.topics
         self._open.topics.clear()
 
@@ -171,7 +171,7 @@ class Counters:
         self.commit_failures += 1
 
     def dropped(self) -> None:
-        """Record that what was sent and not committed never will be, as its producer is gone."""
+        """Record that the uncommitted records never will be committed, as their producer is gone."""
         self.errors.dead_letter_failures += sum(each.dead_letters for each in self._open.begun)
         self.errors.dead_letter_failures += self._open.dead_letters
         self._open.begun.clear()

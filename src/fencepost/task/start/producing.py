@@ -210,7 +210,7 @@ class ProducingRunner(TaskRunner):
         return delivery
 
     def _restarted_ledger(self) -> "TaskLedger | None":
-        """Return the ledger for other producers; None if the task has none."""
+        """Return the ledger for other producers, or None if the task keeps none."""
         if not self.spec.commits.ledger_topic:
             return None
         if self._ledger is None:

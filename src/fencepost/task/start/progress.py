@@ -50,7 +50,7 @@ class ProgressWatch:
         self.trace: str | None = None  # said with the last change of state
 
     def of(self, state: RunState, retried: str | None = None) -> tuple[str | None, dict[str, float]]:
-        """Return the trace, with what is `retried`, and since when the task stands still; and the counters for both."""
+        """Return the trace with the texts about retries and standing still, and the counters for both."""
         stillness = self._stillness(state)
         stands_still = stillness is not None
         retried = retried if state in _WATCHED else None
@@ -98,7 +98,7 @@ class ProgressWatch:
         return found.text
 
     def _moved_at(self) -> tuple[float, bool]:
-        """Return when the task moved last, and whether a call elsewhere is what has not moved since then."""
+        """Return when the task moved last, and whether it has waited for a call in another process since then."""
         elsewhere, moved_at = self._elsewhere(), self._control.moved_at
         since = None if elsewhere is None else elsewhere.waits_since()
         return (moved_at, False) if since is None or since >= moved_at else (since, True)
@@ -129,7 +129,7 @@ class ProgressWatch:
 
 
 class _Stillness:
-    """What is known of a task that stands still. What another process says of itself may come late, or never."""
+    """A task that stands still, with the text about it. The stack in another process may be added late, or never."""
 
     def __init__(self, since: float, text: str) -> None:
         """`since` is when the task moved last."""
@@ -154,7 +154,7 @@ class _Stillness:
 
 
 def _text(state: RunState, stands_s: float, thread: threading.Thread | None) -> str:
-    """Return since when a task stands still, and where; without a thread it does so in another process."""
+    """Return the text about a task that stands still; without a thread it does so in another process."""
     what = "has been starting" if state is RunState.STARTING else "has stood still"
     since = utc_of(time.monotonic() - stands_s)
     where = "a call of another process" if thread is None else f"this call:\n{stack_of(thread)}"

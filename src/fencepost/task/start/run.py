@@ -1,4 +1,4 @@
-"""What the parts of a running task share: its spec and counters, and its current delivery."""
+"""The state that the parts of a running task share: its spec and counters, and its current delivery."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ C_co = TypeVar("C_co", bound=Counters, covariant=True)
 
 @dataclass(frozen=True)
 class TaskRun(Generic[C_co]):
-    """One start of a task: its spec, what the worker wants of it, and what it reports to the worker."""
+    """One start of a task: its spec, the worker's requests to it, and its reports to the worker."""
 
     spec: TaskSpec
     control: Control
@@ -28,7 +28,7 @@ class TaskRun(Generic[C_co]):
     tracing: Tracing = NO_TRACING
 
     def commit_begun(self, begun_s: float) -> None:
-        """Record that a commit has begun: what was sent since the last call is one transaction."""
+        """Record that a commit has begun: the records sent since the last call are one transaction."""
         self.counters.commit_begun(begun_s)
         self.tracing.commit_begun(begun_s)
 

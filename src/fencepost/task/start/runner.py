@@ -151,14 +151,14 @@ class TaskRunner(ABC):
 
     @abstractmethod
     def _close(self) -> None:
-        """Release what the task holds. Idempotent; also called after the last report."""
+        """Release the task's resources. Idempotent; also called after the last report."""
 
     def _elsewhere(self) -> InOtherProcess | None:
         """Return where the task's code runs if that is another process."""
         return None
 
     def _before_the_last_report(self) -> None:
-        """Finish what has to be done while the start still counts as running."""
+        """Do the last work of a start that still counts as running."""
 
     def run(self) -> None:
         """Run until stopped, not admitted, or failed; report every change of state.
@@ -302,7 +302,7 @@ class TaskRunner(ABC):
         return replace(report, figures=self._measured())
 
     def figures(self) -> str:
-        """Return the task's own measurements as JSON; raises what the author's code raises. Any thread."""
+        """Return the task's own measurements as JSON. Raises the errors of the author's code. Any thread."""
         return ""
 
     def _measured(self) -> str:

@@ -1,4 +1,4 @@
-"""Both directions of a stream: from what was read to `process`, and from its result to the producer.
+"""Both directions of a stream: from fetched records to `process`, and from its result to the producer.
 
 Records stay columns in both if the converters take columns and no transform looks inside. Records that cannot be
 processed become dead letters in the transaction, written as they were read (E15).
@@ -90,7 +90,7 @@ class StreamProcessor:
         return self._incoming.process(fetched)
 
     def written(self, result: Any) -> list[Outgoing]:
-        """Return what is to be sent from the result of `process`, dead letters last.
+        """Return the records to send for the result of `process`, dead letters last.
 
         Raises FatalError as `read` does, and if the result is not rows.
         """
@@ -136,7 +136,7 @@ class StreamStep:
     _refusals: int = 0  # in a row
 
     def run(self, fetched: Fetched, assignment: frozenset[TopicPartition]) -> list[Outgoing]:
-        """Return what is to be sent. Raises what `process` and conversion raise."""
+        """Return the records to send. Raises the errors of `process` and of conversion."""
         started = time.monotonic()
         self.context.assignment = assignment
         batch = self.processor.read(fetched)

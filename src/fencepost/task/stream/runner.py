@@ -149,7 +149,7 @@ class StreamLoop:
         self._transactions.positions.take(fetched)
 
     def _try_again(self, fetched: Fetched, error: Exception) -> None:
-        """Fetch the same records again later; what was sent before them is committed without delay."""
+        """Fetch the same records again later. Earlier records are committed without delay."""
         if self._transactions.is_open:
             self._transactions.commit()
         pause_s = self._step.refused()
@@ -198,7 +198,7 @@ ReportState = Callable[[RunState, str | None], None]
 
 
 class Takeover:
-    """Reports what reading the positions of one instance involves: counters, and a text in the task's status."""
+    """Reports the progress of reading an instance's positions: counters, and a text in the task's status."""
 
     def __init__(self, counters: StreamCounters, report_state: ReportState) -> None:
         self._counters = counters
@@ -264,7 +264,7 @@ class StreamRunner(ProducingRunner):
         super()._close()
 
     def _before_the_last_report(self) -> None:
-        """Leave the group first: those who see that the task has ended may rely on it."""
+        """Leave the group first: a reader of the task's last state may rely on it."""
         self._close()
 
     def _run_instance(self) -> None:

@@ -1,4 +1,4 @@
-"""The transactions of a stream's task: what is sent, committed with the offsets of what was read (E19)."""
+"""The transactions of a stream's task: its output, committed with the offsets of its input (E19)."""
 
 import time
 from abc import ABC, abstractmethod
@@ -84,7 +84,7 @@ class StreamIntervalBoundary(StreamBoundary):
 
 
 def stream_boundary_of(name: str, interval_ms: int) -> StreamBoundary:
-    """Return the boundary of that name: poll or interval."""
+    """Return the boundary with this name: poll or interval."""
     return StreamIntervalBoundary(interval_ms / 1000) if name == "interval" else StreamPollBoundary()
 
 
@@ -146,7 +146,7 @@ class StreamInput(GroupReader, Protocol):
 
     @property
     def starts(self) -> StartPositions:
-        """Return what is known of the logs that are read."""
+        """Return the known starts of the logs that are read."""
 
     def stored(self) -> Offsets:
         """Return the group's current offsets of the assignment."""
@@ -243,7 +243,7 @@ class StreamTransactions:
         self._run.commit_begun(begun_s)
 
     def commit_all(self) -> None:
-        """Commit what was sent, and wait for it."""
+        """Commit the records sent, and wait for it."""
         self.commit()
         self.current.learn(wait=True)
 

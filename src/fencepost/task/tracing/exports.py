@@ -41,7 +41,7 @@ def spans_dropped(spec: TaskSpec) -> dict[str, float]:
 
 
 def close_tracing(within_s: float = LAST_SPANS_S) -> None:
-    """Send what waits, and stop. What is not sent after `within_s` is lost."""
+    """Send the waiting spans, and stop. Spans that are not sent within `within_s` are lost."""
     with _lock:
         exports = [export for export in _exports.values() if export is not None]
         _exports.clear()

@@ -78,7 +78,7 @@ class Losses:
 
 
 class _CountingExporter(SpanExporter):
-    """Counts what another exporter does not deliver."""
+    """Counts the spans that another exporter does not deliver."""
 
     def __init__(self, inner: SpanExporter, losses: Losses) -> None:
         self._inner = inner
@@ -145,13 +145,13 @@ class Export:
         return self._provider.get_tracer("fencepost", __version__)
 
     def close(self) -> None:
-        """Send what waits. It may take as long as the collector lets it: callers wait for a thread, for a while."""
+        """Send waiting spans. This takes as long as the collector lets it: callers wait for a while, in a thread."""
         self._provider.shutdown()
         self._release()
 
 
 def sampler_of(spec: TracingSpec) -> Sampler:
-    """Return the sampler of that name: `parentbased_traceidratio` and its siblings."""
+    """Return the sampler with this name, such as `parentbased_traceidratio`."""
     name = spec.sampler.removeprefix(_PARENT_BASED)
     roots = {"always_on": ALWAYS_ON, "always_off": ALWAYS_OFF, "traceidratio": TraceIdRatioBased(spec.sampler_arg)}
     return ParentBased(roots[name]) if spec.sampler.startswith(_PARENT_BASED) else roots[name]
@@ -240,7 +240,7 @@ class CommitSpans:
             _end(self._begun.popleft(), "committed", _wall_ns(ended_s))
 
     def end_all(self, outcome: str, error: BaseException | None = None) -> None:
-        """End the commits that have begun, and one of what has not been handed over yet."""
+        """End the commits that have begun, and the one that is being collected."""
         if self._batches:
             self._begun.append(self._started("commit", time.time_ns()))
         while self._begun:
@@ -293,7 +293,7 @@ _OF_EPOCHS = "process", SpanKind.CONSUMER, "processed"
 
 @dataclass
 class _Batch(FrameBatch):
-    """The span of a batch, and what it gets at its end. `sent` and `topics` are those of the records that it wrote."""
+    """The span of a batch, with the attributes of its end: `sent` and `topics` describe the records that it wrote."""
 
     span: Span = trace.INVALID_SPAN
     outcome: str = ""

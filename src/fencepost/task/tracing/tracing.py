@@ -52,7 +52,7 @@ _NOTHING: AbstractContextManager[None] = nullcontext()
 
 @dataclass(frozen=True)
 class FrameWork:
-    """What a DataFrame task is about to do: run `count` splits of a source, or an epoch of `count` offsets.
+    """The next work of a DataFrame task: `count` splits of a source, or an epoch of `count` offsets.
 
     `has_commit`: the driver commits it, or knows when it was committed.
     """
@@ -64,7 +64,7 @@ class FrameWork:
 
 
 class FrameBatch:
-    """What a DataFrame task says of a batch while it works on it. Does nothing."""
+    """Receives a DataFrame task's remarks about the batch that it works on. Does nothing."""
 
     @property
     def headers(self) -> "Sequence[HeaderBytes]":
@@ -79,21 +79,21 @@ class FrameBatch:
 
 
 class Tracing:
-    """Does nothing. `SpanTracing` makes spans. Of one instance of a task, and used by its thread only.
+    """Receives the batches and commits of one instance of a task, from its thread only. `SpanTracing` makes spans.
 
     No method raises an error of its own, or waits. Times in seconds are those of `time.monotonic`.
     """
 
     def sending(self, count: int, poll_s: float) -> AbstractContextManager[None]:
-        """Enclose what is done with `count` records that `poll` has just returned; it took `poll_s`."""
+        """Enclose the work on `count` records that `poll` has just returned; `poll` took `poll_s`."""
         return _NOTHING
 
     def processing(self, fetched: "Fetched") -> AbstractContextManager[None]:
-        """Enclose what is done with records that were read from topics."""
+        """Enclose the work on records that were read from topics."""
         return _NOTHING
 
     def frame(self, work: FrameWork) -> AbstractContextManager[FrameBatch]:
-        """Enclose what a DataFrame task does with splits, or with an epoch; yield what more can be said of it."""
+        """Enclose a DataFrame task's work on splits, or on an epoch; yield the object that takes further remarks."""
         return nullcontext(FrameBatch())
 
     def putting_again(self) -> AbstractContextManager[None]:
@@ -101,14 +101,14 @@ class Tracing:
         return _NOTHING
 
     def step(self, name: str) -> AbstractContextManager[None]:
-        """Enclose a part of what is done with a batch."""
+        """Enclose a step of the work on a batch."""
         return _NOTHING
 
     def refused(self, error: BaseException) -> None:
         """Record that the batch was refused for now, and will be put again."""
 
     def stamped(self, outgoing: "Outgoing") -> "Outgoing":
-        """Return the records of a batch, with its `traceparent` in the headers of those that have none."""
+        """Add the batch's `traceparent` to the headers of records without one, and return the records."""
         return outgoing
 
     def commit_begun(self, begun_s: float) -> None:
@@ -118,13 +118,13 @@ class Tracing:
         """Record that the oldest commit that had begun has ended."""
 
     def commit_failed(self, error: BaseException) -> None:
-        """Record that the batches since the last commit, and those of commits that have begun, are not committed."""
+        """Record that no batch since the last commit, and none of the commits in progress, is committed."""
 
     def aborted(self) -> None:
         """Record that the batches since the last commit were taken back."""
 
     def dropped(self) -> None:
-        """Record that what was not committed never will be."""
+        """Record that batches without a commit never get one."""
 
 
 NO_TRACING = Tracing()
