@@ -10,7 +10,7 @@ import psycopg
 from fencepost.api import SourceRecord
 from fencepost.builtin.postgres.source.connector import PostgresSource
 from fencepost.builtin.postgres.source.progress import Progress
-from fencepost.task.delivery.transaction_size import TransactionSize
+from fencepost.task.delivery.lanes import TransactionSize
 from fencepost.task.source.boundary import BoundaryDecision, ConnectorBoundary
 from fencepost.testing import OffsetStore, eventually
 from fencepost.testing.source_run import SourceRun
