@@ -14,6 +14,7 @@ from typing import Any
 
 import typer
 
+from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.builtin.mirror.checkpoint.connector import MirrorCheckpointConnector
 from fencepost.builtin.mirror.dedicated import MirrorFile
 from fencepost.builtin.mirror.heartbeat import MirrorHeartbeatConnector
@@ -402,7 +403,8 @@ class _Asked:
                 from fencepost.spark.write.decision import PREFIX  # imports Kafka's clients
                 from fencepost.spark.write.options import WriterConfig
 
-                others += query_acls(access, str(WriterConfig.settings()["offsets.topic"].default), PREFIX)
+                decisions = str(WriterConfig.settings()["offsets.topic"].default)
+                others += query_acls(access, decisions, PREFIX, properties.get(SqlStream.key_of("commit_group")))
             if isinstance(access, ConnectorAccess):
                 mirror = mirror_access(properties, access, self.principals, self.topics)
                 others += ledger_acls(access, ledger_topic(ConnectorPlan.of_values(config, properties)))

@@ -351,11 +351,16 @@ def stream_acls(worker: WorkerAccess, stream: StreamAccess) -> list[Acl]:
     return [*listed, _idempotent(writes.producer)]
 
 
-def query_acls(stream: StreamAccess, decisions: str, id_prefix: str) -> list[Acl]:
-    """Return the additional rights of a streaming query, whose transactions record in a topic what is written."""
+def query_acls(stream: StreamAccess, decisions: str, id_prefix: str, group: str | None) -> list[Acl]:
+    """Return the additional rights of a streaming query, whose transactions record in a topic what is written.
+
+    `group`: the consumer group to which they also commit what was read, if there is one.
+    """
     producer, reason = stream.writes.producer, f"{stream.reads.name} writes each batch once"
     ids = _of(producer, Resource.TRANSACTIONAL_ID, id_prefix, reason, Operation.WRITE)
     listed = [replace(acl, is_prefix=True) for acl in ids]
+    if group:
+        listed += _of(producer, Resource.GROUP, group, reason, Operation.READ)
     return [
         *listed,
         *_topic(producer, decisions, reason, _READ, Operation.WRITE),

@@ -280,9 +280,11 @@ def test_streaming_query_needs_its_transactional_id_and_the_topic_of_decisions(w
         "output.topic": "out",
         "sql": "SELECT * FROM a",
         "checkpoint.location": "/c",
+        "commit.group": "lag",
     }
     found = rows(printed(worker, connector(tmp_path, config)))
     assert ["User:producer", "transactional-id", "fencepost-write-*", "Write", "required"] in found
+    assert ["User:producer", "group", "lag", "Read", "required"] in found
     for operation in ("Read", "Write", "Create"):
         assert ["User:producer", "topic", "fencepost-writes", operation, "required"] in found
 
