@@ -46,6 +46,7 @@ class SlotWatch:
         """`remark` shows a problem in the connector's status; None clears it."""
         self._config, self._remark = config, remark
         self._lag = Lag()
+        self._said: str | None = None
         self._connection: Any = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="postgres-slot", daemon=True)
@@ -77,7 +78,10 @@ class SlotWatch:
         state = slot_state(self._connection, self._config.slot_name)
         (age,) = self._connection.execute(_SNAPSHOT_AGE, (f"fencepost {self._config.prefix}",)).fetchone()
         self.figures = () if state is None else self._rows(state, age)
-        self._remark(None if state is None else risk(state))
+        found = None if state is None else risk(state)
+        if found != self._said:
+            self._said = found
+            self._remark(found)
 
     def _rows(self, state: SlotState, snapshot_age: int | None) -> Rows:
         confirmed, lag_bytes = state.confirmed_flush_lsn, state.lag_bytes
@@ -106,7 +110,6 @@ def risk(state: SlotState) -> str | None:
         return None
     what = "has invalidated" if state.is_lost else "will soon invalidate"
     return (
-        f"The server {what} the slot {state.name}: it keeps {state.retained_bytes or 0} bytes of log, more than "
-        "max_slot_wal_keep_size allows. Changes that were not read by then are lost: let the task run, or raise "
-        "max_slot_wal_keep_size"
+        f"The server {what} the slot {state.name}, for which it keeps more log than max_slot_wal_keep_size allows. "
+        "Changes that were not read by then are lost: let the task run, or raise max_slot_wal_keep_size"
     )
