@@ -125,6 +125,11 @@ class Joining:
             tables.wanted.add(oid)
             tables.retry_s = 0.0
 
+    @property
+    def is_planning(self) -> bool:
+        """Say whether a plan is being made. It changes with `advance` only."""
+        return self._maker is not None
+
     def is_undecided(self, message: Any, commit_lsn: int) -> bool:
         """Say whether the stream has to wait before a change, until there is a plan."""
         maker = self._maker

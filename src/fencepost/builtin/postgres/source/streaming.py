@@ -77,11 +77,12 @@ class _Session:
 
     def _feed(self) -> bool:
         """Take messages that have arrived. Returns False if one of them has to wait."""
+        joining = self.joining if self.joining is not None and self.joining.is_planning else None
         while self.pending:
             one = self.pending[0]
             if not isinstance(one, KeepAlive):
                 message = pgoutput.decode(one[2])
-                if self.joining is not None and self.joining.is_undecided(message, self.changes.commit_lsn):
+                if joining is not None and joining.is_undecided(message, self.changes.commit_lsn):
                     return False
                 self.changes.feed(one[0], message)
             elif self.changes.is_between:
