@@ -14,6 +14,7 @@ from fencepost.postgres.publication import Publication, add_tables, publication,
 
 log = logging.getLogger(__name__)
 
+_GENERATED_SINCE = 180_000
 _PUBLISHED = """
 SELECT attnames::text[], rowfilter FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s AND tablename = %s
 """
@@ -53,11 +54,16 @@ class Capture:
 
 
 def published(connection: Any, name: str, table: Table) -> tuple[Table, str | None] | None:
-    """Return a table with the columns that a publication has, and the condition for its rows; None if it lacks it."""
+    """Return a table with the columns that a publication has, and the condition for its rows; None if it lacks it.
+
+    Servers before 18 list generated columns, which they do not send.
+    """
     row = connection.execute(_PUBLISHED, (name, table.schema, table.name)).fetchone()
     if row is None:
         return None
-    return replace(table, columns=tuple(column for column in table.columns if column.name in row[0])), row[1]
+    sends_generated = connection.info.server_version >= _GENERATED_SINCE
+    columns = (each for each in table.columns if each.name in row[0] and (sends_generated or not each.is_generated))
+    return replace(table, columns=tuple(columns)), row[1]
 
 
 def ensure_publication(connection: Any, config: SourceSettings) -> None:
