@@ -303,5 +303,6 @@ def _method(count: int) -> list[str]:
         f"the change; it asks the broker every {ASK_EVERY_MS} ms.",
         f"Idle tables: the captured table is quiet, while {_FOREIGN_A_MINUTE:,} rows a minute are inserted into "
         "another one. Each second the server is asked how much of its log it keeps for the slot (`restart_lsn`).",
-        f"Debezium {NEWEST_DEBEZIUM} is the newest of which all jars could be fetched.",
+        f"Debezium {NEWEST_DEBEZIUM} is the newest of which all jars could be fetched. Compare processor times before "
+        "rates: `others` and `postgres` in the result file say what else the machine did meanwhile.",
     ]

@@ -168,8 +168,8 @@ def _note(key: str, name: str, samples: Samples, found: dict[str, dict[str, list
 
 
 CASES = {
-    "project": (Case("project", 3_000_000, 300_000, 2, _ALL), _project),
-    "latency": (Case("latency", 100, 20, 1, _FOLLOWED), latency),
+    "project": (Case("project", 3_000_000, 300_000, 1, _ALL), _project),
+    "latency": (Case("latency", 60, 20, 1, _FOLLOWED), latency),
     "count": (Case("count", 1_000_000, 100_000, 1, _COUNTED), _count),
 }
 
