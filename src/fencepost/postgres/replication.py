@@ -122,7 +122,12 @@ class ReplicationStream:
         return self._confirmed
 
     def keep_alive(self) -> None:
-        """Send the status where it is due. Raises ConnectionLostError where the server is silent."""
+        """Send the status where it is due. Raises ConnectionLostError where the server is silent.
+
+        A server whose messages wait to be read is not.
+        """
+        if time.monotonic() - self._heard_at >= self._dead_after_s / 2:
+            self._wait(0)
         now = time.monotonic()
         if self._asked_at is not None and now - self._asked_at >= self._dead_after_s / 2:
             raise ConnectionLostError(f"the server has been silent for {now - self._heard_at:.0f} s")

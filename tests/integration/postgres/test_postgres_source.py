@@ -257,17 +257,24 @@ def test_slot_moves_while_captured_tables_are_idle(source: Source) -> None:
 def test_snapshot_without_a_stream_ends_and_leaves_no_slot(source: Source) -> None:
     source.config["snapshot.mode"] = "initial_only"
     source.begin()
-    source.until(lambda: source.progress.phase is Phase.CHUNKS)
-    source.sql("UPDATE SCHEMA.a SET n = n + 1 WHERE id < 4")
-    source.crash()
-    source.begin()
     source.until(lambda: source.progress.phase is Phase.STREAM)
     slots = f"SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{source.name}'"
     eventually(lambda: source.sql(slots) == 0, within_s=60)
     for _ in range(3):
         source.step()
-    assert sorted(record.key["id"] for record in source.records) == list(range(4, 2001))
+    assert sorted(record.key["id"] for record in source.records) == list(range(1, 2001))
     assert source.progress.position is None
+
+
+def test_snapshot_without_a_stream_is_refused_once_nobody_holds_it(source: Source) -> None:
+    source.config["snapshot.mode"] = "initial_only"
+    source.begin()
+    source.until(lambda: source.progress.phase is Phase.CHUNKS)
+    source.sql("UPDATE SCHEMA.a SET n = n + 1 WHERE id < 4")
+    source.crash()
+    source.begin()
+    with pytest.raises(FatalError, match=r"rows that were changed since would be missing.*DELETE /connectors"):
+        source.until(lambda: source.progress.phase is Phase.STREAM)
 
 
 @pytest.mark.parametrize("mode", ["initial", "when_needed"])

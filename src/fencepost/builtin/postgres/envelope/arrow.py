@@ -38,7 +38,7 @@ def decimals_of(precision: int, scale: int) -> ConvertColumn | None:
 
         return _cast(texts, pa.decimal128(precision, scale))
 
-    return cast if precision <= MOST_DIGITS and scale >= 0 else None
+    return cast if 0 <= scale <= precision <= MOST_DIGITS else None
 
 
 def _cast(texts: Any, *kinds: Any) -> Any:

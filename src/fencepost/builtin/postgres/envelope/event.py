@@ -60,7 +60,7 @@ class Events:
         count, now = len(operations), self._now_us()
         envelope = {
             "before": Repeated(None, count),
-            "after": shape.rows(columns),
+            "after": shape.rows(columns, count),
             "source": StructColumn(source, count),
             "transaction": Repeated(None, count),
             "op": operations,
@@ -68,7 +68,7 @@ class Events:
             "ts_us": Repeated(now, count),
             "ts_ns": Repeated(now * 1000, count),
         }
-        return shape.keys(columns), StructColumn(envelope, count)
+        return shape.keys(columns, count), StructColumn(envelope, count)
 
     def insert(
         self, shape: TableShape, new: Sequence[Text], position: Position, transaction: OpenTransaction | None = None

@@ -79,14 +79,12 @@ class TableShape:
         """Return the key of a row; None if the table has none."""
         return {one.field.name: _converted(one, values[one.at]) for one in self._key} if self._key else None
 
-    def rows(self, columns: Sequence[Any]) -> StructColumn:
-        """Return the values of many rows, each column of which is given as an Arrow array of texts."""
-        count = len(columns[0]) if columns else 0
+    def rows(self, columns: Sequence[Any], count: int) -> StructColumn:
+        """Return the values of `count` rows, each column of which is given as an Arrow array of texts."""
         return StructColumn({one.field.name: _column(one, columns[one.at]) for one in self._value}, count)
 
-    def keys(self, columns: Sequence[Any]) -> StructColumn | None:
-        """Return the keys of many rows."""
-        count = len(columns[0]) if columns else 0
+    def keys(self, columns: Sequence[Any], count: int) -> StructColumn | None:
+        """Return the keys of `count` rows."""
         members = {one.field.name: _column(one, columns[one.at]) for one in self._key}
         return StructColumn(members, count) if members else None
 

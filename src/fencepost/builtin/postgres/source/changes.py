@@ -112,9 +112,9 @@ class Changes:
     def move_to(self, lsn: int) -> None:
         """Take it that nothing up to a place is to come, as the server says while no transaction is being received.
 
-        It may say so while a transaction that was split is still to come, which then comes from its first change on.
+        It may say so while a transaction of which a part is in Kafka is still to come, from its first change on.
         """
-        if lsn > self.position.lsn and self.is_between and not self._start.index:
+        if lsn > self.position.lsn and self.is_between and self._start.processed_lsn is None:
             self.position = self._start = replace(self.position, lsn=lsn)
 
     def take_whole(self) -> list[Any]:

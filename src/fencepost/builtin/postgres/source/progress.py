@@ -94,10 +94,15 @@ class Position:
             "system_identifier": self.server.system_identifier,
             "timeline": self.server.timeline,
         }
-        if not self.index:
+        if self.processed_lsn is None:
             return known
         del known["messageType"]
-        return {**known, "lsn": self.processed_lsn, "lsn_proc": self.processed_lsn, "index": self.index}
+        known.update(lsn=self.processed_lsn, lsn_proc=self.processed_lsn)
+        if self.index:
+            return {**known, "index": self.index}
+        if self.processed_lsn == self.lsn:  # Debezium has seen no commit yet
+            del known["lsn_commit"]
+        return {**known, "lsn_events_processed": self.processed_count}
 
 
 def _is_within(offset: Mapping[str, Any]) -> bool:

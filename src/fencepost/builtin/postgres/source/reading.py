@@ -27,7 +27,7 @@ class _Session:
         with ExitStack() as opened:
             rows, self._sql = (opened.enter_context(closing(connect(config.connection_settings()))) for _ in range(2))
             self._opened = opened.pop_all()
-        self._reader = SnapshotReader(rows, plan, config.snapshot_name or plan.name)
+        self._reader = SnapshotReader(rows, plan, config.snapshot_name or plan.name, is_streamed=config.has_stream)
         self._place = Place(plan.lsn, None, None, now_us())
         self._partition = dict(next(iter(plan.part_offset(config.prefix, part))))
 

@@ -20,6 +20,11 @@ log = logging.getLogger(__name__)
 _LOCK_S = 10
 _EPOCH = 1 << 32
 _NEXT_XID = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+_LOST = (
+    "the snapshot is lost before all its rows were read, as who held it has ended; with snapshot.mode=initial_only no "
+    "changes follow, so rows that were changed since would be missing. Read all rows again: stop the connector, delete "
+    "its offsets (DELETE /connectors/NAME/offsets), and resume it; or set snapshot.mode=initial"
+)
 _FIRST_XID = 3  # those below stand for "always committed"
 
 Columns = list[Any]
@@ -59,10 +64,14 @@ def chunk_query(chunk: Chunk, table: str, selection: Selection, condition: str |
 class SnapshotReader:
     """Reads the chunks of one plan over one connection (`psycopg.Connection`, with autocommit)."""
 
-    def __init__(self, connection: Any, plan: Plan, name: str) -> None:
-        """`name` is the one under which the snapshot is exported now; empty: it is not."""
+    def __init__(self, connection: Any, plan: Plan, name: str, *, is_streamed: bool = True) -> None:
+        """`name` is the one under which the snapshot is exported now; empty: it is not.
+
+        `is_streamed` says whether the stream follows, which brings the versions that a later snapshot leaves out.
+        """
         self._connection = connection
         self._plan = plan
+        self._is_streamed = is_streamed
         self._name: str | None = name or None
 
     def rows(self, chunk: Chunk, selection: Callable[[], Selection]) -> Iterator[Columns]:
@@ -73,7 +82,8 @@ class SnapshotReader:
             selection: Returns what is read of the table. Called once it cannot change its form.
 
         Raises:
-            FatalError: The table was rewritten since the plan was made, so that its rows are on other blocks.
+            FatalError: The table was rewritten since the plan was made, so that its rows are on other blocks; or the
+                snapshot is lost, and no stream follows.
             RetriableError: The table is locked.
         """
         try:
@@ -100,6 +110,8 @@ class SnapshotReader:
                 log.warning("snapshot %s is not held any more; chunks are read by who was committed", self._name)
                 self._name = None
                 cursor.execute("ROLLBACK")
+        if not self._is_streamed:
+            raise FatalError(_LOST)
         cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         cursor.execute(_NEXT_XID)
         (current,) = cursor.fetchone()

@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 _READ_S = 0.1
 _MOST_MESSAGES = 10_000
+_MOST_BYTES = 16 << 20  # of messages, of which records and their JSON take ten times as much
 _PART = 5_000
 _IDLE_MOVE_S = 5.0
 
@@ -70,10 +71,11 @@ class _Session:
             self.joining.advance()
         if self.pending:
             self.stream.keep_alive()
-        wait_s, left = _READ_S, _MOST_MESSAGES
-        while self._feed() and left > 0 and (found := self.stream.read(wait_s, left)):
+        wait_s, left, left_bytes = _READ_S, _MOST_MESSAGES, _MOST_BYTES
+        while self._feed() and left > 0 and left_bytes > 0 and (found := self.stream.read(wait_s, left)):
             self.pending.extend(found)
             wait_s, left = 0.0, left - len(found)
+            left_bytes -= sum(len(one[2]) for one in found if not isinstance(one, KeepAlive))
 
     def _feed(self) -> bool:
         """Take messages that have arrived. Returns False if one of them has to wait."""

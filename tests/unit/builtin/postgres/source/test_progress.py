@@ -101,6 +101,15 @@ def test_no_chunk_is_read_twice_when_the_number_of_tasks_changes() -> None:
         ({"lsn": 20, "snapshot": "INITIAL", "last_snapshot_record": False}, None),
         ({"lsn": 20, "snapshot": True, "last_snapshot_record": True}, Position(20)),
         (Position(9, 6, 7, 8, 4, SERVER).offset(), Position(9, 6, 7, 8, 4, SERVER)),
+        (
+            Position(20, 7, processed_lsn=30, processed_count=2).offset(),
+            Position(20, 7, processed_lsn=30, processed_count=2),
+        ),
+        (Position(20, 7, processed_lsn=10).offset(), Position(20, 7, processed_lsn=10)),
+        (
+            Position(30, 7, processed_lsn=30, processed_count=4).offset(),
+            Position(30, 7, processed_lsn=30, processed_count=4),
+        ),
     ],
 )
 def test_position_is_that_of_an_offset_of_debezium_or_ours(offset: dict, position: Position | None) -> None:

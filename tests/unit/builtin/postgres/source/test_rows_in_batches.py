@@ -120,3 +120,12 @@ def test_rows_are_waiting_only_where_columns_can_have_them() -> None:
     assert isinstance(made().change(insert, place)[0], Row)
     assert not isinstance(made(**{"skipped.operations": "u"}).change(insert, place)[0], Row)
     assert not isinstance(made(**{"provide.transaction.metadata": "true"}).change(insert, place)[0], Row)
+
+
+def test_rows_of_a_table_without_columns_become_a_batch() -> None:
+    settings = SourceSettings(MINIMAL)
+    own = RecordWriter(settings, None)
+    own._shapes = {1: TableShape(Table(1, "shop", "empty", ()), settings)}
+    given = zip(range(module._FEW), places(), strict=False)
+    (batch,) = own.batches([one for _, place in given for one in own.change(Insert(1, []), place)])
+    assert [batch.record(row).value["after"] for row in range(len(batch))] == [{}] * module._FEW
