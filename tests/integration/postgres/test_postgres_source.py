@@ -258,10 +258,10 @@ def test_snapshot_without_a_stream_ends_and_leaves_no_slot(source: Source) -> No
     source.config["snapshot.mode"] = "initial_only"
     source.begin()
     source.until(lambda: source.progress.phase is Phase.STREAM)
-    slots = f"SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{source.name}'"
-    eventually(lambda: source.sql(slots) == 0, within_s=60)
     for _ in range(3):
         source.step()
+    slots = f"SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{source.name}'"
+    eventually(lambda: source.sql(slots) == 0, within_s=60)
     assert sorted(record.key["id"] for record in source.records) == list(range(1, 2001))
     assert source.progress.position is None
 

@@ -185,7 +185,7 @@ def test_transaction_that_differs_from_the_one_that_was_split_is_refused() -> No
         feed(changes(split), 200, ["a", "b", "c"])
 
 
-def test_idle_position_stays_until_the_transaction_that_debezium_has_left_has_come() -> None:
+def test_idle_position_stays_until_the_one_that_debezium_left_has_come() -> None:
     start = Position(100, 9, processed_lsn=198)
     made = changes(start)
     made.move_to(150)
