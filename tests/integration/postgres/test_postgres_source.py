@@ -266,7 +266,7 @@ def test_snapshot_without_a_stream_ends_and_leaves_no_slot(source: Source) -> No
     assert source.progress.position is None
 
 
-def test_snapshot_without_a_stream_is_refused_once_nobody_holds_it(source: Source) -> None:
+def test_snapshot_without_a_stream_is_refused_once_its_holder_is_gone(source: Source) -> None:
     source.config["snapshot.mode"] = "initial_only"
     source.begin()
     source.until(lambda: source.progress.phase is Phase.CHUNKS)

@@ -235,9 +235,7 @@ def test_server_that_hangs_does_not_block_and_is_taken_for_dead(stage: Stage) ->
     assert longest_s < 60  # it waits for 0.2 s; the rest is what other work takes
 
 
-def test_server_whose_messages_wait_to_be_read_is_not_taken_for_dead(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_with_unread_messages_is_not_taken_for_dead(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.sql("CREATE TABLE a (id int PRIMARY KEY)")
     stage.slot()
     stream = stage.stream(dead_after_s=60.0)
