@@ -240,3 +240,19 @@ def test_chunk_waits_for_a_written_transaction_that_is_not_visible_yet(source: S
             source.sql("SELECT pg_reload_conf()")
             waiting.join()
     source.until(lambda: is_whole(source))
+
+
+def test_end_of_a_joining_table_waits_until_its_chunks_are_committed(source: Source) -> None:
+    source.crash()
+    widen(source)
+    source.begin()
+    source.until(lambda: source.progress.plan is not None)
+    chunks = source.stage._session.joining._chunks
+    while not chunks.is_over:
+        source.step(commits=False)
+    for _ in range(10):
+        source.step(commits=False)
+    assert source._run is not None
+    offered = source._run.task.update_offsets({})
+    assert offered
+    assert all("table" not in dict(key) for key in offered)

@@ -177,8 +177,11 @@ class Joining:
             return None
         found = chunks.turn()
         if found is None and chunks.is_over and position_lsn >= plan.lsn:
+            progress = self._committed()
+            if next(progress.unread(), None) is not None:  # without transactions, rows may still be on their way
+                return None
             self._chunks = None
-            offsets = removal(self._committed())
+            offsets = removal(progress)
             for table in plan.tables:
                 offsets.update(table_offset(self._config.prefix, table.shown_as, table.name))
             return Turn(offsets=offsets, ends=True)
