@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from fencepost.kafka.codec import murmur
+from fencepost.kafka.codec import encode_cut
 from fencepost.kafka.codec.compress import NONE, Codec
 from fencepost.kafka.codec.encode import Rows, encode_batch
 from fencepost.kafka.codec.encode_header import BatchProducer
@@ -32,7 +32,7 @@ def _cases(count: int) -> Iterator[Callable[[], object]]:
     yield lambda: encode_batch(Rows(values, _NOW), codec)
     yield lambda: encode_batch(Rows(values, _NOW, keys), codec)
     yield lambda: encode_batch(Rows(values, times), codec)
-    yield lambda: murmur.partitions(keys, 8)
+    yield lambda: encode_cut.partitions(keys, 8)
     yield lambda: batch.stamped(_PRODUCER, 0)
 
 

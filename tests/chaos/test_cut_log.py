@@ -21,8 +21,8 @@ from fencepost.kafka.read.group_input import GroupInput
 from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import EpochOffset
 from fencepost.testing import eventually
-from fencepost.worker.host.epoch.logs import EpochLogs
 from fencepost.worker.host.epoch.membership import HeldPartitions
+from fencepost.worker.host.epoch.task import EpochLogs
 from support.brokers import Brokers
 from support.group_members import Members, Notes
 from support.task_context import Context

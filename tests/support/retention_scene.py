@@ -17,7 +17,7 @@ from fencepost.storage.change import TopicRetention
 from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
-from fencepost.worker.connector_classes import is_source
+from fencepost.worker.plan import is_source
 from fencepost.worker.settings import WorkerSettings
 from support.group_commit import put_at
 from support.log_writer import LogWriter

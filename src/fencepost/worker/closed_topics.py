@@ -11,8 +11,16 @@ from fencepost.api import ConfigError, Connector, SinkConnector
 from fencepost.config.cluster import ALL_OPEN, CLOSED, ClosedTopics, closed_fault
 from fencepost.config.connector import SinkChoice, SinkConnectorConfig
 from fencepost.config.reference import RawConfig, names_in
-from fencepost.worker.connector_classes import class_of, is_mirror, typical_class_of
-from fencepost.worker.plan import BOOTSTRAP, CONSUMER, PRODUCER, Client, ConnectorPlan
+from fencepost.worker.plan import (
+    BOOTSTRAP,
+    CONSUMER,
+    PRODUCER,
+    Client,
+    ConnectorPlan,
+    class_of,
+    is_mirror,
+    typical_class_of,
+)
 from fencepost.worker.settings import WorkerSettings
 
 _TOPICS = SinkConnectorConfig.key_of("topics")

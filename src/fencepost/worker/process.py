@@ -34,7 +34,6 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.telemetry import event_ring
 from fencepost.telemetry.loggers import LEVELS, loggers
-from fencepost.worker.connector_classes import class_of, is_source, type_of_config, version_of
 from fencepost.worker.declaration import Declaration, Declared
 from fencepost.worker.host.driver import Driver
 from fencepost.worker.host.hosts import Hosts
@@ -53,7 +52,7 @@ from fencepost.worker.operation.offset.sink import SinkOffsets
 from fencepost.worker.operation.offset.source import OffsetWriter, SourceOffsets
 from fencepost.worker.operation.plugin import Plugins
 from fencepost.worker.operation.request import Requests
-from fencepost.worker.plan import known
+from fencepost.worker.plan import class_of, is_source, known, type_of_config, version_of
 from fencepost.worker.settings import WorkerSettings, limit_files
 from fencepost.worker.state import Progress, WorkerState, repeat
 from fencepost.worker.supervision.fence import TaskFence

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.codec.compress import NAMES
 from fencepost.kafka.errors import KafkaRequestError
-from fencepost.kafka.read import fetch_positions
+from fencepost.kafka.read import batch_reader
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.client_reader import ClientReader
 from fencepost.kafka.setting.client_settings import plan_conf
@@ -300,7 +300,7 @@ def test_reader_is_never_sent_to_another_replica(
             taken(of, answer)
 
         monkeypatch.setattr(reader, "_answered", directing)
-        monkeypatch.setattr(fetch_positions, "known_id", lambda *_: "")
+        monkeypatch.setattr(batch_reader, "known_id", lambda *_: "")
         reader.assign({place: LogPosition(0, log_writer.admin.topics.get_all([topic])[topic].id if has_ids else "")})
         found = read(reader, {}, {place: 1})
         assert not reader.knows_topics

@@ -13,8 +13,8 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.connector_classes import class_of
 from fencepost.worker.operation.offset.sink import SinkOffsets
+from fencepost.worker.plan import class_of
 from fencepost.worker.settings import WorkerSettings
 from support.log_writer import LogWriter
 from support.retention_scene import RetentionStage

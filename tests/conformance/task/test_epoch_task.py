@@ -27,7 +27,7 @@ from fencepost.task.failure.tolerance import BackOff
 from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
-from fencepost.worker.host.epoch import logs as epoch_logs
+from fencepost.worker.host.epoch import task as epoch_logs
 from fencepost.worker.host.epoch.membership import EpochMembership
 from fencepost.worker.host.frame import task as frame_task
 from support.group_commit import commit_for

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.glance import (
+from fencepost.cluster.figures import (
     connector_word,
     delivery_word,
     kind_word,

@@ -15,8 +15,8 @@ from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, VersionUnknownError
 from fencepost.testing import eventually
-from fencepost.worker.connector_classes import is_dataframe_config, type_of_config
-from fencepost.worker.connector_classes import version_of as version_of_config
+from fencepost.worker.plan import is_dataframe_config, type_of_config
+from fencepost.worker.plan import version_of as version_of_config
 from support.jars import CONVERTER, SINK, SOURCE, TRANSFORM, class_bytes, write_jar
 from support.java_host import ScriptedJava, definition
 from support.scripted_plugins import PRICES, ScriptedPlugins, plugins_with, used

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.api import Schema
-from fencepost.record.java_text import java_text, java_texts
+from fencepost.record.java_value import java_text, java_texts
 from fencepost.record.schema import BOOLEAN, FLOAT32, FLOAT64, INT64, STRING, TIMESTAMP
 from support.schemas import schemas, values_of
 

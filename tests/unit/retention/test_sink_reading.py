@@ -6,8 +6,7 @@ from fencepost.config.reference import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.retention.reading import SinkReading, reading, readings
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.connector_classes import is_source
-from fencepost.worker.plan import known
+from fencepost.worker.plan import is_source, known
 from fencepost.worker.settings import WorkerSettings
 from support.settings import SETTINGS
 

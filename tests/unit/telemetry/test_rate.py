@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.telemetry.rate import WindowedRates
+from fencepost.telemetry.measure import WindowedRates
 
 
 def test_rate_begins_as_if_all_windows_but_the_last_had_passed() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.cluster.info import ConnectorType
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.connector_classes import has_dataframes, type_of
+from fencepost.worker.plan import has_dataframes, type_of
 
 
 @pytest.mark.parametrize(

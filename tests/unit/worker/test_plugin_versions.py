@@ -9,9 +9,9 @@ from fencepost.plugin import PluginRegistry, process
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.conversion.plugins import ChainConfig, config_of, connector_of, converter_of
-from fencepost.worker.connector_classes import class_of, type_of, version_of
 from fencepost.worker.operation.connector.answer import masked
 from fencepost.worker.operation.plugin import Plugins
+from fencepost.worker.plan import class_of, type_of, version_of
 from fencepost.worker.validation.validation import validate_connector
 from support.settings import SETTINGS
 

@@ -15,8 +15,7 @@ from fencepost.api import HIGH, Converter, HeaderConverter, RecordError, Schema,
 from fencepost.config import Width
 from fencepost.config.check import Check
 from fencepost.record import BinaryColumn, BytesColumn, HeaderBytes, HeaderColumn, Utf8Column
-from fencepost.record.java_text import java_text
-from fencepost.record.java_value import REPLACED, java_decoded
+from fencepost.record.java_value import REPLACED, java_decoded, java_text
 from fencepost.record.literal import parsed_literal
 from fencepost.record.schema import BYTES, STRING
 from fencepost.record.type_table import SchemaType

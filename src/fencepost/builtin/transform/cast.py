@@ -24,8 +24,7 @@ from fencepost.builtin.transform.side import (
 )
 from fencepost.config.check import Check
 from fencepost.record import Field, RecordColumns, Repeated, SchemaType, Utf8Column
-from fencepost.record.java_text import java_text
-from fencepost.record.java_value import DAY_MS, cut, fits, float32, milliseconds, shortest_float32
+from fencepost.record.java_value import DAY_MS, cut, fits, float32, java_text, milliseconds, shortest_float32
 from fencepost.record.schema import DATE, TIME, TIMESTAMP
 from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS
 

@@ -56,14 +56,17 @@ from fencepost.kafka.setting.client_settings import admin_conf, producer_conf, r
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.plugin import PluginKind
 from fencepost.plugin.builtin import BUILT_IN, ROUTERS
-from fencepost.worker.connector_classes import (
+from fencepost.worker.plan import (
+    Client,
+    ConnectorPlan,
     class_of,
     is_dataframe_config,
     is_query_config,
     is_stream_config,
+    ledger_topic,
+    looked_up,
     type_of_config,
 )
-from fencepost.worker.plan import Client, ConnectorPlan, ledger_topic, looked_up
 from fencepost.worker.settings import WorkerSettings
 
 _OF_WORKERS = ("worker", "producer", "consumer", "admin")

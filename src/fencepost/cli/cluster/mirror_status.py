@@ -32,7 +32,7 @@ from fencepost.storage.offset_topic import StoredOffset
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics
 from fencepost.storage.status_topic import StatusTopic
 from fencepost.telemetry.traces import reason_in
-from fencepost.worker.connector_classes import class_of
+from fencepost.worker.plan import class_of
 from fencepost.worker.supervision.offset import read_offsets
 
 _ROLE = "status"

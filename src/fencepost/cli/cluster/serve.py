@@ -16,8 +16,7 @@ from starlette.types import ASGIApp
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.cluster.tls import peer_context, server_context
 from fencepost.config.errors import ConfigError, collected
-from fencepost.config.listener import Listener, bracketed
-from fencepost.config.rest import ADMIN_HTTPS, LISTENERS_HTTPS, tls_config
+from fencepost.config.rest import ADMIN_HTTPS, LISTENERS_HTTPS, Listener, bracketed, tls_config
 from fencepost.config.setting import Type
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.setting.client_settings import admin_conf, member_conf, producer_conf, reader_conf

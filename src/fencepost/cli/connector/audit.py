@@ -25,7 +25,7 @@ from fencepost.ledger.finding import PartitionFindings
 from fencepost.ledger.mirror_audit import MirrorAudit, MirrorReport
 from fencepost.record import TopicPartition
 from fencepost.telemetry.plain_line import printable
-from fencepost.worker.connector_classes import AnyStream, class_of, is_mirror
+from fencepost.worker.plan import AnyStream, class_of, is_mirror
 
 _READER = "fencepost-audit"  # a group without commits
 _KEY = RuntimeChoice.key_of("ledger_topic")

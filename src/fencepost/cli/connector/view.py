@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fencepost.cluster.glance import AT_REST, connector_word, delivery_word, kind_word, task_words, why_not_exactly_once
+from fencepost.cluster.figures import (
+    AT_REST,
+    connector_word,
+    delivery_word,
+    kind_word,
+    task_words,
+    why_not_exactly_once,
+)
 from fencepost.config import ConfigError
 from fencepost.config.version import matches
 from fencepost.telemetry.traces import reason_in

@@ -44,9 +44,8 @@ from fencepost.secret.known import hide
 from fencepost.task.conversion.plugins import ChainConfig, converter_of
 from fencepost.telemetry.plain_line import printable
 from fencepost.testing.source_run import SourceRun
-from fencepost.worker.connector_classes import is_mirror
 from fencepost.worker.operation.connector.topic_records import read_page
-from fencepost.worker.plan import ConnectorPlan, looked_up
+from fencepost.worker.plan import ConnectorPlan, is_mirror, looked_up
 from fencepost.worker.validation.validation import validate_connector
 
 _MOST = 400

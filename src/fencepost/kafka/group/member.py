@@ -20,7 +20,7 @@ from fencepost.kafka.errors import KafkaRequestError, translate
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.wire.coordinator_check import coordinator_node
 from fencepost.kafka.wire.library_client import library_conf, library_log
-from fencepost.telemetry.rate import WindowedRates
+from fencepost.telemetry.measure import WindowedRates
 
 EVERY_MS = 1000
 """How often the client reports, which is also how exactly the length of a rebalance is known."""

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from fencepost.config.errors import ConfigError, collected
-from fencepost.config.listener import Listener
-from fencepost.config.rest import ADMIN_HTTPS, LISTENERS_HTTPS, RestAccessConfig, RestConfig, tls_config
+from fencepost.config.rest import ADMIN_HTTPS, LISTENERS_HTTPS, Listener, RestAccessConfig, RestConfig, tls_config
 from fencepost.config.watched import WatchedFiles, read_text
 from fencepost.rest.access.basic import UserFile
 from fencepost.rest.access.bearer import BearerTokens

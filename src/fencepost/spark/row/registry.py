@@ -47,7 +47,7 @@ class ReaderSchema:
         if writer.kind != self.kind:
             raise ValueError(f"it is {writer.kind}, not {self.kind}")
         if self.kind == _AVRO:
-            from fencepost.builtin.converter.avro_column.values import AvroColumn
+            from fencepost.builtin.converter.avro_column.resolution import AvroColumn
 
             return AvroColumn(_avro(writer), _avro(self))
         from fencepost.spark.row.connect_columns import ConnectColumn, connect_schema_of, reader_of

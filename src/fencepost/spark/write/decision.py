@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from fencepost.api import FatalError
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.codec.murmur import partitions as partitions_of
+from fencepost.kafka.codec.encode_cut import partitions as partitions_of
 from fencepost.kafka.errors import MissingTopicError, ReadTimeoutError
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.read.range_input import RangeInput

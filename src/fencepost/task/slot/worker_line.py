@@ -27,7 +27,7 @@ from fencepost.task.channel.message import (
     TaskReport,
 )
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.telemetry.resident import hosts, resident_bytes
+from fencepost.telemetry.measure import hosts, resident_bytes
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from fencepost.spark.slot.job import ProcessEnds
 from fencepost.spark.slot.running_jobs import RunningJobs
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
-from fencepost.worker.connector_classes import is_query_config
 from fencepost.worker.host.frame.task import FrameTask
 from fencepost.worker.host.split.channel import SplitChannel
+from fencepost.worker.plan import is_query_config
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.port import STARTING, HostEvents, NoRoomError
 

@@ -11,12 +11,12 @@ from fencepost.task.channel.message import Path
 from fencepost.task.slot.worker_line import SlotSpec
 from fencepost.task.tracing.exports import close_tracing
 from fencepost.worker.channel import ChannelServer, ChannelTls, Handler
-from fencepost.worker.connector_classes import class_of
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.driver import Driver
 from fencepost.worker.host.slot import SlotPool
 from fencepost.worker.host.spark_keeper import SparkKeeper, TaskForecast
 from fencepost.worker.host.split.channel import SplitChannel
+from fencepost.worker.plan import class_of
 from fencepost.worker.supervision.supervision import Supervision
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.session.jvm import JvmFigures
 from fencepost.spark.slot.cores import CoreLedger
-from fencepost.worker.connector_classes import has_dataframes
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.driver import Driver
 from fencepost.worker.host.slot import SlotPool
+from fencepost.worker.plan import has_dataframes
 from fencepost.worker.supervision.supervision import Supervision
 from fencepost.worker.topics import WorkerTopics
 

@@ -24,11 +24,10 @@ from fencepost.storage.config_topic import TopicWriter
 from fencepost.storage.ids import TaskId
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.telemetry.rate import WindowedRates
-from fencepost.worker.connector_classes import is_query_config, is_source, is_stream, type_of
+from fencepost.telemetry.measure import WindowedRates
 from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
 from fencepost.worker.membership.peers import LateClient, Peers, PeerWatch
-from fencepost.worker.plan import Client
+from fencepost.worker.plan import Client, is_query_config, is_source, is_stream, type_of
 from fencepost.worker.settings import WorkerSettings, worker_id
 from fencepost.worker.state import RETRY_S, WorkerState, repeat
 from fencepost.worker.supervision.fence import TaskFence

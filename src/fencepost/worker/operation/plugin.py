@@ -10,9 +10,8 @@ from fencepost.config.reference import RawConfig
 from fencepost.config.version import requirement_of
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, VersionUnknownError, registry
-from fencepost.worker.connector_classes import kind_of_config
-from fencepost.worker.validation.chain import plugin_definitions
-from fencepost.worker.validation.findings import CLASS
+from fencepost.worker.plan import kind_of_config
+from fencepost.worker.validation.chain import CLASS, plugin_definitions
 from fencepost.worker.validation.validation import validate_connector
 
 

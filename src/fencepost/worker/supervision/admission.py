@@ -10,7 +10,7 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import Admission, AdmissionRequest
-from fencepost.worker.connector_classes import type_of
+from fencepost.worker.plan import type_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.offset import read_offsets
 from fencepost.worker.supervision.task.handle import HandleState, TaskHandle

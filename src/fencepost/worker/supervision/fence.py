@@ -18,8 +18,7 @@ from fencepost.storage.ids import TaskId
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.transaction import ConfOf, WriterOpenError, fence
 from fencepost.transaction.lane import range_ids
-from fencepost.worker.connector_classes import is_query_config
-from fencepost.worker.plan import sink_client_id
+from fencepost.worker.plan import is_query_config, sink_client_id
 from fencepost.worker.settings import WorkerSettings
 
 log = logging.getLogger(__name__)

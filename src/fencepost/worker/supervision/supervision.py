@@ -14,10 +14,9 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.internal_topics import READ_S
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import Subject
-from fencepost.telemetry.rate import WindowedRates
+from fencepost.telemetry.measure import WindowedRates
 from fencepost.worker.closed_topics import closed_in
-from fencepost.worker.connector_classes import class_of, is_dataframe_config, type_of, version_of
-from fencepost.worker.plan import looked_up
+from fencepost.worker.plan import class_of, is_dataframe_config, looked_up, type_of, version_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.state import WorkerState
 from fencepost.worker.supervision.admission import Admissions

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fencepost.storage.ids import TaskId
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.telemetry.rate import WindowedRates
+from fencepost.telemetry.measure import WindowedRates
 
 RATED = ("records_polled", "records_written", "commits")
 """The counters whose rates are kept, under their name and `_rate`."""

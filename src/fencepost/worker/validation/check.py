@@ -39,11 +39,9 @@ from fencepost.kafka.setting.translation import SettingsError, translate
 from fencepost.plugin import PluginKind
 from fencepost.reference import is_of_providers
 from fencepost.worker.closed_topics import closed_by_name
-from fencepost.worker.connector_classes import AnyStream
-from fencepost.worker.plan import PRODUCER, fixed_reference_faults
+from fencepost.worker.plan import PRODUCER, AnyStream, fixed_reference_faults
 from fencepost.worker.validation import client_settings, sink, stream
-from fencepost.worker.validation.chain import converter_faults
-from fencepost.worker.validation.findings import CLASS, Examination, Faults, invalid
+from fencepost.worker.validation.chain import CLASS, Examination, Faults, converter_faults, invalid
 from fencepost.worker.validation.typo import renamed_keys
 
 _SUPPORT, _BOUNDARY, _INTERVAL = (

@@ -12,7 +12,7 @@ from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import SettingsError, translate
 from fencepost.secret.redaction import HIDDEN
 from fencepost.worker.plan import BOOTSTRAP, LEDGER_TOPIC, ConnectorPlan, why_no_ledger
-from fencepost.worker.validation.findings import Examination, Faults, below, invalid
+from fencepost.worker.validation.chain import Examination, Faults, below, invalid
 
 _OVERRIDE = "override."
 _JAAS = SecurityConfig.key_of("sasl_jaas_config")

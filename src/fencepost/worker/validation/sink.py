@@ -8,7 +8,7 @@ from fencepost.config.connector import ConnectorConfig, SinkChoice, SinkConnecto
 from fencepost.config.reference import names_in
 from fencepost.kafka.setting.client_settings import NEWER_PROTOCOL, PROTOCOL
 from fencepost.worker.closed_topics import closed_by_name
-from fencepost.worker.validation.findings import Examination, Faults, invalid
+from fencepost.worker.validation.chain import Examination, Faults, invalid
 from fencepost.worker.validation.stream import matching_names
 
 _GROUP = "consumer.override.group.id"

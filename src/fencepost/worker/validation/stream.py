@@ -22,10 +22,16 @@ from fencepost.plugin import PluginRegistry
 from fencepost.plugin.builtin import ROUTERS
 from fencepost.record import Repeated
 from fencepost.task.sink.reader import ReadTopics
-from fencepost.worker.connector_classes import AnyStream
-from fencepost.worker.plan import BOOTSTRAP, CONSUMER, PRODUCER
-from fencepost.worker.validation.chain import converter_faults, converter_reports, transform_findings
-from fencepost.worker.validation.findings import Examination, Faults, Findings, below
+from fencepost.worker.plan import BOOTSTRAP, CONSUMER, PRODUCER, AnyStream
+from fencepost.worker.validation.chain import (
+    Examination,
+    Faults,
+    Findings,
+    below,
+    converter_faults,
+    converter_reports,
+    transform_findings,
+)
 
 _MOST = 200
 _LETTERS = "xX0-._"

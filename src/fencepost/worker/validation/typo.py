@@ -34,9 +34,8 @@ from fencepost.config.topic_creation import DEFAULT_GROUP, GROUP_KEYS, PREFIX
 from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.plugin import PluginKind, PluginRegistry
-from fencepost.worker.connector_classes import AnyStream
-from fencepost.worker.validation.chain import CONVERTERS
-from fencepost.worker.validation.findings import framework_config
+from fencepost.worker.plan import AnyStream
+from fencepost.worker.validation.chain import CONVERTERS, framework_config
 
 SIMILAR = 0.88  # `value.convertor`, `tasks.maxx`; not `topic` and `topics`, which connectors have beside each other
 SHORTEST = 6

@@ -27,10 +27,19 @@ from fencepost.plugin.secret_keys import hold_given_secrets, secret_keys, shown_
 from fencepost.secret.known import hide, hide_known
 from fencepost.secret.redaction import HIDDEN
 from fencepost.worker.plan import NO_EFFECT, ConnectorPlan, fixed_reference_faults, looked_up, with_converters
-from fencepost.worker.validation.chain import converter_reports, transform_findings, with_choices, without_choices
+from fencepost.worker.validation.chain import (
+    CLASS,
+    VERSION,
+    Examination,
+    Findings,
+    converter_reports,
+    framework_config,
+    transform_findings,
+    with_choices,
+    without_choices,
+)
 from fencepost.worker.validation.check import CHECKS, key_in, reference_faults
 from fencepost.worker.validation.client_settings import override_reports
-from fencepost.worker.validation.findings import CLASS, VERSION, Examination, Findings, framework_config
 from fencepost.worker.validation.typo import key_warnings
 
 

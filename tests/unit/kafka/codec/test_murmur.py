@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2
 
-from fencepost.kafka.codec import murmur
+from fencepost.kafka.codec import encode_cut
 
 KEYS = st.lists(st.one_of(st.none(), st.binary(max_size=40)))
 
@@ -21,19 +21,19 @@ def expected(keys: list[bytes | None], count: int) -> list[int | None]:
 @example(keys=[b"21", b"foobar", b"a-little-bit-long-string", b"a-little-bit-longer-string"], count=1_000)
 def test_column_of_keys_gets_the_partitions_of_its_single_keys(keys: list[bytes | None], count: int) -> None:
     column = pa.array(keys, pa.binary())
-    assert murmur.partitions(column, count).to_pylist() == expected(keys, count)
-    with mock.patch.object(murmur, "_MANY", 0):  # as in a column of many keys
-        assert murmur.partitions(column, count).to_pylist() == expected(keys, count)
+    assert encode_cut.partitions(column, count).to_pylist() == expected(keys, count)
+    with mock.patch.object(encode_cut, "_MANY", 0):  # as in a column of many keys
+        assert encode_cut.partitions(column, count).to_pylist() == expected(keys, count)
 
 
 def test_slice_of_a_column_is_hashed_like_a_separate_column() -> None:
     keys = [b"k%d" % index for index in range(50)]
     part = pa.array([*keys, None], pa.binary()).slice(20, 31)
-    with mock.patch.object(murmur, "_MANY", 0):
-        assert murmur.partitions(part, 5).to_pylist() == [*expected([*keys[20:]], 5), None]
+    with mock.patch.object(encode_cut, "_MANY", 0):
+        assert encode_cut.partitions(part, 5).to_pylist() == [*expected([*keys[20:]], 5), None]
 
 
 def test_hashes_equal_those_in_javas_own_tests() -> None:
     known = {b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536, b"abc": 479470107}
-    found = murmur.hashes(pa.array(list(known), pa.binary())).view(pa.int32()).to_pylist()
+    found = encode_cut.hashes(pa.array(list(known), pa.binary())).view(pa.int32()).to_pylist()
     assert found == list(known.values())

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
-from fencepost.kafka.read import consumer, fetch_positions, group_batches, log
+from fencepost.kafka.read import batch_reader, consumer, group_batches, log
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.client_reader import ClientMessages, ClientReader
@@ -151,7 +151,7 @@ def test_doubts_about_a_topic_end_when_its_leader_answers_again(monkeypatch: pyt
 
 def test_a_fetch_that_fails_with_an_unknown_error_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of a broker's, as of tiered storage, passes."""
-    monkeypatch.setattr(fetch_positions, "_FAULT_REST_S", 0.0)
+    monkeypatch.setattr(batch_reader, "_FAULT_REST_S", 0.0)
     member = Member(monkeypatch, "earliest", error_code=KafkaError.UNKNOWN)
     for _ in range(3):
         assert member.poll() == READ

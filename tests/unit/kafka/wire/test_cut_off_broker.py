@@ -14,7 +14,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group import contributors
-from fencepost.kafka.read import batch_reader, fetch_positions, range_input
+from fencepost.kafka.read import batch_reader, range_input
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.read.range_input import RangeInput, RangeSilence
@@ -46,7 +46,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> FakedBrokers:
     for module in (coordinators, cluster):
         monkeypatch.setattr(module, "connect", made.connect)
     monkeypatch.setattr(batch_reader, "answering", lambda connections, timeout_s: list(connections))
-    for module in (fetch_positions, experience, patience):
+    for module in (batch_reader, experience, patience):
         monkeypatch.setattr(module, "QUIET_S", 0.01)
     return made
 

@@ -10,11 +10,11 @@ from fencepost.cluster.errors import ConflictError, NotFoundError, OperationErro
 from fencepost.cluster.topic_records import LetterQuery
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.connector_classes import refusal_of_change
 from fencepost.worker.operation.cluster import WorkerGroup
 from fencepost.worker.operation.connector.connectors import Connectors
 from fencepost.worker.operation.connector.dead_letters import DeadLetters
 from fencepost.worker.operation.request import Requests
+from fencepost.worker.plan import refusal_of_change
 from fencepost.worker.state import Progress
 
 SNAPSHOT = ClusterSnapshot(connectors={"c": {"name": "c", "connector.class": "FileStreamSource"}})

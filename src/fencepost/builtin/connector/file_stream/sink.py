@@ -27,7 +27,7 @@ from fencepost.api import (
 )
 from fencepost.builtin.connector.file_stream.watch import is_local
 from fencepost.config.file_limit import a_file, file_limit
-from fencepost.record.java_text import java_text, java_texts
+from fencepost.record.java_value import java_text, java_texts
 
 LONGEST_WAIT_S = 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.02

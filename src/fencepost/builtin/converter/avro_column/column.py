@@ -1,6 +1,6 @@
 """Decoders of columns. Each reads one field of many values, of a writer's type, as a column of a reader's type.
 
-They raise FAULTS if one of the values is wrong, without saying which: `values` finds it.
+They raise FAULTS if one of the values is wrong, without saying which: `resolution` finds it.
 
 A `Cursor` is a position in each of many values, which moves on as their fields are read. Arrow does all of the work:
 one operation a step for all values, never one for each. Positions increase from value to value, so pieces of bytes are

@@ -20,7 +20,7 @@ from typing import IO
 from fencepost.builtin.java.error import HostEndedError, HostKilledError, JavaUnavailableError
 from fencepost.embedded.java import environment_options, giving_way
 from fencepost.secret.redaction import CHANNEL_SECRET
-from fencepost.telemetry.resident import hosts
+from fencepost.telemetry.measure import hosts
 
 log = logging.getLogger(__name__)
 

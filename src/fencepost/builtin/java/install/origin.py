@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
 from fencepost.builtin.java.install.known import InstallError, plugin_named
-from fencepost.config.listener import is_loopback
+from fencepost.config.rest import is_loopback
 from fencepost.config.version import in_order
 
 SUFFIXES = (".zip", ".tar.gz", ".tgz", ".jar")

@@ -11,7 +11,7 @@ from fencepost.secret.redaction import HIDDEN
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, Status, StatusTable
-from fencepost.worker.connector_classes import type_of
+from fencepost.worker.plan import type_of
 
 
 def masked(config: RawConfig, connector: RawConfig | None = None) -> RawConfig:

@@ -31,7 +31,6 @@ from fencepost.storage.change import RestartRequested
 from fencepost.storage.config_topic import TopicWriter
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.status_topic import State, Status, StatusTable, StatusTopic
-from fencepost.worker.connector_classes import refusal_of_change
 from fencepost.worker.operation.connector.answer import (
     info_of,
     masked,
@@ -45,6 +44,7 @@ from fencepost.worker.operation.connector.dead_letters import DeadLetters
 from fencepost.worker.operation.connector.lineage import lineage_of
 from fencepost.worker.operation.offset.offsets import Offsets
 from fencepost.worker.operation.request import READ_S, STALE, Requests
+from fencepost.worker.plan import refusal_of_change
 from fencepost.worker.topics import WorkerTopics
 from fencepost.worker.validation.validation import require_valid, validate_connector
 

@@ -39,10 +39,9 @@ from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.secret.known import hide
 from fencepost.task.sink.reader import ReadTopics
 from fencepost.telemetry.subject import about
-from fencepost.worker.connector_classes import type_of_config
 from fencepost.worker.operation.connector.topic_records import ASK_S, Room, browsing
 from fencepost.worker.operation.request import Requests
-from fencepost.worker.plan import BOOTSTRAP, Client, ConnectorPlan, known
+from fencepost.worker.plan import BOOTSTRAP, Client, ConnectorPlan, known, type_of_config
 from fencepost.worker.settings import WorkerSettings
 
 _OFFSETS = "offsets.storage.topic"

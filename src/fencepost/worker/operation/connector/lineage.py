@@ -9,8 +9,8 @@ from fencepost.config.java_regex import SlowPatternError, compiled
 from fencepost.config.reference import RawConfig
 from fencepost.secret.redaction import HIDDEN
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.connector_classes import kind_of_config
 from fencepost.worker.operation.connector.answer import masked
+from fencepost.worker.plan import kind_of_config
 
 _SOURCE_ALIAS, _TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
 # Of built-in connectors, then of others that are in wide use.

@@ -35,9 +35,9 @@ from fencepost.plugin import registry
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import QUERY_LAGS, RETRYING, STANDS_STILL, TaskReport
-from fencepost.worker.connector_classes import kind_of_config, typical_class_of
 from fencepost.worker.membership.peers import Questions
 from fencepost.worker.operation.metric.counters import QUERIES_COUNTER, SINKS_COUNTER, STREAMS_COUNTER
+from fencepost.worker.plan import kind_of_config, typical_class_of
 from fencepost.worker.settings import worker_id
 from fencepost.worker.supervision.task_metrics import TaskTotals
 from fencepost.worker.validation.validation import config_warnings

@@ -24,12 +24,11 @@ from fencepost.spark.write.decision import home_of
 from fencepost.spark.write.folder import Folder
 from fencepost.spark.write.options import WriterConfig
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.connector_classes import is_query_config, type_of_config
 from fencepost.worker.operation.offset.alteration import DONE, Lead
 from fencepost.worker.operation.offset.sink import SinkOffsets, shown
 from fencepost.worker.operation.offset.source import SourceOffsets
 from fencepost.worker.operation.request import Requests
-from fencepost.worker.plan import known, query_owner
+from fencepost.worker.plan import is_query_config, known, query_owner, type_of_config
 from fencepost.worker.settings import WorkerSettings
 
 _CHECKPOINT, _STARTING = SqlStream.key_of("checkpoint"), SqlStream.key_of("starting_offsets")

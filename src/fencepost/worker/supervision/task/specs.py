@@ -66,18 +66,21 @@ from fencepost.task.channel.task_spec import (
     TracingSpec,
 )
 from fencepost.worker.closed_topics import require_open_source, require_open_topics
-from fencepost.worker.connector_classes import defines_transactions, is_dataframe, is_stream, type_of
 from fencepost.worker.plan import (
     NO_EFFECT,
     RECENT_S,
     Client,
     ConnectorPlan,
+    defines_transactions,
+    is_dataframe,
+    is_stream,
     ledger_topic,
     logged,
     looked_up,
     own_group,
     refuse_fixed_references,
     sink_client_id,
+    type_of,
 )
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.handle import TaskHandle

@@ -24,7 +24,7 @@ from fencepost.task.channel.message import HANGS, RunState, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.telemetry.subject import fields_of
 from fencepost.telemetry.traces import reason_first, trace_of
-from fencepost.worker.connector_classes import type_of
+from fencepost.worker.plan import type_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.automatic_restart import reload_in_s
 from fencepost.worker.supervision.fence import TaskFence

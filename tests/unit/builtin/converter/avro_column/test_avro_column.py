@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.builtin.converter.avro_column.kind import AvroSchemaError, parsed
-from fencepost.builtin.converter.avro_column.values import AvroColumn
+from fencepost.builtin.converter.avro_column.resolution import AvroColumn
 from support.avro_values import Json, Written, encoded, expected, read, written
 
 _HEAD = b"\0\0\0\0\7"

@@ -10,9 +10,8 @@ from fencepost.task.channel.message import RunState
 from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset
 from fencepost.task.start.counters import SinkCounters
 from fencepost.worker.host.epoch import task as planner_module
-from fencepost.worker.host.epoch.logs import EpochLogs
 from fencepost.worker.host.epoch.membership import HeldPartitions
-from fencepost.worker.host.epoch.task import EpochPlanner, EpochTask
+from fencepost.worker.host.epoch.task import EpochLogs, EpochPlanner, EpochTask
 
 PLACE = TopicPartition("t", 0)
 

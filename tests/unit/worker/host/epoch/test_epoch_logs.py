@@ -9,9 +9,9 @@ import pytest
 from fencepost.api import FatalError, RetriableError
 from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset, OpenEpoch, begun, halved, planned
-from fencepost.worker.host.epoch import logs as logs_module
-from fencepost.worker.host.epoch.logs import EpochLogs
+from fencepost.worker.host.epoch import task as logs_module
 from fencepost.worker.host.epoch.membership import HeldPartitions
+from fencepost.worker.host.epoch.task import EpochLogs
 
 PLACE = TopicPartition("t", 0)
 

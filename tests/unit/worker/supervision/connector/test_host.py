@@ -19,7 +19,7 @@ from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.testing import eventually
-from fencepost.worker.connector_classes import class_of
+from fencepost.worker.plan import class_of
 from fencepost.worker.supervision.automatic_restart import RestartSchedule
 from fencepost.worker.supervision.connector import ConnectorHost, ConnectorServices
 from support.memory_topic import MemoryTopic

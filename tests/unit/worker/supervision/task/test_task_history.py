@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.telemetry.rate import WindowedRates
+from fencepost.telemetry.measure import WindowedRates
 from fencepost.worker.supervision.task_metrics import TaskHistory
 
 
