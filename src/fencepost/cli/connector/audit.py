@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
@@ -12,14 +12,17 @@ from fencepost.api import DataFrameConnector, SinkConnector
 from fencepost.api.epoch import EpochConnector
 from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
+from fencepost.builtin.postgres.source.connector import PostgresSource
 from fencepost.cli.client import BOOTSTRAP, client_properties, read_worker_file
 from fencepost.cli.connect import Connect
 from fencepost.cli.connector.audit_scope import GivenEnds, files_scope, mirror_scope
+from fencepost.cli.connector.database_scope import source_audit
 from fencepost.cli.output import Output, Printer
 from fencepost.config import ConfigError
 from fencepost.config.connector import RuntimeChoice
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.ledger.audit import Audit, AuditReport
+from fencepost.ledger.database_audit import DatabaseAudit, DatabaseReport, TableFindings
 from fencepost.ledger.files_audit import FilesAudit, FilesReport
 from fencepost.ledger.finding import PartitionFindings
 from fencepost.ledger.mirror_audit import MirrorAudit, MirrorReport
@@ -52,12 +55,24 @@ class Given:
         return GivenEnds(source, self.clients() if has_target else None)
 
 
+class Database(NamedTuple):
+    """Whether a source's database is read, and the file that keeps what was read of its topics."""
+
+    is_wanted: bool = False
+    state: Path | None = None
+
+
+NO_DATABASE = Database()
+
+
 def audit_of(
-    connect: Connect, name: str, given: Given, ledger: str | None, *, wait_s: float
-) -> Audit | FilesAudit | MirrorAudit:
+    connect: Connect, name: str, given: Given, ledger: str | None, *, wait_s: float, database: Database = NO_DATABASE
+) -> Audit | FilesAudit | MirrorAudit | DatabaseAudit:
     """Return the audit of a connector. Asks a worker only if no `ledger` is given. Raises ConfigError, RefusedError."""
     config = {} if ledger else connect.get("connectors", name, "config")
     connector = _class_of(config)
+    if database.is_wanted:
+        return _database_audit(connect, name, given, config, connector, wait_s=wait_s, state=database.state)
     if issubclass(connector, FilesSink):
         clients = given.clients(config.get(f"consumer.override.{BOOTSTRAP}"))
         scope = files_scope(config, connect.get("connectors", name, "offsets"), clients)
@@ -75,6 +90,28 @@ def audit_of(
             "--properties"
         )
     return Audit(_conf(clients), topic, name, wait_s=wait_s)
+
+
+def _database_audit(
+    connect: Connect,
+    name: str,
+    given: Given,
+    config: Mapping[str, str | None],
+    connector: type[Any],
+    *,
+    wait_s: float,
+    state: Path | None,
+) -> DatabaseAudit:
+    if not issubclass(connector, PostgresSource):
+        raise ConfigError(f"{name} is no PostgresSource, so --source-database has no database to read")
+    clients = given.clients(config.get(f"producer.override.{BOOTSTRAP}"))
+
+    def offsets() -> Mapping[str, Any]:
+        found: Mapping[str, Any] = connect.get("connectors", name, "offsets")
+        return found
+
+    own = given.ends().source
+    return source_audit(_conf(clients), name, config, offsets, own, clients, wait_s=wait_s, state=state)
 
 
 def _class_of(config: Mapping[str, str | None]) -> type[Any]:
@@ -128,18 +165,22 @@ _OTHERS = {FilesReport: "not_in_files", MirrorReport: "of_others"}
 """What the records are called that the other end says nothing about."""
 
 Report = AuditReport | FilesReport | MirrorReport
+AnyReport = Report | DatabaseReport
 
 
-def code_of(report: Report) -> int:
+def code_of(report: AnyReport) -> int:
     """Return the exit code."""
     if report.differences:
         return DIFFERS
     return VERIFIED if report.is_complete else INCOMPLETE
 
 
-def print_report(report: Report, output: Output) -> None:
+def print_report(report: AnyReport, output: Output) -> None:
     """Print a report."""
     printer = Printer(output)
+    if isinstance(report, DatabaseReport):
+        _print_tables(report, printer)
+        return
     if not printer.is_table:
         printer.data(to_json(report))
         return
@@ -147,6 +188,38 @@ def print_report(report: Report, output: Output) -> None:
     printer.table(headings, [_row(found) for found in report.partitions])
     for line in _lines(report):
         typer.echo(printable(line))
+
+
+def _print_tables(report: DatabaseReport, printer: Printer) -> None:
+    if not printer.is_table:
+        printer.data(_tables_json(report))
+        return
+    headings = ("TABLE", "TOPIC", "ROWS", "VERIFIED", "NOT COMPARED", "DIFFERENCES")
+    rows = [(t.table, t.topic, *map(str, (t.rows, t.verified, t.others, t.differing))) for t in report.tables]
+    printer.table(headings, rows)
+    notes = [f"note: {table.table}: {note}" for table in report.tables for note in table.notes]
+    for line in [*notes, *(f"note: {note}" for note in report.notes), *map("DIFFERS: {}".format, report.differences)]:
+        typer.echo(printable(line))
+    count = sum(table.differing for table in report.tables)
+    what = "Everything" if report.is_complete else "What could be compared"
+    where = f"the database at {report.position}"
+    said = f"{count} difference{'' if count == 1 else 's'} from {where}." if count else f"{what} is as in {where}."
+    typer.echo(said if report.tables else "Nothing could be compared.")
+
+
+def _tables_json(report: DatabaseReport) -> dict[str, Any]:
+    def one(found: TableFindings) -> dict[str, Any]:
+        names = ("table", "topic", "rows", "verified", "others", "differing", "notes", "is_complete")
+        return {name: getattr(found, name) for name in names}
+
+    return {
+        "connector": report.connector,
+        "position": report.position,
+        "is_complete": report.is_complete,
+        "differences": [difference.to_json() for difference in report.differences],
+        "tables": [one(found) for found in report.tables],
+        "notes": report.notes,
+    }
 
 
 def _row(found: PartitionFindings) -> tuple[str, ...]:

@@ -332,7 +332,8 @@ def audit(
     source_properties: Annotated[
         Path | None,
         typer.Option(
-            help="A file with settings of the clients of a mirror's source, which replace those of its config.",
+            help="A file with settings of the clients of a mirror's source, or of a database, which replace those of "
+            "the config.",
             metavar="FILE",
         ),
     ] = None,
@@ -340,23 +341,39 @@ def audit(
     ledger: Annotated[
         str | None, typer.Option(help="The ledger's topic. Default: the config's; with it, no worker is asked.")
     ] = None,
+    source_database: Annotated[
+        bool,
+        typer.Option("--source-database", help="Compare the topics of a PostgresSource with the tables themselves."),
+    ] = False,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file that keeps what was read of the topics until an audit of a database has ended: one that was "
+            "stopped then goes on.",
+            metavar="FILE",
+        ),
+    ] = None,
     topic: Annotated[list[str] | None, typer.Option(help="Compare only this topic. Repeatable.")] = None,
-    wait: Annotated[float, typer.Option(help="For how many seconds to wait for open transactions.", min=0)] = 10.0,
+    wait: Annotated[
+        float, typer.Option(help="For how many seconds to wait for open transactions, and for the connector.", min=0)
+    ] = 10.0,
     output: Form = Output.TABLE,
 ) -> None:
     """Compare both ends of a connector, and name the first offset that differs.
 
     Of a source: the topics that it has written to, and its ledger. Of a FilesSink: the topics that it reads, and the
-    files that it has written, which must be on this machine. Of a mirror: the topics of both clusters. Exit codes: 0
-    both are the same, 1 something differs, 2 not everything could be compared.
+    files that it has written, which must be on this machine. Of a mirror: the topics of both clusters. With
+    --source-database: a database's tables and topics. Exit codes: 0 both are the same, 1 something differs, 2 not
+    everything could be compared.
     """
     from fencepost.api.errors import ConnectError
-    from fencepost.cli.connector.audit import INCOMPLETE, Given, Progress, audit_of, code_of, print_report
+    from fencepost.cli.connector.audit import INCOMPLETE, Database, Given, Progress, audit_of, code_of, print_report
     from fencepost.config import ConfigError
 
     try:
         given = Given(properties, source_properties, bootstrap, (lambda: None) if ledger else connect.brokers)
-        with closing(audit_of(connect, connector, given, ledger, wait_s=wait)) as made:
+        database = Database(source_database, state)
+        with closing(audit_of(connect, connector, given, ledger, wait_s=wait, database=database)) as made:
             report = made.run(topic or (), Progress())
     except ConfigError:
         raise

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from fencepost.api import RecordError
@@ -40,7 +41,12 @@ class ComparedColumn:
             found = None if value is None else self.text(value)
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecordError):
             return _UNREADABLE
-        return (_NULL if self.stand_in is None else self.stand_in) if found is None else found
+        return self.null if found is None else found
+
+    @property
+    def null(self) -> str:
+        """Return the text of null."""
+        return _NULL if self.stand_in is None else self.stand_in
 
     @property
     def expression(self) -> str:
@@ -105,12 +111,27 @@ class ComparedTable:
 
     def hashed(self, key: Sequence[str], row: Mapping[str, Any]) -> tuple[int, Known]:
         """Return the hash of a topic's row, and which columns are in it."""
-        if any(column.absent and row.get(column.field) in column.absent for column in self.columns):
+        if any(row.get(field) in absent for field, absent in self._may_be_absent):
             sure = [c.text_of(row.get(c.field)) for c in self.columns if not c.absent]
             return digest([*key, *sure]), Known.SURE
-        texts = [column.text_of(row.get(column.field)) for column in self.columns]
-        has_all = all(column.field in row for column in self.columns)
-        return digest([*key, *texts]), Known.ALL if has_all else Known.SOME
+        try:
+            texts = [
+                null if (value := row[field]) is None or (made := text(value)) is None else made
+                for field, text, null in self._plan
+            ]
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecordError):
+            texts = [column.text_of(row.get(column.field)) for column in self.columns]
+            has_all = all(column.field in row for column in self.columns)
+            return digest([*key, *texts]), Known.ALL if has_all else Known.SOME
+        return digest([*key, *texts]), Known.ALL
+
+    @cached_property
+    def _plan(self) -> list[tuple[str, Callable[[Any], str | None], str]]:
+        return [(each.field, each.text, each.null) for each in self.columns]
+
+    @cached_property
+    def _may_be_absent(self) -> list[tuple[str, Sequence[Any]]]:
+        return [(each.field, each.absent) for each in self.columns if each.absent]
 
     def digests(self, texts: Sequence[str]) -> tuple[int, int]:
         """Return the hashes of a row of the database, whose key's texts come first: with all columns, and `SURE`."""

@@ -1,0 +1,129 @@
+"""Reads topics into the last row of each key, for the audit of a database."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Protocol
+
+from fencepost.api import SinkBatch
+from fencepost.builtin.postgres.audit.snapshot import DatabaseSnapshot, Visible
+from fencepost.builtin.postgres.audit.table import ComparedTable, Row, Truncated
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.produced import Produced
+from fencepost.ledger.fold import Fold
+from fencepost.ledger.log import OnPartition, await_committed, compacted, read_log
+from fencepost.postgres import ConnectionSettings
+from fencepost.record import TopicPartition
+
+_RECENT = 100_000
+
+Decode = Callable[[TopicPartition, Produced], SinkBatch]
+"""Returns records as the connector's converters read them."""
+
+
+class Side(Protocol):
+    """What a kind of connector makes of tables and records."""
+
+    @property
+    def database(self) -> ConnectionSettings: ...
+
+    @property
+    def has_all(self) -> bool:
+        """Say whether topics begin with all rows that the tables had."""
+
+    def tables(self, snapshot: DatabaseSnapshot) -> list[ComparedTable]:
+        """Return the tables that are compared, as the snapshot has them."""
+
+    def changes(self, table: ComparedTable, place: TopicPartition, batch: SinkBatch) -> Iterator[Row | Truncated]:
+        """Yield what records make of a table, in order."""
+
+    def row_of(self, value: Any) -> Mapping[str, Any]:
+        """Return the row that the value of a record has."""
+
+
+class TopicRows:
+    """The topics of one connector. `conf` is made by `range_conf`."""
+
+    def __init__(self, conf: Mapping[str, Any], side: Side, decode: Decode, on_read: OnPartition | None = None) -> None:
+        self._conf, self._side, self._decode, self._on_read = conf, side, decode, on_read
+        self._admin = Admin(conf, timeout_s=30.0)
+        self._recent: deque[int] = deque(maxlen=_RECENT)
+        self.cut: set[str] = set()
+        """The topics whose first records are deleted."""
+
+    def close(self) -> None:
+        """Close the connections. Idempotent."""
+        self._admin.close()
+
+    def ids(self, tables: Sequence[ComparedTable]) -> list[tuple[str, str]]:
+        """Return the topics that exist, with their ids."""
+        found = self._admin.topics.get_all({table.topic for table in tables})
+        return sorted((name, topic.id) for name, topic in found.items())
+
+    def ends(self, tables: Sequence[ComparedTable]) -> dict[TopicPartition, int]:
+        """Return up to where records are committed or aborted."""
+        return _by_place(self._admin.offsets.ends(self._places(tables), read_committed=True))
+
+    def awaited_ends(self, tables: Sequence[ComparedTable], wait_s: float) -> dict[TopicPartition, int] | None:
+        """Return the ends of the topics once all before is committed or aborted; None if it is not so in time."""
+        written = self._admin.offsets.ends(self._places(tables), read_committed=False)
+        ends = await_committed(self._admin, written, wait_s)
+        return None if any(ends[place] < end for place, end in written.items()) else _by_place(ends)
+
+    def read(
+        self,
+        fold: Fold,
+        tables: Sequence[ComparedTable],
+        ends: Mapping[TopicPartition, int],
+        visible: Visible | None = None,
+    ) -> None:
+        """Read on up to these offsets. What `visible` transactions have not written is left out."""
+        starts = _by_place(self._admin.offsets.starts(ends))
+        lossy = compacted(self._admin, [*ends])
+        self.cut.update(place.topic for place, start in starts.items() if start and place.topic not in lossy)
+        numbers = {table.topic: (number, table) for number, table in enumerate(tables) if table.key}
+        for place, end in ends.items():
+            if place.topic in numbers:
+                number, table = numbers[place.topic]
+                for piece in read_log(
+                    self._conf, place, max(starts[place], fold.next_offset(place)), end, self._on_read
+                ):
+                    found = self._side.changes(table, place, self._decode(place, piece))
+                    self._add(fold, number, place, self._shown(found, visible))
+                    fold.add(place, number, piece.offset + len(piece), ())
+                fold.add(place, number, end, ())
+
+    def are_visible(self, visible: Visible) -> bool:
+        """Say whether a snapshot shows the transactions of what was read last."""
+        return all(xid in visible for xid in set(self._recent))
+
+    def record(self, place: TopicPartition, offset: int) -> tuple[Any, Any]:
+        """Return the key and the value of a record."""
+        [piece] = [each for each in read_log(self._conf, place, offset, offset + 1) if len(each)]
+        batch = self._decode(place, piece)
+        return batch.keys[0], batch.values[0]
+
+    def _places(self, tables: Sequence[ComparedTable]) -> list[TopicPartition]:
+        known = self._admin.topics.get_all({table.topic for table in tables})
+        return [TopicPartition(name, number) for name in sorted(known) for number in range(known[name].partitions)]
+
+    def _shown(self, found: Iterator[Row | Truncated], visible: Visible | None) -> Iterator[Row | Truncated]:
+        last = None
+        for each in found:
+            if visible is None and each.xid is not None and each.xid != last:
+                self._recent.append(each.xid)
+                last = each.xid
+            if visible is None or each.xid is None or each.xid in visible:
+                yield each
+
+    def _add(self, fold: Fold, number: int, place: TopicPartition, found: Iterator[Row | Truncated]) -> None:
+        for is_truncated, changes in groupby(found, lambda each: isinstance(each, Truncated)):
+            kept = list(changes)
+            if is_truncated:
+                fold.truncate(number, max(each.lsn for each in kept))
+            else:
+                fold.add(place, number, kept[-1].at + 1, kept)  # type: ignore[arg-type]
+
+
+def _by_place(offsets: Mapping[Any, int]) -> dict[TopicPartition, int]:
+    return {TopicPartition(*place): offset for place, offset in offsets.items()}

@@ -1,0 +1,127 @@
+"""The audit of a Postgres source: a real database against the topics of its tasks, while both move."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from fencepost.builtin.postgres.source.connector import PostgresSource
+from fencepost.cli.connector.database_scope import source_audit
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.setting.client_settings import range_conf
+from fencepost.ledger.database_audit import DatabaseReport
+from fencepost.testing import Pipeline, eventually
+from support.postgres import Postgres
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+ROWS = 3_000
+
+
+class Shop:
+    """A database with two tables, and the tasks that write them to topics."""
+
+    def __init__(self, server: Postgres, kafka: EmbeddedKafka, name: str, **config: str) -> None:
+        self.name, self.kafka = name, kafka
+        self._where = {"host": "127.0.0.1", "port": server.port, "user": "postgres", "dbname": "postgres"}
+        self._sql = psycopg.connect(**self._where, autocommit=True)  # type: ignore[arg-type]
+        self.sql(
+            "CREATE SCHEMA shop; "
+            "CREATE TABLE shop.orders (id int PRIMARY KEY, n numeric(9, 2), t text, at timestamptz); "
+            f"INSERT INTO shop.orders SELECT i, i / 4.0, 'row ' || i, now() FROM generate_series(1, {ROWS}) i; "
+            "CREATE TABLE shop.lines (a text, b uuid, n float8, large text, PRIMARY KEY (a, b)); "
+            "ALTER TABLE shop.lines ALTER large SET STORAGE EXTERNAL; "
+            "INSERT INTO shop.lines SELECT 'é' || i, gen_random_uuid(), i / 3.0 FROM generate_series(1, 500) i"
+        )
+        self.config = {
+            "name": name, "database.hostname": "127.0.0.1", "database.port": str(server.port),
+            "database.user": "postgres", "database.dbname": "postgres", "plugin.name": "pgoutput",
+            "topic.prefix": name, "slot.name": name, "publication.name": name,
+            "publication.autocreate.mode": "filtered", "table.include.list": r"shop\..*",
+            "topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": "1",
+            "key.converter": JSON, "value.converter": JSON, "heartbeat.interval.ms": "200",
+            **{key.replace("__", "."): value for key, value in config.items()},
+        }  # fmt: skip
+        self.pipeline = Pipeline(PostgresSource, self.config, kafka=kafka)
+
+    def sql(self, text: str) -> None:
+        self._sql.execute(text.encode())
+
+    def offsets(self) -> dict[str, Any]:
+        """Return the connector's offsets as a worker shows them."""
+        found: dict[str, Any] = {}
+        for one in self.pipeline.committed("testing-offsets"):
+            assert one.key is not None
+            name, partition = json.loads(one.key)
+            if name == self.name:
+                found[json.dumps(partition)] = {"partition": partition, "offset": json.loads(one.value or "null")}
+        return {"offsets": list(found.values())}
+
+    def has_position(self) -> bool:
+        self.pipeline.ensure_runs()
+        return any(len(each["partition"]) == 1 for each in self.offsets()["offsets"])
+
+    def audit(self, *tables: str, state: Path | None = None, wait_s: float = 300) -> DatabaseReport:
+        conf = range_conf(
+            {"bootstrap.servers": self.kafka.bootstrap_servers, "isolation.level": "read_committed"}, "a"
+        ).conf
+        made = source_audit(conf, self.name, self.config, self.offsets, {}, {}, wait_s=wait_s, state=state)
+        with closing(made):
+            return made.run([self.topic(table) for table in tables])
+
+    def topic(self, table: str) -> str:
+        return f"{self.name}.shop.{table}"
+
+    def end(self) -> None:
+        drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{}'"
+        eventually(lambda: self._sql.execute(drop.format(self.name).encode()), within_s=60)
+        self.sql("DROP SCHEMA shop CASCADE")
+        self.sql(f"DROP PUBLICATION IF EXISTS {self.name}")
+        self._sql.close()
+
+    def move(self, stopped: threading.Event) -> None:
+        """Change rows: of several keys in a transaction, and some that are rolled back."""
+        with psycopg.connect(**self._where) as connection:  # type: ignore[arg-type]
+            number = 0
+            while not stopped.wait(0.005):
+                number += 1
+                low = number * 7 % ROWS
+                connection.execute(
+                    f"UPDATE shop.orders SET n = n + 1 WHERE id BETWEEN {low} AND {low + 3}; "
+                    f"DELETE FROM shop.orders WHERE id = {low + 5}; "
+                    f"INSERT INTO shop.orders VALUES ({low + 5}, 1, 'again') ON CONFLICT DO NOTHING; "
+                    f"UPDATE shop.lines SET n = -n WHERE a = 'é{low % 500}'".encode()
+                )
+                if number % 5:
+                    connection.commit()
+                else:
+                    connection.rollback()
+
+
+@pytest.fixture
+def shop(sink_server: Postgres, kafka: EmbeddedKafka, request: pytest.FixtureRequest) -> Iterator[Shop]:
+    given = getattr(request, "param", {})
+    found = Shop(sink_server, kafka, f"audit_{abs(hash(request.node.name)) % 10**8}", **given)
+    with found.pipeline:
+        eventually(found.has_position, within_s=300)
+        yield found
+    found.end()
+
+
+def test_rows_are_verified_while_database_and_connector_move(shop: Shop) -> None:
+    stopped = threading.Event()
+    moving = threading.Thread(target=shop.move, args=(stopped,))
+    moving.start()
+    try:
+        for _ in range(4):
+            report = shop.audit()
+            assert (report.differences, report.notes) == ([], [])
+            assert report.is_complete
+            assert all(table.verified == table.rows > 0 for table in report.tables)
+    finally:
+        stopped.set()
+        moving.join()
