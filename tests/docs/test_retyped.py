@@ -399,7 +399,7 @@ def _audits(reader: Reader) -> None:
     reader.types(page, '"name": "audited"')
     with CommittedReader(f"127.0.0.1:{reader.kafka_port}", ["audited"]) as topic:
         eventually(lambda: len(topic.seen()) >= 3, within_s=_WITHIN_S)
-    assert reader.types(page, "audit audited") == reader.text(page, "text", "VERIFIED")
+    assert reader.types(page, "audit audited") == reader.text(page, "text", "NOT IN LEDGER")
 
 
 def _manages_connectors(reader: Reader) -> None:
