@@ -29,15 +29,20 @@ def server() -> Iterator[Postgres]:
 def source(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Source]:
     """Return a source that streams a table, and knows nothing of another one, `b`, which has 5,000 rows in chunks."""
     monkeypatch.setattr(SourceSettings, "chunk_bytes", 1 << 16)
-    found = Source(server)
-    found.sql("CREATE TABLE SCHEMA.a (id int PRIMARY KEY, n int); INSERT INTO SCHEMA.a VALUES (1, 1)")
-    found.sql("CREATE TABLE SCHEMA.b (id int PRIMARY KEY, n int, t text)")
-    found.sql("INSERT INTO SCHEMA.b SELECT i, i, repeat('x', 300) FROM generate_series(1, 5000) i")
+    found = with_tables(server)
     found.config["table.include.list"] = rf"{found.name}\.a"
     found.begin()
     found.until(lambda: found.progress.position is not None and bool(found.progress.tables))
     yield found
     found.end()
+
+
+def with_tables(server: Postgres) -> Source:
+    found = Source(server)
+    found.sql("CREATE TABLE SCHEMA.a (id int PRIMARY KEY, n int); INSERT INTO SCHEMA.a VALUES (1, 1)")
+    found.sql("CREATE TABLE SCHEMA.b (id int PRIMARY KEY, n int, t text)")
+    found.sql("INSERT INTO SCHEMA.b SELECT i, i, repeat('x', 300) FROM generate_series(1, 5000) i")
+    return found
 
 
 def joined(source: Source) -> dict[int, Any]:
@@ -174,6 +179,20 @@ def test_tables_of_offsets_without_a_record_count_as_read(source: Source) -> Non
     source.until(lambda: oid(source) in source.progress.tables)
     source.sql("UPDATE SCHEMA.b SET n = -1 WHERE id = 1")
     source.until(lambda: len(joined(source)) == 1)
+
+
+def test_tables_join_a_source_that_began_without_a_table(server: Postgres) -> None:
+    source = with_tables(server)
+    source.sql("CREATE PUBLICATION SCHEMA FOR TABLE SCHEMA.a, SCHEMA.b")
+    source.config |= {"publication.autocreate.mode": "disabled", "table.include.list": "none"}
+    source.begin()
+    source.until(lambda: source.progress.position is not None)
+    source.crash()
+    widen(source)
+    source.begin()
+    source.until(lambda: oid(source) in source.progress.tables and source.progress.plan is None)
+    assert is_whole(source)
+    source.end()
 
 
 def test_rows_are_right_after_kills_at_any_step_of_a_joining_table(source: Source, seed: int) -> None:

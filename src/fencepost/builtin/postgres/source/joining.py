@@ -23,7 +23,15 @@ from typing import Any
 
 from fencepost.api import RetriableError, SourceTaskContext
 from fencepost.builtin.postgres.source.planning import cut
-from fencepost.builtin.postgres.source.progress import Offsets, Plan, Progress, Server, removal, table_offset
+from fencepost.builtin.postgres.source.progress import (
+    Offsets,
+    Plan,
+    Progress,
+    Server,
+    record_offset,
+    removal,
+    table_offset,
+)
 from fencepost.builtin.postgres.source.publishing import Capture
 from fencepost.builtin.postgres.source.reading import ChunkReading
 from fencepost.builtin.postgres.source.settings import SourceSettings
@@ -111,6 +119,7 @@ class Joining:
         self._tables.take(progress.plan)
         if not progress.tables and progress.plan is None:  # offsets of Debezium's, or older than the record of tables
             self._tables.known.update(captured)
+            self.due.update(record_offset(config.prefix))
             for oid, name in captured.items():
                 self.due.update(table_offset(config.prefix, oid, name))
         self._tables.wanted = captured.keys() - self._tables.known - self._tables.planned

@@ -6,8 +6,8 @@ Source partitions, all with `"server": topic.prefix`:
 - `{"server", "snapshot": "plan"}`: the plan. Without `id`: only that the slot is going to be made.
 - `{"server", "snapshot": "table", "number"}`: one table of the plan.
 - `{"server", "snapshot": "part", "part", "of"}`: how far a task is that reads chunk `part`, `part + of`, and so on.
-- `{"server", "table"}`: a table, by its oid, whose rows were read. If there are a position and a plan, the plan is that
-  of tables that joined later.
+- `{"server", "table"}`: a table, by its oid, whose rows were read; oid 0 only says that such tables are recorded. If
+  there are a position and a plan, the plan is that of tables that joined later.
 
 Chunks are numbered over all tables of a plan, so a table of a terabyte needs no more offsets than a small one.
 """
@@ -219,7 +219,7 @@ class Progress:
     is_left_in_snapshot: bool = False
     """Whether Debezium has written the position before its snapshot was complete."""
     tables: frozenset[int] = frozenset()
-    """The tables whose rows were read, by oid. Empty in offsets of Debezium's, or before the stream has begun."""
+    """The tables whose rows were read, by oid, and 0. Empty in offsets of Debezium's, or before the stream begins."""
 
     @classmethod
     def of(cls, prefix: str, offsets: Pairs) -> "Progress":
@@ -297,6 +297,11 @@ def position_offset(prefix: str, position: Position) -> Offsets:
 def table_offset(prefix: str, oid: int, name: str) -> Offsets:
     """Return the offset of a table whose rows were read."""
     return {partition_key({"server": prefix, "table": oid}): {"name": name}}
+
+
+def record_offset(prefix: str) -> Offsets:
+    """Return the offset that says that tables are recorded, even if none was read yet."""
+    return table_offset(prefix, 0, "")
 
 
 def removal(progress: Progress) -> Offsets:

@@ -18,6 +18,7 @@ from fencepost.builtin.postgres.source.progress import (
     Server,
     intent,
     position_offset,
+    record_offset,
     removal,
     table_offset,
 )
@@ -264,7 +265,7 @@ def _first(prefix: str, progress: Progress) -> Offsets:
     """Return the offsets that a stream commits before anything else: those that end the snapshot before it."""
     if progress.start is None or progress.position is not None:
         return {} if progress.plan is not None else removal(progress)
-    found = {**position_offset(prefix, progress.start), **removal(progress)}
+    found = {**position_offset(prefix, progress.start), **record_offset(prefix), **removal(progress)}
     for each in () if progress.plan is None else progress.plan.tables:
         found.update(table_offset(prefix, each.shown_as, each.name))
     return found
