@@ -111,8 +111,8 @@ def _is_within(offset: Mapping[str, Any]) -> bool:
     Its last commit may come after the change: transactions overlap in the log.
     """
     kind = str(offset.get("messageType") or "")
-    is_after_commit = offset["lsn_proc"] == offset.get("lsn_commit")
-    return kind not in ("BEGIN", "COMMIT") and offset.get("txId") is not None and not is_after_commit
+    is_change = kind not in ("", "BEGIN", "COMMIT") or (not kind and offset["lsn_proc"] != offset.get("lsn_commit"))
+    return is_change and offset.get("txId") is not None
 
 
 def _is_in_snapshot(offset: Mapping[str, Any]) -> bool:

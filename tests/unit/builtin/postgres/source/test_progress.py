@@ -94,6 +94,10 @@ def test_no_chunk_is_read_twice_when_the_number_of_tasks_changes() -> None:
             {"lsn": 10, "lsn_proc": 10, "lsn_commit": 20, "txId": 7, "messageType": "INSERT"},
             Position(20, 7, processed_lsn=10),
         ),
+        (  # a change may begin where the commit of another transaction ends
+            {"lsn": 20, "lsn_proc": 20, "lsn_commit": 20, "txId": 7, "messageType": "UPDATE"},
+            Position(20, 7, processed_lsn=20),
+        ),
         (  # in the first transaction after the snapshot
             {"lsn": 30, "lsn_proc": 30, "txId": 7, "messageType": "INSERT", "lsn_events_processed": 4},
             Position(30, 7, processed_lsn=30, processed_count=4),
