@@ -9,11 +9,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from confluent_kafka import Producer
 
 from fencepost.builtin.postgres.source.connector import PostgresSource
 from fencepost.cli.connector.database_scope import source_audit
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.setting.client_settings import range_conf
+from fencepost.ledger import database_audit, topic_rows
 from fencepost.ledger.database_audit import DatabaseReport
 from fencepost.testing import Pipeline, eventually
 from support.postgres import Postgres
@@ -76,6 +78,16 @@ class Shop:
     def topic(self, table: str) -> str:
         return f"{self.name}.shop.{table}"
 
+    def last(self, key: int) -> Any:
+        """Return the last record of an order."""
+        records = self.pipeline.committed(self.topic("orders"))
+        return [each for each in records if each.key and json.loads(each.key)["payload"] == {"id": key}][-1]
+
+    def plant(self, key: bytes, value: bytes | None, partition: int) -> None:
+        producer = Producer({"bootstrap.servers": self.kafka.bootstrap_servers})
+        producer.produce(self.topic("orders"), value, key, partition)
+        producer.flush()
+
     def end(self) -> None:
         drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{}'"
         eventually(lambda: self._sql.execute(drop.format(self.name).encode()), within_s=60)
@@ -125,3 +137,88 @@ def test_rows_are_verified_while_database_and_connector_move(shop: Shop) -> None
     finally:
         stopped.set()
         moving.join()
+
+
+BARE = {"value__converter__schemas__enable": "false"}
+
+
+@pytest.mark.parametrize("shop", [{}, BARE], ids=["schemas", "bare"], indirect=True)
+def test_row_that_is_planted_in_the_topic_is_named(shop: Shop) -> None:
+    assert shop.audit().is_complete
+    changed, removed = shop.last(10), shop.last(11)
+    value = json.loads(changed.value)
+    row = value.get("payload", value)["after"]
+    row["t"] = "planted"
+    shop.plant(changed.key, json.dumps(value).encode(), changed.partition)
+    shop.plant(removed.key, None, removed.partition)
+    ghost = json.loads(changed.key)
+    ghost["payload"]["id"] = row["id"] = 999_999
+    shop.plant(json.dumps(ghost).encode(), json.dumps(value).encode(), 0)
+    report = shop.audit("orders")
+    found = {(each.kind.value, dict(each.key)["id"], *each.columns) for each in report.differences}
+    assert found == {
+        ("differs", "10", "t"),
+        ("missing in the topic", "11"),
+        ("missing in the table", "999999"),
+    }
+    assert report.tables[0].differing == 3
+    assert report.tables[0].verified == ROWS - 2
+
+
+def test_row_that_is_changed_without_the_log_is_named(shop: Shop) -> None:
+    """A session that replicates nothing changes rows: no decoding shows them."""
+    assert shop.audit().is_complete
+    shop.sql(f"ALTER PUBLICATION {shop.name} DROP TABLE shop.orders")
+    shop.sql("UPDATE shop.orders SET n = n + 1 WHERE id = 7; DELETE FROM shop.orders WHERE id = 8")
+    shop.sql("INSERT INTO shop.orders VALUES (1000000, 1)")
+    eventually(lambda: shop.audit("lines", wait_s=60).is_complete, within_s=120)
+    shop.sql(f"ALTER PUBLICATION {shop.name} ADD TABLE shop.orders")
+    found = {(each.kind.value, dict(each.key)["id"], *each.columns) for each in shop.audit().differences}
+    assert found == {("differs", "7", "n"), ("missing in the table", "8"), ("missing in the topic", "1000000")}
+
+
+def test_row_without_its_large_value_is_compared_in_the_other_columns(shop: Shop) -> None:
+    shop.sql("UPDATE shop.lines SET large = (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 300) i)")
+    shop.sql("UPDATE shop.lines SET n = n + 1")
+    report = shop.audit("lines")
+    assert report.differences == []
+    assert (report.tables[0].others, report.is_complete) == (500, False)
+
+
+def test_audit_that_was_stopped_goes_on_where_it_was(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    assert shop.audit().is_complete
+    monkeypatch.setattr(database_audit.DatabaseAudit, "_begin", _stop)
+    with pytest.raises(KeyboardInterrupt):
+        shop.audit(state=state)
+    monkeypatch.undo()
+    shop.sql("DELETE FROM shop.orders WHERE id < 100; UPDATE shop.orders SET n = 0 WHERE id < 200")
+    read: list[int] = []
+    original = topic_rows.read_log
+
+    def counted(*args: Any) -> Any:
+        for piece in original(*args):
+            read.append(len(piece))
+            yield piece
+
+    monkeypatch.setattr(topic_rows, "read_log", counted)
+    assert shop.audit(state=state).is_complete
+    assert sum(read) == 99 * 2 + 100
+    assert not state.exists()
+
+
+def _stop(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_position_that_the_connector_does_not_reach_is_noted(shop: Shop) -> None:
+    assert shop.audit().is_complete
+    shop.pipeline.__exit__(None, None, None)
+    shop.sql("UPDATE shop.orders SET n = n + 1")
+    report = shop.audit(wait_s=0.5)
+    assert "has not committed" in report.notes[0]
+    assert (report.tables, report.is_complete) == ([], False)
+    shop.pipeline.__enter__()
+    eventually(lambda: shop.audit(wait_s=60).is_complete, within_s=120)
