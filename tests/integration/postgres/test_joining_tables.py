@@ -72,6 +72,10 @@ def oid(source: Source) -> int:
     return int(source.sql("SELECT 'SCHEMA.b'::regclass::oid::int"))
 
 
+def temporary_slots(source: Source) -> int:
+    return int(source.sql("SELECT count(*) FROM pg_replication_slots WHERE temporary AND slot_name LIKE 'SCHEMA\\_%'"))
+
+
 def widen(source: Source) -> None:
     source.config["table.include.list"] = rf"{source.name}\.(a|b)"
 
@@ -159,6 +163,36 @@ def test_change_of_an_unread_table_waits_while_older_transactions_are_open(sourc
     source.until(lambda: is_whole(source) and source.records[-1].topic != "")
     eventually(lambda: source.sql("SELECT count(*) FROM pg_replication_slots WHERE temporary") == 0, within_s=60)
     source.until(lambda: source.rebuilt("a") == source.table("a"))
+
+
+def test_large_transaction_does_not_wait_for_the_plan_of_a_table(
+    source: Source, server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "_MOST_MESSAGES", 1)
+    monkeypatch.setattr(streaming, "_PART", 1)
+    monkeypatch.setattr(joining, "_RETRY_S", 0.0)
+    source.crash()
+    widen(source)
+    with psycopg.connect(host="127.0.0.1", port=server.port, user="postgres") as other:
+        other.execute(f"UPDATE {source.name}.b SET n = -7 WHERE id = 1".encode())
+        source.begin()
+        source.until(lambda: temporary_slots(source) == 1)
+        source.sql("BEGIN; UPDATE SCHEMA.a SET n = 5; UPDATE SCHEMA.b SET n = -8 WHERE id = 2; COMMIT")
+        source.until(lambda: source.rebuilt("a") == source.table("a"))
+        assert source.progress.plan is None
+        other.commit()
+    source.until(lambda: oid(source) in source.progress.tables and is_whole(source))
+
+
+def test_slot_of_a_plan_that_is_being_made_ends_with_its_task(source: Source, server: Postgres) -> None:
+    source.crash()
+    widen(source)
+    with psycopg.connect(host="127.0.0.1", port=server.port, user="postgres") as other:
+        other.execute(f"UPDATE {source.name}.b SET n = -7 WHERE id = 1".encode())
+        source.begin()
+        source.until(lambda: temporary_slots(source) == 1)
+        source.crash()
+        eventually(lambda: temporary_slots(source) == 0, within_s=60)  # without an end it waits for two minutes
 
 
 def test_changes_from_before_the_snapshot_of_a_table_are_left_out(

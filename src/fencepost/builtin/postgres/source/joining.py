@@ -17,7 +17,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,7 @@ log = logging.getLogger(__name__)
 
 _RETRY_S, _SLOT_S = 60.0, 120.0
 _AGAIN_S = 30.0
+_CANCEL_S = 5.0
 _RUNNING = """
 SELECT transactionid::text FROM pg_locks WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted
 """
@@ -57,6 +58,8 @@ class PlanMaker:
     def __init__(self, config: SourceSettings, oids: frozenset[int], bar_lsn: int) -> None:
         self._config, self.oids, self.bar_lsn = config, oids, bar_lsn
         self.plan: Plan | None = None
+        self._holder: Any = None
+        self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="postgres-join", daemon=True)
         self._thread.start()
 
@@ -64,18 +67,30 @@ class PlanMaker:
     def is_running(self) -> bool:
         return self._thread.is_alive()
 
+    def close(self) -> None:
+        """Let the thread end, and with it its slot. There is no plan then."""
+        self._is_closed = True
+        if self._holder is not None:
+            with suppress(Exception):  # it has ended, or the server does not answer
+                self._holder.cancel_safe(timeout=_CANCEL_S)
+
     def _run(self) -> None:
         try:
             self.plan = self._made()
         except Exception as error:
+            if self._is_closed:
+                return
             text = "%s: the rows of tables that joined are read later, and their changes written from then on: %s"
             log.warning(text, self._config.prefix, explain(error))
 
-    def _made(self) -> Plan:
+    def _made(self) -> Plan | None:
         config = self._config
         settings = config.connection_settings()
         with closing(connect(settings, replication=True)) as holder, closing(connect(settings)) as sql:
+            self._holder = holder
             identity = server_identity(holder)
+            if self._is_closed:
+                return None
             name = f"{config.slot_name[:50]}_{secrets.token_hex(4)}"
             made = create_slot(holder, name, export_snapshot=True, temporary=True, timeout_s=_SLOT_S)
             sql.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -136,7 +151,7 @@ class Joining:
 
     @property
     def is_planning(self) -> bool:
-        """Say whether a plan is being made. It changes with `advance` only."""
+        """Say whether a plan is being made. It changes with `advance` and `give_up` only."""
         return self._maker is not None
 
     def is_undecided(self, message: Any, commit_lsn: int) -> bool:
@@ -172,6 +187,19 @@ class Joining:
             row = self._sql.execute(f"SELECT {NOW}::text".encode()).fetchone()
             self._maker = PlanMaker(self._config, frozenset(tables.wanted), parse_lsn(row[0]))
 
+    def give_up(self) -> None:
+        """Let go of the plan that is being made: what it is for is left out, and a later plan sees it."""
+        assert self._maker is not None
+        log.info(
+            "%s: the plan of tables that joined is made later: a large transaction changes them", self._config.prefix
+        )
+        self._end_maker()
+
+    def _end_maker(self) -> None:
+        if self._maker is not None:
+            self._maker.close()
+        self._maker, self._tables.retry_s = None, time.monotonic() + _RETRY_S
+
     def take_due(self) -> Offsets:
         taken, self.due = self.due, {}
         return taken
@@ -206,6 +234,7 @@ class Joining:
             tables.take(None)
 
     def close(self) -> None:
+        self._end_maker()
         if self._chunks is not None:
             self._chunks.close()
 

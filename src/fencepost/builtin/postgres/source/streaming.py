@@ -79,14 +79,19 @@ class _Session:
             left_bytes -= sum(len(one[2]) for one in found if not isinstance(one, KeepAlive))
 
     def _feed(self) -> bool:
-        """Take messages that have arrived. Returns False if one of them has to wait."""
+        """Take messages that have arrived. Returns False if one of them has to wait for the plan of its table.
+
+        Nothing waits while a transaction of Kafka is open: a plan may take minutes, and that would time out.
+        """
         joining = self.joining if self.joining is not None and self.joining.is_planning else None
         while self.pending:
             one = self.pending[0]
             if not isinstance(one, KeepAlive):
                 message = pgoutput.decode(one[2])
                 if joining is not None and joining.is_undecided(message, self.changes.commit_lsn):
-                    return False
+                    if self.open_since_s is None:
+                        return False
+                    joining.give_up()
                 self.changes.feed(one[0], message)
             elif self.changes.is_between:
                 self.changes.idle_lsn = one.wal_end
@@ -194,7 +199,7 @@ class Streaming:
             return Turn(offsets=due, ends=True)
         if self._is_too_large(session):
             return self._split(session)
-        if len(changes.part) < _PART:
+        if len(changes.part) < _PART or session.pending:  # a change that waits does so before Kafka's transaction
             return NOTHING
         session.part_after = changes.position.lsn
         session.open_since_s = session.open_since_s or time.monotonic()
