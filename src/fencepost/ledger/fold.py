@@ -21,6 +21,7 @@ CREATE TABLE IF NOT EXISTS rows (
     tab INTEGER, key TEXT, hash INTEGER, known INTEGER, part INTEGER, at INTEGER, lsn INTEGER, PRIMARY KEY (tab, key)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS places (part INTEGER PRIMARY KEY, topic TEXT, partition INTEGER, next INTEGER);
+CREATE TABLE IF NOT EXISTS truncates (tab INTEGER PRIMARY KEY, lsn INTEGER);
 CREATE TABLE IF NOT EXISTS audit (of TEXT);
 CREATE TEMPORARY TABLE seen (key TEXT PRIMARY KEY) WITHOUT ROWID;
 """
@@ -46,7 +47,7 @@ class Fold:
         self._db = sqlite3.connect(path, isolation_level=None)
         self._db.executescript(_SCHEMA.format(cache=_CACHE_KIB))
         if self._db.execute("SELECT of FROM audit").fetchone() not in (None, (of,)):
-            self._db.executescript("DELETE FROM rows; DELETE FROM places; DELETE FROM audit")
+            self._db.executescript("DELETE FROM rows; DELETE FROM places; DELETE FROM truncates; DELETE FROM audit")
         self._db.execute("INSERT INTO audit SELECT ? WHERE NOT EXISTS (SELECT 1 FROM audit)", (of,))
 
     def close(self) -> None:
@@ -64,9 +65,13 @@ class Fold:
         )
 
     def add(self, place: TopicPartition, table: int, next_offset: int, rows: Iterable[Row]) -> None:
-        """Apply what records of a partition, up to before an offset, make of rows of a table."""
+        """Apply what records of a partition, up to before an offset, make of rows of a table.
+
+        Partitions are read one after the other: changes from before a truncate may come after it.
+        """
         part = self._part(place)
-        last = {row.key: row for row in rows}
+        truncated = self._db.execute("SELECT lsn FROM truncates WHERE tab = ?", (table,)).fetchone() or (0,)
+        last = {row.key: row for row in rows if row.lsn >= truncated[0]}
         kept = [
             (table, row.key, row.hash, row.known, part, row.at, row.lsn)
             for row in last.values()
@@ -76,13 +81,19 @@ class Fold:
         self._db.execute("BEGIN")
         self._db.executemany(_UPSERT, sorted(kept))
         self._db.executemany(f"UPDATE rows SET known = {UNSURE} WHERE tab = ? AND key = ? AND part <> ?", gone)
-        self._db.executemany("DELETE FROM rows WHERE tab = ? AND key = ? AND part = ?", gone)
+        self._db.executemany(f"DELETE FROM rows WHERE tab = ? AND key = ? AND part = ? AND known <> {UNSURE}", gone)
         self._db.execute("UPDATE places SET next = max(next, ?) WHERE part = ?", (next_offset, part))
         self._db.execute("COMMIT")
 
     def truncate(self, table: int, lsn: int) -> None:
-        """Delete the rows of a table whose changes come before a place in the log."""
+        """Delete the rows of a table whose changes come before a place in the log, also those that are added later."""
+        self._db.execute("BEGIN")
+        self._db.execute(
+            "INSERT INTO truncates VALUES (?, ?) ON CONFLICT (tab) DO UPDATE SET lsn = max(lsn, excluded.lsn)",
+            (table, lsn),
+        )
         self._db.execute("DELETE FROM rows WHERE tab = ? AND lsn < ?", (table, lsn))
+        self._db.execute("COMMIT")
 
     def sums(self, table: int, digits: int) -> Iterator[tuple[str, int, int, bool]]:
         """Yield the groups of a table: number of rows, sum of their hashes, and whether these can be compared."""
@@ -127,5 +138,6 @@ _UPSERT = f"""
 INSERT INTO rows (tab, key, hash, known, part, at, lsn) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tab, key) DO UPDATE SET
     hash = excluded.hash, at = excluded.at, lsn = excluded.lsn,
-    known = CASE WHEN part = excluded.part THEN excluded.known ELSE {UNSURE} END, part = excluded.part
+    known = CASE WHEN part = excluded.part AND known <> {UNSURE} THEN excluded.known ELSE {UNSURE} END,
+    part = excluded.part
 """

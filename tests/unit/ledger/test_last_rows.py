@@ -38,12 +38,35 @@ def test_key_with_records_in_several_partitions_is_unsure(path: Path) -> None:
     fold.close()
 
 
+def test_key_that_is_unsure_stays_so_after_more_records(path: Path) -> None:
+    fold = Fold(path, "a")
+    for place in (ONE, TWO):
+        fold.add(place, 0, 2, [row("aaa1", 5, 0), row("aaa2", 5, 1)])
+    fold.add(TWO, 0, 4, [row("aaa1", 6, 2), row("aaa2", None, 3)])
+    assert [(entry.key, entry.known) for entry in fold.unseen(0, {"aaa"})] == [("aaa1", UNSURE), ("aaa2", UNSURE)]
+    fold.close()
+
+
 def test_truncate_removes_the_rows_of_its_table_that_were_written_before(path: Path) -> None:
     fold = Fold(path, "a")
     fold.add(ONE, 0, 2, [row("aaa1", 5, 0, 10), row("aaa2", 6, 1, 30)])
     fold.add(ONE, 1, 3, [row("aaa1", 8, 2, 10)])
     fold.truncate(0, 20)
     assert [list(fold.sums(table, 3)) for table in (0, 1)] == [[("aaa", 1, 6, True)], [("aaa", 1, 8, True)]]
+    fold.close()
+
+
+@pytest.mark.parametrize(("of", "kept"), [("a", []), ("b", [("aaa", 1, 5, True)])])
+def test_truncate_removes_older_rows_that_other_partitions_add_later(path: Path, of: str, kept: list[object]) -> None:
+    fold = Fold(path, "a")
+    fold.truncate(0, 20)
+    fold.truncate(0, 15)
+    fold.close()
+    fold = Fold(path, of)
+    fold.add(TWO, 0, 1, [row("aaa1", 5, 0, 17)])
+    assert list(fold.sums(0, 3)) == kept
+    fold.add(TWO, 0, 2, [row("aaa1", 6, 1, 30)])
+    assert list(fold.sums(0, 3)) == [("aaa", 1, 6, True)]
     fold.close()
 
 
