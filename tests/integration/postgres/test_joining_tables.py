@@ -303,13 +303,19 @@ def test_chunk_waits_for_a_written_transaction_that_is_not_visible_yet(source: S
     source.until(lambda: is_whole(source))
 
 
-def test_end_of_a_joining_table_waits_until_its_chunks_are_committed(source: Source) -> None:
+def test_end_of_a_joining_table_waits_until_its_chunks_are_committed(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "_IDLE_MOVE_S", 0.0)
     source.crash()
     widen(source)
     source.begin()
     source.until(lambda: source.progress.plan is not None)
     chunks = source.stage._session.joining._chunks
     while not chunks.is_over:
+        source.step(commits=False)
+    session = source.stage._session
+    while session.changes.position.lsn < session.joining._tables.plan.lsn:
         source.step(commits=False)
     for _ in range(10):
         source.step(commits=False)

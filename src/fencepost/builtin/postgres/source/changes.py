@@ -64,9 +64,11 @@ class _Open:
 class Changes:
     """Holds the records of whole transactions, and of the one that is being received."""
 
-    def __init__(self, writer: Writer, position: Position) -> None:
+    def __init__(self, writer: Writer, position: Position, log_end: int) -> None:
+        """`log_end` is where the log of the server ends now, before anything is received."""
         self._writer = writer
         self._start = position
+        self._log_end = log_end
         self.position = position
         """The end of the last whole transaction that was received."""
         self.whole: list[Any] = []
@@ -113,9 +115,12 @@ class Changes:
         """Take it that nothing up to a place is to come, as the server says while no transaction is being received.
 
         It may say so while a transaction of which a part is in Kafka is still to come, from its first change on.
+        Whether there is one, an offset of Debezium's does not always say; it was committed before the log's end.
         """
-        if lsn > self.position.lsn and self.is_between and self._start.processed_lsn is None:
-            self.position = self._start = replace(self.position, lsn=lsn)
+        start = self._start
+        has_come = start.processed_lsn is None or (not start.index and lsn >= self._log_end)
+        if lsn > self.position.lsn and self.is_between and has_come:
+            self.position = self._start = replace(self.position, lsn=lsn, processed_lsn=None, processed_count=1)
 
     def take_whole(self) -> list[Any]:
         taken, self.whole = self.whole, []

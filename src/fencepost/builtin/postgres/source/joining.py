@@ -218,10 +218,10 @@ class Joining:
             if next(progress.unread(), None) is not None:  # without transactions, rows may still be on their way
                 return None
             self._chunks = None
-            offsets = removal(progress)
+            offsets: Offsets = {}
             for table in plan.tables:
                 offsets.update(table_offset(self._config.prefix, table.shown_as, table.name))
-            return Turn(offsets=offsets, ends=True)
+            return Turn(offsets={**offsets, **removal(progress)}, ends=True)
         return found
 
     def committed(self) -> None:

@@ -51,11 +51,17 @@ class _Session:
     """A stream that is open, with what puts its messages together. `sql` is asked about tables."""
 
     def __init__(
-        self, sql: Any, stream: ReplicationStream, config: SourceSettings, start: Position, joining: Joining | None
+        self,
+        sql: Any,
+        stream: ReplicationStream,
+        config: SourceSettings,
+        start: Position,
+        log_end: int,
+        joining: Joining | None,
     ) -> None:
         self.sql, self.stream, self.joining = sql, stream, joining
         self.writer = RecordWriter(config, sql, joining)
-        self.changes = Changes(self.writer, start)
+        self.changes = Changes(self.writer, start, log_end)
         self.pending: deque[WalData | KeepAlive] = deque()
         self.part_after: int | None = None
         """Where the transaction before the one of which a part was returned ends."""
@@ -253,7 +259,8 @@ class Streaming:
             assert end is not None
             known = self._committed.server.timeline
             fork = timeline_end(replication, known) if known and known != server.timeline else None
-            why = refusal(self._committed, server, parse_lsn(end[0]), state, fork_lsn=fork)
+            log_end = parse_lsn(end[0])
+            why = refusal(self._committed, server, log_end, state, fork_lsn=fork)
             if why is not None:
                 raise FatalError(why)
             ensure_publication(sql, config)
@@ -263,14 +270,17 @@ class Streaming:
             opened.pop_all()
         self._committed = replace(self._committed, server=server)
         log.info("%s: streaming from %s on", config.prefix, format_lsn(lsn))
-        return _Session(sql, stream, config, self._committed, joining)
+        return _Session(sql, stream, config, self._committed, log_end, joining)
 
 
 def _first(prefix: str, progress: Progress) -> Offsets:
-    """Return the offsets that a stream commits before anything else: those that end the snapshot before it."""
+    """Return the offsets that a stream commits before anything else: those that end the snapshot before it.
+
+    Without transactions they are written one by one, in this order: if the last are missing, it is done again.
+    """
     if progress.start is None or progress.position is not None:
         return {} if progress.plan is not None else removal(progress)
-    found = {**position_offset(prefix, progress.start), **record_offset(prefix), **removal(progress)}
+    found: Offsets = {}
     for each in () if progress.plan is None else progress.plan.tables:
         found.update(table_offset(prefix, each.shown_as, each.name))
-    return found
+    return {**found, **record_offset(prefix), **position_offset(prefix, progress.start), **removal(progress)}

@@ -30,7 +30,7 @@ class Names:
 
 
 def changes(position: Position = Position(100)) -> Changes:  # noqa: B008
-    return Changes(Names(), position)
+    return Changes(Names(), position, log_end=400)
 
 
 def feed(made: Changes, commit_lsn: int, values: Sequence[str], *, ends: bool = True) -> None:
@@ -104,7 +104,7 @@ def test_records_of_the_last_change_that_debezium_may_lack_are_written() -> None
         def change(self, change: Any, place: ChangePlace) -> Sequence[SourceRecord]:
             return [SourceRecord({}, None, "t", f"{change.new[0]}{number}") for number in range(3)]
 
-    made = Changes(Several(), Position(100, 9, processed_lsn=199))
+    made = Changes(Several(), Position(100, 9, processed_lsn=199), log_end=400)
     feed(made, 200, ["a", "b"])
     assert values(made.take_whole()) == ["b1", "b2"]
 
@@ -192,6 +192,15 @@ def test_idle_position_stays_until_the_one_that_debezium_left_has_come() -> None
     assert made.position == start
     feed(made, 200, ["a", "b"])
     assert values(made.take_whole()) == ["b"]
+
+
+def test_idle_position_moves_where_debezium_has_left_no_transaction() -> None:
+    made = changes(
+        Position(100, 9, processed_lsn=100)
+    )  # as its heartbeat after a commit, or a change that begins there
+    made.move_to(399)
+    made.move_to(400)
+    assert made.position == Position(400, 9)
 
 
 def test_idle_position_stays_until_the_split_transaction_has_come() -> None:
