@@ -15,7 +15,7 @@ from fencepost.ledger.log import OnPartition, await_committed, compacted, read_l
 from fencepost.postgres import ConnectionSettings
 from fencepost.record import TopicPartition
 
-_RECENT = 100_000
+_RECENT = 10_000  # transactions of a partition: far more than can be committed and not visible
 
 Decode = Callable[[TopicPartition, Produced], SinkBatch]
 """Returns records as the connector's converters read them."""
@@ -47,7 +47,8 @@ class TopicRows:
     def __init__(self, conf: Mapping[str, Any], side: Side, decode: Decode, on_read: OnPartition | None = None) -> None:
         self._conf, self._side, self._decode, self._on_read = conf, side, decode, on_read
         self._admin = Admin(conf, timeout_s=30.0)
-        self._recent: deque[int] = deque(maxlen=_RECENT)
+        self._recent: dict[TopicPartition, deque[int]] = {}
+        self._left_out: dict[TopicPartition, int] = {}
         self.cut: set[str] = set()
         """The topics whose first records are deleted."""
 
@@ -77,7 +78,10 @@ class TopicRows:
         ends: Mapping[TopicPartition, int],
         visible: Visible | None = None,
     ) -> None:
-        """Read on up to these offsets. What `visible` transactions have not written is left out."""
+        """Read on up to these offsets. What `visible` transactions have not written is left out.
+
+        The file says that it was read up to the first record that was left out: an audit that goes on needs that one.
+        """
         starts = _by_place(self._admin.offsets.starts(ends))
         lossy = compacted(self._admin, [*ends])
         self.cut.update(place.topic for place, start in starts.items() if start and place.topic not in lossy)
@@ -89,13 +93,13 @@ class TopicRows:
                     self._conf, place, max(starts[place], fold.next_offset(place)), end, self._on_read
                 ):
                     found = self._side.changes(table, place, self._decode(place, piece))
-                    self._add(fold, number, place, self._shown(found, visible))
-                    fold.add(place, number, piece.offset + len(piece), ())
-                fold.add(place, number, end, ())
+                    self._add(fold, number, place, self._shown(place, found, visible))
+                    fold.add(place, number, self._kept_up_to(place, piece.offset + len(piece)), ())
+                fold.add(place, number, self._kept_up_to(place, end), ())
 
     def are_visible(self, visible: Visible) -> bool:
         """Say whether a snapshot shows the transactions of what was read last."""
-        return all(xid in visible for xid in set(self._recent))
+        return all(xid in visible for recent in self._recent.values() for xid in set(recent))
 
     def record(self, place: TopicPartition, offset: int) -> tuple[Any, Any]:
         """Return the key and the value of a record."""
@@ -107,14 +111,21 @@ class TopicRows:
         known = self._admin.topics.get_all({table.topic for table in tables})
         return [TopicPartition(name, number) for name in sorted(known) for number in range(known[name].partitions)]
 
-    def _shown(self, found: Iterator[Row | Truncated], visible: Visible | None) -> Iterator[Row | Truncated]:
-        last = None
+    def _shown(
+        self, place: TopicPartition, found: Iterator[Row | Truncated], visible: Visible | None
+    ) -> Iterator[Row | Truncated]:
+        recent, last = self._recent.setdefault(place, deque(maxlen=_RECENT)), None
         for each in found:
             if visible is None and each.xid is not None and each.xid != last:
-                self._recent.append(each.xid)
+                recent.append(each.xid)
                 last = each.xid
             if visible is None or each.xid is None or each.xid in visible:
                 yield each
+            else:
+                self._left_out.setdefault(place, each.at)
+
+    def _kept_up_to(self, place: TopicPartition, offset: int) -> int:
+        return min(offset, self._left_out.get(place, offset))
 
     def _add(self, fold: Fold, number: int, place: TopicPartition, found: Iterator[Row | Truncated]) -> None:
         for is_truncated, changes in groupby(found, lambda each: isinstance(each, Truncated)):
@@ -122,7 +133,7 @@ class TopicRows:
             if is_truncated:
                 fold.truncate(number, max(each.lsn for each in kept))
             else:
-                fold.add(place, number, kept[-1].at + 1, kept)  # type: ignore[arg-type]
+                fold.add(place, number, self._kept_up_to(place, kept[-1].at + 1), kept)  # type: ignore[arg-type]
 
 
 def _by_place(offsets: Mapping[Any, int]) -> dict[TopicPartition, int]:

@@ -18,12 +18,13 @@ _BEGIN = (
 )
 _END = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END"
 _WRAP = 1 << 32
+_LATER = 1 << 28  # transactions after a snapshot: hours of them. What is further away is of an earlier round
 
 
 class Visible(NamedTuple):
     """Which transactions a snapshot shows. `end` is the id after the last one; `running` those before it that it lacks.
 
-    Ids are those of 32 bits that records have.
+    Ids are those of 32 bits that records have, which may be billions of transactions old.
     """
 
     end: int
@@ -41,7 +42,7 @@ class Visible(NamedTuple):
 
     def __contains__(self, xid: object) -> bool:
         assert isinstance(xid, int)
-        return xid not in self.running and (xid - self.end) % _WRAP >= _WRAP // 2
+        return xid not in self.running and (xid - self.end) % _WRAP >= _LATER
 
 
 class Rewritten(Exception):
