@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.api import FatalError
 from fencepost.builtin.postgres.audit.snapshot import DatabaseSnapshot, Rewritten
@@ -31,6 +31,7 @@ from fencepost.record import TopicPartition
 _NAMED = 20  # rows of a table that are named
 _LOOKED_AT = 1_000  # rows of a table whose records are read again
 _AGAIN_S = 0.2
+_NOT_READ = "the connector has not read its rows yet: repeat the audit when it has"
 
 
 class RowDifferenceKind(Enum):
@@ -39,6 +40,13 @@ class RowDifferenceKind(Enum):
     MISSING_IN_TOPIC = "missing in the topic"
     MISSING_IN_TABLE = "missing in the table"
     DIFFERS = "differs"
+
+
+class Committed(NamedTuple):
+    """What committed offsets say: up to where the log is in Kafka, and the tables whose rows are, by oid; None: all."""
+
+    lsn: int
+    tables: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,7 @@ class DatabaseAudit:
         side: Side,
         decode: Decode,
         *,
-        committed_lsn: Callable[[], int],
+        committed: Callable[[], Committed],
         wait_s: float = 10.0,
         state: Path | None = None,
     ) -> None:
@@ -140,12 +148,12 @@ class DatabaseAudit:
             connector: The connector's name.
             side: What its config says.
             decode: Its converters.
-            committed_lsn: Returns up to where its committed offsets say that the database's log is in Kafka.
+            committed: Returns what its committed offsets say.
             wait_s: How long to wait for that, and for open transactions.
             state: A file that keeps what was read of the topics until an audit has ended, so that the next one goes on.
         """
         self._conf, self._connector, self._side, self._decode = conf, connector, side, decode
-        self._committed_lsn, self._wait_s, self._state = committed_lsn, wait_s, state
+        self._committed, self._wait_s, self._state = committed, wait_s, state
 
     def close(self) -> None:
         """Do nothing: a run closes its connections."""
@@ -178,7 +186,8 @@ class DatabaseAudit:
             if self._identity(read, tables) != identity:
                 raise FatalError("a table or a topic was changed meanwhile: repeat the audit")
             report.position = format_lsn(snapshot.lsn)
-            if not self._await_position(snapshot.lsn):  # 3
+            committed = self._await_position(snapshot.lsn)  # 3
+            if committed is None:
                 report.notes.append(
                     f"{self._connector} has not committed what the database had at {report.position} within "
                     f"{self._wait_s:g} s: see whether it runs, or wait longer (--wait)"
@@ -190,7 +199,10 @@ class DatabaseAudit:
                 return report
             read.read(fold, tables, ends, snapshot.visible)
             for number, table in enumerate(tables):
-                report.tables.append(self._compared(read, fold, number, table, snapshot))
+                if committed.tables is None or table.oid in committed.tables:
+                    report.tables.append(self._compared(read, fold, number, table, snapshot))
+                else:
+                    report.tables.append(TableFindings(table.name, table.topic, notes=[_NOT_READ]))
         if self._state is not None:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{self._state}{suffix}").unlink(missing_ok=True)
@@ -216,13 +228,14 @@ class DatabaseAudit:
             snapshot.end()
             time.sleep(_AGAIN_S)
 
-    def _await_position(self, lsn: int) -> bool:
+    def _await_position(self, lsn: int) -> Committed | None:
+        """Return what was committed once everything up to a place in the log is; None if it is not so in time."""
         until_s = time.monotonic() + self._wait_s
-        while self._committed_lsn() < lsn:
+        while (committed := self._committed()).lsn < lsn:
             if time.monotonic() > until_s:
-                return False
+                return None
             time.sleep(_AGAIN_S)
-        return True
+        return committed
 
     def _compared(
         self, read: TopicRows, fold: Fold, number: int, table: ComparedTable, snapshot: DatabaseSnapshot

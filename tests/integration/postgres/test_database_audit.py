@@ -67,6 +67,10 @@ class Shop:
         self.pipeline.ensure_runs()
         return any(len(each["partition"]) == 1 for each in self.offsets()["offsets"])
 
+    def has_joined(self, table: str) -> bool:
+        self.pipeline.ensure_runs()
+        return any((each["offset"] or {}).get("name") == f"shop.{table}" for each in self.offsets()["offsets"])
+
     def audit(self, *tables: str, state: Path | None = None, wait_s: float = 300) -> DatabaseReport:
         conf = range_conf(
             {"bootstrap.servers": self.kafka.bootstrap_servers, "isolation.level": "read_committed"}, "a"
@@ -207,6 +211,39 @@ def test_audit_that_was_stopped_goes_on_where_it_was(
     assert shop.audit(state=state).is_complete
     assert sum(read) == 99 * 2 + 100
     assert not state.exists()
+
+
+def test_change_that_a_stopped_audit_left_out_counts_in_the_next(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shop.audit().is_complete
+    original = database_audit.DatabaseAudit._await_position
+
+    def awaited(*args: Any) -> Any:
+        found = original(*args)
+        shop.sql("UPDATE shop.orders SET t = 'after the snapshot' WHERE id = 10")
+        eventually(lambda: b"after the snapshot" in shop.last(10).value, within_s=300)
+        return found
+
+    monkeypatch.setattr(database_audit.DatabaseAudit, "_await_position", awaited)
+    monkeypatch.setattr(database_audit.DatabaseAudit, "_compared", _stop)
+    with pytest.raises(KeyboardInterrupt):
+        shop.audit(state=tmp_path / "state")
+    monkeypatch.undo()
+    report = shop.audit(state=tmp_path / "state")
+    assert (report.differences, report.is_complete) == ([], True)
+
+
+def test_table_that_is_not_read_yet_is_noted_without_differences(shop: Shop) -> None:
+    """A transaction that has written keeps the connector from making the plan for the table."""
+    with psycopg.connect(**shop._where) as waiting:  # type: ignore[arg-type]
+        waiting.execute("SELECT pg_current_xact_id()")
+        shop.sql("CREATE TABLE shop.later (id int PRIMARY KEY); INSERT INTO shop.later VALUES (1)")
+        shop.sql(f"ALTER PUBLICATION {shop.name} ADD TABLE shop.later")
+        later = {table.table: table for table in shop.audit().tables}["shop.later"]
+        assert (later.differences, later.notes) == ([], [database_audit._NOT_READ])
+    shop.sql("INSERT INTO shop.later VALUES (2)")
+    eventually(lambda: shop.has_joined("later") and shop.audit("later").is_complete, within_s=300)
 
 
 def _stop(*_: Any) -> None:

@@ -13,7 +13,7 @@ from fencepost.builtin.postgres.source.progress import Progress
 from fencepost.config import ConfigError
 from fencepost.config.reference import given_values, has_references
 from fencepost.kafka.read.produced import Produced
-from fencepost.ledger.database_audit import DatabaseAudit
+from fencepost.ledger.database_audit import Committed, DatabaseAudit
 from fencepost.ledger.topic_rows import Decode
 from fencepost.plugin import PluginKind, registry
 from fencepost.record import Repeated, TopicPartition
@@ -50,14 +50,20 @@ def source_audit(
     bare = partial(decode, is_null_replaced=False) if _is_bare(value) or _is_bare(key) else None
     side = SourceSide(own, bare)
 
-    def committed_lsn() -> int:
+    if not own.has_stream:
+        raise ConfigError(
+            f"{own.key_of('snapshot_mode')}={own.snapshot_mode}: the connector does not follow the database, so there "
+            "is no position at which both can be compared"
+        )
+
+    def committed() -> Committed:
         pairs = [(each["partition"], each["offset"]) for each in offsets().get("offsets", ()) if each["offset"]]
         progress = Progress.of(own.prefix, pairs)
         if progress.position is None or progress.plan is not None:  # a snapshot is being read, maybe of new tables
-            return 0
-        return progress.position.lsn
+            return Committed(0)
+        return Committed(progress.position.lsn, progress.tables or None if own.has_snapshot else None)
 
-    return DatabaseAudit(conf, name, side, decoder(key, value), committed_lsn=committed_lsn, **limits)
+    return DatabaseAudit(conf, name, side, decoder(key, value), committed=committed, **limits)
 
 
 def decoder(key: Converter, value: Converter) -> Decode:

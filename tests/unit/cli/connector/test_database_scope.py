@@ -24,6 +24,7 @@ def audit(given: dict[str, str], worker: dict[str, str], **more: str) -> None:
         ({"transforms": "unwrap"}, "transforms may change what is written"),
         ({"database_password": "[hidden]"}, "name the file with --source-properties"),
         ({"database_password": "${env:PASSWORD}"}, "only workers look up what it refers to"),
+        ({"snapshot_mode": "initial_only"}, "snapshot.mode=initial_only: the connector does not follow the database"),
         ({"value_converter": ""}, "value.converter is the worker's: name the worker's file with --properties"),
     ],
 )

@@ -88,6 +88,7 @@ class SourceSide:
         lacking = tuple(name for name, column in {**keys, **columns}.items() if column is None)
         key = tuple(column for column in keys.values() if column is not None)
         return ComparedTable(
+            table.oid,
             f"{table.schema}.{table.name}",
             shape.topic,
             tuple(snapshot.stored(each) for each in stored),

@@ -5,6 +5,7 @@ way, whatever the type of the key and the order of its collation.
 """
 
 import hashlib
+import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -19,6 +20,7 @@ GROUP_DIGITS = 3
 _DIGITS = 15  # of the hash of a row: it fits a signed bigint
 _BETWEEN, _NULL = "\x1f", "\x1e"
 _UNREADABLE = "\0"  # of a value that does not fit its schema: no text of Postgres is this
+_UNFIT = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, struct.error, RecordError)
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class ComparedColumn:
     def text_of(self, value: Any) -> str:
         try:
             found = None if value is None else self.text(value)
-        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecordError):
+        except _UNFIT:
             return _UNREADABLE
         return self.null if found is None else found
 
@@ -98,6 +100,7 @@ class Stored(NamedTuple):
 class ComparedTable:
     """A table, as the topic shows it. `rows` is a condition in SQL for those that belong to it; None: all."""
 
+    oid: int
     name: str
     topic: str
     stored: tuple[Stored, ...]
@@ -119,7 +122,7 @@ class ComparedTable:
                 null if (value := row[field]) is None or (made := text(value)) is None else made
                 for field, text, null in self._plan
             ]
-        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecordError):
+        except _UNFIT:
             texts = [column.text_of(row.get(column.field)) for column in self.columns]
             has_all = all(column.field in row for column in self.columns)
             return digest([*key, *texts]), Known.ALL if has_all else Known.SOME
