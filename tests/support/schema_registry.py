@@ -18,7 +18,7 @@ import httpx
 
 from fencepost.embedded import checksum
 from fencepost.embedded.error import JarError
-from fencepost.embedded.home import default_cache, locked
+from fencepost.embedded.home import default_cache, locked, run
 from fencepost.embedded.java import find_java
 from fencepost.embedded.process import GuardedProcess
 from fencepost.testing import eventually
@@ -154,7 +154,7 @@ def _install(home: Path) -> None:
         module = Path(temporary, "ivy.xml")
         module.write_text(_MODULE)
         pattern = f"{temporary}/[artifact]-[revision].[ext]"
-        home.run(find_java(), ["-ivy", str(module), "-retrieve", pattern, "-types", "tar.gz"], "Apicurio Registry")
+        run(find_java(), ["-ivy", str(module), "-retrieve", pattern, "-types", "tar.gz"], "Apicurio Registry")
         (archive,) = Path(temporary).glob("*.tar.gz")
         expected, found = _SHA256.read_text(encoding="ascii").split()[0], checksum.sha256(archive)
         if found != expected:

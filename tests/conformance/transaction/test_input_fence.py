@@ -96,10 +96,10 @@ class InputFenceStage:
 
     def other_group(self, *, shares_log: bool = True) -> str:
         """Return a group whose offsets are in the same partition of the same log, or in another one."""
-        contributors = Contributors(self.conf)
-        contributors.pending(self.group)
+        own = Contributors(self.conf)
+        own.pending(self.group)
         count = Admin(self.conf).topics.partitions(contributors.TOPIC)
-        contributors.close()
+        own.close()
         assert count is not None
         wanted = contributors.partition_of(self.group, count)
         names = (f"{self.topic}-other-{n}" for n in itertools.count())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.embedded import checksum, layout
-from fencepost.embedded.home import KafkaHome, default_cache, locked
+from fencepost.embedded.home import KafkaHome, default_cache, locked, pyspark_jars, retrieve
 from fencepost.embedded.java import Java, find_java
 from support.brokers import Brokers
 from support.own_pytest import run
@@ -42,10 +42,10 @@ def _install(java: Java, home: KafkaHome) -> None:
     expected = checksum.listed(_SHA256.read_text(encoding="ascii"))
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home.directory.parent) as temporary:
         fresh = KafkaHome(Path(temporary, "home"))
-        home.retrieve(java, _COORDINATES, fresh.directory / "lib", expected_jars=len(expected))
+        retrieve(java, _COORDINATES, fresh.directory / "lib", expected_jars=len(expected))
         checksum.verify(fresh.directory / "lib", expected)
         (fresh.directory / "logging").mkdir()
-        for jar in (jar for pattern in _LOGGING for jar in home.pyspark_jars().glob(pattern)):
+        for jar in (jar for pattern in _LOGGING for jar in pyspark_jars().glob(pattern)):
             shutil.copy2(jar, fresh.directory / "logging")
         layout.write_bootstrap_snapshot(java, fresh.classpath, fresh.bootstrap_snapshot)
         fresh.manifest.write([*fresh.logging_jars, *fresh.jars])
