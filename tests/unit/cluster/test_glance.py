@@ -4,13 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.figures import (
-    connector_word,
-    delivery_word,
-    kind_word,
-    task_words,
-    why_not_exactly_once,
-)
+from fencepost.cluster.glance import connector_word, delivery_word, kind_word, task_words, why_not_exactly_once
 
 
 def connector(*tasks: str, state: str = "RUNNING", figures: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.cluster.figures import remains_of
+from fencepost.cluster.glance import remains_of
 
 CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 CONFIG = {"connector.class": CLASS, "database.hostname": "db", "database.dbname": "shop", "slot.name": "orders_cdc"}

@@ -304,7 +304,7 @@ def restart(
 def delete(connect: "Connect", names: ConnectorNames, yes: Yes = False) -> None:
     """Delete connectors, after they were shown. Their offsets stay: a connector of the same name continues there."""
     from fencepost.cli.connector.view import existing_connector
-    from fencepost.cluster.figures import remains_of
+    from fencepost.cluster.glance import remains_of
 
     for view in [existing_connector(connect, name) for name in dict.fromkeys(names)]:
         typer.echo(printable(f"{view.name}: a {view.kind}, {view.word}, {counted(len(view.tasks), 'task')}"), err=True)

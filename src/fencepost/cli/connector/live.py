@@ -11,7 +11,7 @@ import typer
 
 from fencepost.cli.on_worker import connector_names, on_worker
 from fencepost.cli.output import JsonForm, Output, Printer, TextOrJson, print_json
-from fencepost.cluster.figures import RETRYING, STANDS_STILL, WORST_FIRST, task_word
+from fencepost.cluster.glance import RETRYING, STANDS_STILL, WORST_FIRST, task_word
 from fencepost.config.version import matches
 from fencepost.telemetry.plain_line import printable
 

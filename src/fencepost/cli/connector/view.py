@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fencepost.cluster.figures import (
+from fencepost.cluster.glance import (
     AT_REST,
     connector_word,
     delivery_word,

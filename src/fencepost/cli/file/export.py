@@ -13,7 +13,7 @@ from fencepost.cli.connect import Connect
 from fencepost.cli.connector.view import ConnectorView, all_connectors
 from fencepost.cli.masking import Masking
 from fencepost.cli.output import counted
-from fencepost.cluster.figures import AT_REST
+from fencepost.cluster.glance import AT_REST
 from fencepost.config import ConfigError
 from fencepost.secret.redaction import HIDDEN
 from fencepost.telemetry.plain_line import printable

@@ -10,7 +10,7 @@ from fencepost.cli.connect import Connect, RefusedError
 from fencepost.cli.connector.view import ConnectorView
 from fencepost.cli.connector_file import Fault, WantedConnector
 from fencepost.cli.masking import Masking
-from fencepost.cluster.figures import AT_REST
+from fencepost.cluster.glance import AT_REST
 from fencepost.config import ConfigError
 from fencepost.config.reference import is_placeholder
 from fencepost.config.version import matches

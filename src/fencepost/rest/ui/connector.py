@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fencepost.cluster.figures import (
+from fencepost.cluster.glance import (
     connector_word,
     delivery_word,
     figures_of,

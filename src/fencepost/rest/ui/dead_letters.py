@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fencepost.cluster.figures import figures_of
+from fencepost.cluster.glance import figures_of
 from fencepost.cluster.topic_records import RUNNING
 from fencepost.config.connector import DeadLetterConfig, SinkChoice
 from fencepost.rest.path import ConnectorName

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fencepost.cluster.figures import connector_word
+from fencepost.cluster.glance import connector_word
 from fencepost.rest.ui.inside import path_of
 from fencepost.rest.ui.visit import Visiting
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from fencepost.cluster.figures import WORST_FIRST, connector_word, delivery_word, figures_of, kind_word
+from fencepost.cluster.glance import WORST_FIRST, connector_word, delivery_word, figures_of, kind_word
 from fencepost.rest.ui import plot
 from fencepost.rest.ui.inside import path_of
 from fencepost.rest.ui.page import age

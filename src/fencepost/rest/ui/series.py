@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from fencepost.cluster.figures import MOST_POINTS, PERIOD_S, FigureColumns, PastFigures, Sample, figures_of, merged
+from fencepost.cluster.figures import MOST_POINTS, PERIOD_S, FigureColumns, PastFigures, Sample, merged
+from fencepost.cluster.glance import figures_of
 from fencepost.rest.access.caller import Caller, keep_caller
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.ui.inside import RestRefusedError, ask_for

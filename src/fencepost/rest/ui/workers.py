@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fencepost.cluster.figures import figures_of
+from fencepost.cluster.glance import figures_of
 from fencepost.rest.ui.visit import Visit, Visiting, digest
 
 router = APIRouter(prefix="/ui", include_in_schema=False)

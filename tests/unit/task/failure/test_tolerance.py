@@ -89,7 +89,7 @@ def test_step_is_retried_without_earlier_steps() -> None:
 
 
 def test_retries_end_when_their_timeout_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s = itertools.count(100.0, 0.006)
+    now_s = itertools.count(100.0, 0.003)  # a failure looks twice: once to say it, once for the time that is left
     clock = SimpleNamespace(monotonic=lambda: next(now_s), time=lambda: 0.0)
     monkeypatch.setattr("fencepost.task.failure.tolerance.time", clock)
     own = tolerance(retry_timeout_ms=20)
