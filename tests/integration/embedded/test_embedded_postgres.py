@@ -24,7 +24,7 @@ def value(server: EmbeddedPostgres, query: str) -> object:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A directory that the server's user may enter: pytest's own are root's alone."""
-    for each in (tmp_path, *tmp_path.parents[:2]):
+    for each in (tmp_path, *tmp_path.parents[:3]):  # with several processes, each has a directory of its own
         each.chmod(each.stat().st_mode | 0o011)
     return tmp_path
 
