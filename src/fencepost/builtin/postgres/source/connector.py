@@ -10,6 +10,7 @@ from fencepost.builtin.postgres.source.settings import SourceSettings
 from fencepost.builtin.postgres.source.slot_watch import Rows, SlotWatch
 from fencepost.builtin.postgres.source.task import PostgresSourceTask
 from fencepost.postgres.connection import connect
+from fencepost.postgres.slots import import_snapshot
 
 log = logging.getLogger(__name__)
 
@@ -127,8 +128,7 @@ class SnapshotWatch:
         self._release()
         connection = connect(self._connector.connection_settings())
         try:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            connection.execute(f"SET TRANSACTION SNAPSHOT '{plan.name}'".encode())
+            import_snapshot(connection, plan.name)
             row = connection.execute("SELECT pg_export_snapshot()").fetchone()
             assert row is not None
         except Exception as error:

@@ -18,11 +18,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.api import RetriableError, SourceTaskContext
-from fencepost.builtin.postgres.source.planning import cut
+from fencepost.builtin.postgres.source.planning import plan_of
 from fencepost.builtin.postgres.source.progress import (
     Offsets,
     Plan,
@@ -39,8 +39,7 @@ from fencepost.builtin.postgres.source.turn import Turn
 from fencepost.postgres import pgoutput
 from fencepost.postgres.connection import connect
 from fencepost.postgres.error import explain
-from fencepost.postgres.lsn import parse_lsn
-from fencepost.postgres.slots import NOW, create_slot, server_identity
+from fencepost.postgres.slots import create_slot, log_end
 
 log = logging.getLogger(__name__)
 
@@ -88,18 +87,14 @@ class PlanMaker:
         settings = config.connection_settings()
         with closing(connect(settings, replication=True)) as holder, closing(connect(settings)) as sql:
             self._holder = holder
-            identity = server_identity(holder)
+            server = Server.at(holder)
             if self._is_closed:
                 return None
             name = f"{config.slot_name[:50]}_{secrets.token_hex(4)}"
             made = create_slot(holder, name, export_snapshot=True, temporary=True, timeout_s=_SLOT_S)
-            sql.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            sql.execute(f"SET TRANSACTION SNAPSHOT '{made.snapshot}'".encode())
-            row = sql.execute("SELECT pg_current_snapshot()::text").fetchone()
-            assert row is not None
-            tables = tuple(cut(sql, Capture.of(sql, config).only(self.oids), config.chunk_bytes))
+            plan = plan_of(sql, config, made, server, self.oids)
         # Without the snapshot's name: no chunk is read in it, as the stream may have passed it.
-        return Plan(made.consistent_lsn, str(row[0]), "", Server(identity.system_identifier, identity.timeline), tables)
+        return replace(plan, name="")
 
 
 @dataclass
@@ -184,8 +179,7 @@ class Joining:
                 self.due.update(maker.plan.offsets(self._config.prefix))
                 self._chunks = _Chunks(self._config, self._context, self._sql, None)
         elif maker is None and tables.plan is None and tables.wanted and time.monotonic() >= tables.retry_s:
-            row = self._sql.execute(f"SELECT {NOW}::text".encode()).fetchone()
-            self._maker = PlanMaker(self._config, frozenset(tables.wanted), parse_lsn(row[0]))
+            self._maker = PlanMaker(self._config, frozenset(tables.wanted), log_end(self._sql))
 
     def give_up(self) -> None:
         """Let go of the plan that is being made: what it is for is left out, and a later plan sees it."""

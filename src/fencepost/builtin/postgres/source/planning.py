@@ -10,7 +10,7 @@ that a successor has made since: that one is at a later position. No chunk is re
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from fencepost.api import FatalError, RetriableError, SourceTaskContext
@@ -36,7 +36,7 @@ from fencepost.postgres.slots import (
     create_slot,
     drop_slot,
     ensure_usable,
-    server_identity,
+    import_snapshot,
     slot_state,
 )
 
@@ -114,14 +114,13 @@ class Planning:
         config = self._config
         ensure_publication(connection, config)
         replication = self._connected(replication=True)
-        identity = server_identity(replication)
+        server = Server.at(replication)
         if exists:
             lsn = ensure_usable(connection, config.slot_name).confirmed_flush_lsn or 0
         else:
             made = create_slot(replication, config.slot_name, failover=config.slot_failover, timeout_s=_SLOT_S)
             lsn = made.consistent_lsn
-        position = Position(lsn, server=Server(identity.system_identifier, identity.timeline))
-        return Turn(offsets=position_offset(config.prefix, position), ends=True)
+        return Turn(offsets=position_offset(config.prefix, Position(lsn, server=server)), ends=True)
 
     def _plan(self) -> Turn:
         config = self._config
@@ -130,18 +129,11 @@ class Planning:
             drop_slot(connection, config.slot_name, self._seen)
         ensure_publication(connection, config)
         holder = self._connected(replication=True)
-        identity = server_identity(holder)
-        made = self._made(holder)
-        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        connection.execute(f"SET TRANSACTION SNAPSHOT '{made.snapshot}'")
-        (xids,) = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
-        tables = tuple(cut(connection, Capture.of(connection, config), config.chunk_bytes))
-        connection.execute("COMMIT")
-        server = Server(identity.system_identifier, identity.timeline)
-        plan = Plan(made.consistent_lsn, xids, str(made.snapshot), server, tables)
+        server = Server.at(holder)
+        plan = plan_of(connection, config, self._made(holder), server)
         self._open.remove(holder)
         self._holder = holder
-        log.info("%s: snapshot of %d tables in %d chunks", config.prefix, len(tables), plan.chunks)
+        log.info("%s: snapshot of %d tables in %d chunks", config.prefix, len(plan.tables), plan.chunks)
         return Turn(offsets=plan.offsets(config.prefix), ends=True)
 
     def _made(self, holder: Any) -> CreatedSlot:
@@ -171,7 +163,19 @@ class Planning:
         self._open = []
 
 
-def cut(connection: Any, capture: Capture, chunk_bytes: int) -> Iterable[TablePlan]:
+def plan_of(
+    connection: Any, config: SourceSettings, made: CreatedSlot, server: Server, oids: Collection[int] | None = None
+) -> Plan:
+    """Return the plan of the captured tables, or of those with these oids, in the snapshot that a new slot exports."""
+    import_snapshot(connection, str(made.snapshot))
+    (xids,) = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
+    capture = Capture.of(connection, config)
+    tables = tuple(_cut(connection, capture if oids is None else capture.only(oids), config.chunk_bytes))
+    connection.execute("COMMIT")
+    return Plan(made.consistent_lsn, xids, str(made.snapshot), server, tables)
+
+
+def _cut(connection: Any, capture: Capture, chunk_bytes: int) -> Iterable[TablePlan]:
     """Yield the tables of a snapshot, with chunks of about a size."""
     for stored, shown in capture.stored():
         (size,) = connection.execute(f"SELECT pg_table_size({stored.oid})").fetchone()

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from fencepost.api import partition_key
 from fencepost.postgres.lsn import format_lsn, parse_lsn
+from fencepost.postgres.slots import server_identity
 
 Offset = Mapping[str, Any] | None
 Offsets = dict[tuple[tuple[str, Any], ...], Offset]
@@ -41,6 +42,12 @@ class Server(NamedTuple):
 
     system_identifier: str = ""
     timeline: int = 0
+
+    @classmethod
+    def at(cls, connection: Any) -> "Server":
+        """Ask which server this is. The connection is one for replication."""
+        identity = server_identity(connection)
+        return cls(identity.system_identifier, identity.timeline)
 
 
 UNKNOWN = Server()

@@ -14,6 +14,7 @@ from fencepost.api import FatalError, RetriableError
 from fencepost.builtin.postgres.source.progress import Chunk, Plan
 from fencepost.postgres.copy import copy_columns
 from fencepost.postgres.name import quoted
+from fencepost.postgres.slots import import_snapshot
 
 log = logging.getLogger(__name__)
 
@@ -102,9 +103,8 @@ class SnapshotReader:
         from psycopg import errors
 
         if self._name is not None:
-            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
-                cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._name}'")
+                import_snapshot(cursor, self._name)
                 return None
             except (errors.InvalidParameterValue, errors.UndefinedObject, errors.ObjectNotInPrerequisiteState):
                 log.warning("snapshot %s is not held any more; chunks are read by who was committed", self._name)

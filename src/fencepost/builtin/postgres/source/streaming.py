@@ -30,9 +30,9 @@ from fencepost.builtin.postgres.source.writer import Change, RecordWriter
 from fencepost.postgres import pgoutput
 from fencepost.postgres.connection import connect
 from fencepost.postgres.error import is_retriable
-from fencepost.postgres.lsn import format_lsn, parse_lsn
+from fencepost.postgres.lsn import format_lsn
 from fencepost.postgres.replication import KeepAlive, ReplicationStream, WalData
-from fencepost.postgres.slots import NOW, SlotLostError, SlotMissingError, ensure_usable, server_identity, timeline_end
+from fencepost.postgres.slots import SlotLostError, SlotMissingError, ensure_usable, log_end, timeline_end
 
 log = logging.getLogger(__name__)
 
@@ -252,15 +252,12 @@ class Streaming:
         with ExitStack() as opened:
             sql = opened.enter_context(closing(connect(config.connection_settings())))
             replication = opened.enter_context(closing(connect(config.connection_settings(), replication=True)))
-            identity = server_identity(replication)
-            server = Server(identity.system_identifier, identity.timeline)
+            server = Server.at(replication)
             state = ensure_usable(sql, config.slot_name)
-            end = sql.execute(f"SELECT {NOW}::text".encode()).fetchone()
-            assert end is not None
+            end = log_end(sql)
             known = self._committed.server.timeline
             fork = timeline_end(replication, known) if known and known != server.timeline else None
-            log_end = parse_lsn(end[0])
-            why = refusal(self._committed, server, log_end, state, fork_lsn=fork)
+            why = refusal(self._committed, server, end, state, fork_lsn=fork)
             if why is not None:
                 raise FatalError(why)
             ensure_publication(sql, config)
@@ -270,7 +267,7 @@ class Streaming:
             opened.pop_all()
         self._committed = replace(self._committed, server=server)
         log.info("%s: streaming from %s on", config.prefix, format_lsn(lsn))
-        return _Session(sql, stream, config, self._committed, log_end, joining)
+        return _Session(sql, stream, config, self._committed, end, joining)
 
 
 def _first(prefix: str, progress: Progress) -> Offsets:
