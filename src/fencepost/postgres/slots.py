@@ -122,19 +122,6 @@ def timeline_end(connection: "Connection", timeline: int) -> int:
     return next((parse_lsn(each[1]) for each in ends if int(each[0]) == timeline), 0)
 
 
-def log_end(connection: "Connection") -> int:
-    """Return where the server's log ends; on a standby, what it has replayed."""
-    row = connection.execute(f"SELECT {NOW}::text".encode()).fetchone()
-    assert row is not None
-    return parse_lsn(row[0])
-
-
-def import_snapshot(connection: "Connection", name: str) -> None:
-    """Begin a transaction that only reads, and sees the snapshot that another connection exports by a name."""
-    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    connection.execute(f"SET TRANSACTION SNAPSHOT {literal(name)}".encode())
-
-
 def create_slot(
     connection: "Connection",
     name: str,

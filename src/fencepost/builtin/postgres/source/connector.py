@@ -8,9 +8,9 @@ from fencepost.api import ExactlyOnceSupport, SourceConnector, SourceTask
 from fencepost.builtin.postgres.source.progress import Phase, Plan, Progress
 from fencepost.builtin.postgres.source.settings import SourceSettings
 from fencepost.builtin.postgres.source.slot_watch import Rows, SlotWatch
+from fencepost.builtin.postgres.source.snapshot import import_snapshot
 from fencepost.builtin.postgres.source.task import PostgresSourceTask
 from fencepost.postgres.connection import connect
-from fencepost.postgres.slots import import_snapshot
 
 log = logging.getLogger(__name__)
 

@@ -28,6 +28,7 @@ from fencepost.builtin.postgres.source.progress import (
     Plan,
     Progress,
     Server,
+    log_end,
     record_offset,
     removal,
     table_offset,
@@ -39,7 +40,7 @@ from fencepost.builtin.postgres.source.turn import Turn
 from fencepost.postgres import pgoutput
 from fencepost.postgres.connection import connect
 from fencepost.postgres.error import explain
-from fencepost.postgres.slots import create_slot, log_end
+from fencepost.postgres.slots import create_slot
 
 log = logging.getLogger(__name__)
 
@@ -212,10 +213,7 @@ class Joining:
             if next(progress.unread(), None) is not None:  # without transactions, rows may still be on their way
                 return None
             self._chunks = None
-            offsets: Offsets = {}
-            for table in plan.tables:
-                offsets.update(table_offset(self._config.prefix, table.shown_as, table.name))
-            return Turn(offsets={**offsets, **removal(progress)}, ends=True)
+            return Turn(offsets={**plan.table_offsets(self._config.prefix), **removal(progress)}, ends=True)
         return found
 
     def committed(self) -> None:

@@ -27,6 +27,7 @@ from fencepost.builtin.postgres.source.progress import (
 )
 from fencepost.builtin.postgres.source.publishing import Capture, ensure_publication
 from fencepost.builtin.postgres.source.settings import SourceSettings
+from fencepost.builtin.postgres.source.snapshot import import_snapshot
 from fencepost.builtin.postgres.source.turn import NOTHING, Turn
 from fencepost.postgres.catalog import Table
 from fencepost.postgres.connection import connect
@@ -36,7 +37,6 @@ from fencepost.postgres.slots import (
     create_slot,
     drop_slot,
     ensure_usable,
-    import_snapshot,
     slot_state,
 )
 
@@ -114,13 +114,12 @@ class Planning:
         config = self._config
         ensure_publication(connection, config)
         replication = self._connected(replication=True)
-        server = Server.at(replication)
         if exists:
             lsn = ensure_usable(connection, config.slot_name).confirmed_flush_lsn or 0
         else:
             made = create_slot(replication, config.slot_name, failover=config.slot_failover, timeout_s=_SLOT_S)
             lsn = made.consistent_lsn
-        return Turn(offsets=position_offset(config.prefix, Position(lsn, server=server)), ends=True)
+        return Turn(offsets=position_offset(config.prefix, Position(lsn, server=Server.at(replication))), ends=True)
 
     def _plan(self) -> Turn:
         config = self._config

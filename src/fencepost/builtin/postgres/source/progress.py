@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from fencepost.api import partition_key
 from fencepost.postgres.lsn import format_lsn, parse_lsn
-from fencepost.postgres.slots import server_identity
+from fencepost.postgres.slots import NOW, server_identity
 
 Offset = Mapping[str, Any] | None
 Offsets = dict[tuple[tuple[str, Any], ...], Offset]
@@ -51,6 +51,12 @@ class Server(NamedTuple):
 
 
 UNKNOWN = Server()
+
+
+def log_end(connection: Any) -> int:
+    """Ask where the server's log ends; on a standby, what it has replayed."""
+    (text,) = connection.execute(f"SELECT {NOW}::text".encode()).fetchone()
+    return parse_lsn(text)
 
 
 @dataclass(frozen=True)
@@ -197,6 +203,10 @@ class Plan:
             for number, table in enumerate(self.tables)
         }
         return {_key(prefix, _PLAN): head, **tables}
+
+    def table_offsets(self, prefix: str) -> Offsets:
+        """Return the offsets that say that the rows of all tables were read."""
+        return {k: o for one in self.tables for k, o in table_offset(prefix, one.shown_as, one.name).items()}
 
     def part_offset(self, prefix: str, part: "Part") -> Offsets:
         """Return the offset that says how far a task is."""

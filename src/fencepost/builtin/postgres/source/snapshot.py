@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from fencepost.api import FatalError, RetriableError
 from fencepost.builtin.postgres.source.progress import Chunk, Plan
 from fencepost.postgres.copy import copy_columns
-from fencepost.postgres.name import quoted
-from fencepost.postgres.slots import import_snapshot
+from fencepost.postgres.name import literal, quoted
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +44,18 @@ def visible(current: int, xids: str) -> str | None:
     return f"(xmin::text::bigint < {_FIRST_XID} OR pg_visible_in_snapshot(xmin::text::xid8, '{xids}'::pg_snapshot))"
 
 
+def import_snapshot(connection: Any, name: str) -> None:
+    """Begin a transaction that only reads, and sees the snapshot that another connection exports by a name."""
+    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    connection.execute(f"SET TRANSACTION SNAPSHOT {literal(name)}".encode())
+
+
+def in_blocks(first: int, end: int | None) -> str:
+    """Return the condition that a row is on the blocks from `first` up to before `end`; None: up to the table's end."""
+    last = "" if end is None else f" AND ctid < '({end},0)'::tid"
+    return f"ctid >= '({first},0)'::tid{last}"
+
+
 class Selection(NamedTuple):
     """The columns of a table that are read, by name, and a condition for its rows, in SQL."""
 
@@ -54,9 +65,7 @@ class Selection(NamedTuple):
 
 def chunk_query(chunk: Chunk, table: str, selection: Selection, condition: str | None) -> str:
     """Return the query of a chunk's rows. The table's name is quoted already."""
-    where = [f"ctid >= '({chunk.first_page},0)'::tid"]
-    if chunk.end_page is not None:
-        where.append(f"ctid < '({chunk.end_page},0)'::tid")
+    where = [in_blocks(chunk.first_page, chunk.end_page)]
     where += [f"({each})" for each in (condition, selection.row_filter) if each is not None]
     columns = ", ".join(map(quoted, selection.columns))
     return f"SELECT {columns} FROM ONLY {table} WHERE {' AND '.join(where)}"

@@ -17,10 +17,10 @@ from fencepost.builtin.postgres.source.progress import (
     Progress,
     Server,
     intent,
+    log_end,
     position_offset,
     record_offset,
     removal,
-    table_offset,
 )
 from fencepost.builtin.postgres.source.publishing import ensure_publication
 from fencepost.builtin.postgres.source.settings import SourceSettings
@@ -32,7 +32,7 @@ from fencepost.postgres.connection import connect
 from fencepost.postgres.error import is_retriable
 from fencepost.postgres.lsn import format_lsn
 from fencepost.postgres.replication import KeepAlive, ReplicationStream, WalData
-from fencepost.postgres.slots import SlotLostError, SlotMissingError, ensure_usable, log_end, timeline_end
+from fencepost.postgres.slots import SlotLostError, SlotMissingError, ensure_usable, timeline_end
 
 log = logging.getLogger(__name__)
 
@@ -277,7 +277,5 @@ def _first(prefix: str, progress: Progress) -> Offsets:
     """
     if progress.start is None or progress.position is not None:
         return {} if progress.plan is not None else removal(progress)
-    found: Offsets = {}
-    for each in () if progress.plan is None else progress.plan.tables:
-        found.update(table_offset(prefix, each.shown_as, each.name))
-    return {**found, **record_offset(prefix), **position_offset(prefix, progress.start), **removal(progress)}
+    tables = {} if progress.plan is None else progress.plan.table_offsets(prefix)
+    return {**tables, **record_offset(prefix), **position_offset(prefix, progress.start), **removal(progress)}
