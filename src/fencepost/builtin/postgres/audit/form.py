@@ -16,13 +16,13 @@ from fencepost.api import Schema, SchemaType
 from fencepost.builtin.postgres.envelope.meaning import Kind
 from fencepost.builtin.postgres.envelope.moment import INFINITE_US, time_of_day
 from fencepost.builtin.postgres.envelope.number import SPECIAL
-from fencepost.builtin.postgres.sink.text import column_type
+from fencepost.builtin.postgres.sink.text import INFINITE_DAYS, column_type
+from fencepost.record.java_value import EPOCH_DAY, milliseconds
 from fencepost.record.type_table import DECIMAL_NAME
 
 Text = Callable[[Any], str | None]
 _ITEM, _NULL_ITEM = "\x1d", "\x1c"
 _DAY_US = 86_400_000_000
-_EPOCH_DAY = 719_163
 _FAR = "far"
 """Stands for a moment before the year 1, after 9999, or at infinity, in a form with a written year."""
 
@@ -213,14 +213,13 @@ def _date(schema: Schema | None) -> Form | None:
     if _name(schema) not in ("time.Date", "org.apache.kafka.connect.data.Date"):
         return None
     sql = "CASE WHEN isfinite({c}) THEN ({c} - date '1970-01-01')::text ELSE {c}::text END"
-    return Form(sql, lambda value: _days(value.toordinal() - _EPOCH_DAY if isinstance(value, dt.date) else value))
+    return Form(
+        sql, lambda value: _days(value.toordinal() - EPOCH_DAY.toordinal() if isinstance(value, dt.date) else value)
+    )
 
 
 def _days(value: int) -> str:
-    return _INFINITE_DAYS.get(value) or str(value)
-
-
-_INFINITE_DAYS = {-2_147_472_692: "infinity", -2_147_472_691: "-infinity"}
+    return INFINITE_DAYS.get(value) or str(value)
 
 
 def _time(schema: Schema | None) -> Form | None:
@@ -233,7 +232,7 @@ def _time(schema: Schema | None) -> Form | None:
 
 def _since_midnight(value: Any, unit: int) -> int:
     if isinstance(value, dt.time):
-        return (value.hour * 3600 + value.minute * 60 + value.second) * 1000 + value.microsecond // 1000
+        return milliseconds(value)
     return int(value) // max(unit // 1_000_000, 1)
 
 
@@ -271,7 +270,7 @@ def _moment(schema: Schema | None) -> Form | None:
     sql = f"CASE WHEN isfinite({{c}}) THEN {shown} ELSE {{c}}::text END"
 
     def text(value: Any) -> str:
-        number = _milliseconds(value) if isinstance(value, dt.datetime) else value
+        number = milliseconds(value) if isinstance(value, dt.datetime) else value
         return infinite.get(number) or str(number // max(unit // 1_000_000, 1))
 
     return Form(sql, text)
@@ -281,12 +280,6 @@ def _since(us: int, unit: int) -> int:
     if unit == 1_000_000_000:
         return (1 << 63) - 1 if us > 0 else -(1 << 63)
     return us * unit // 1_000_000
-
-
-def _milliseconds(value: dt.datetime) -> int:
-    aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
-    since = aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
 
 
 def _written(value: Any) -> str:

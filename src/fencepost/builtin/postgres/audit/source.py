@@ -121,11 +121,8 @@ class SourceSide:
                 return inner(decode(bare, value))
 
         made = ComparedColumn(column.name, field, form.sql, text)
-        default = (
-            None
-            if schema.default is None or not schema.is_optional
-            else replace(made, text=form.text).text_of(schema.default)
-        )
+        has_default = schema.default is not None and schema.is_optional
+        default = replace(made, text=form.text).text_of(schema.default) if has_default else None
         absent = () if is_key else tuple(self._absent.get(schema.type, ()))
         if decode is not None:
             raw = self._absent[SchemaType.BYTES][0]

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from fencepost.api import RecordError
+from fencepost.builtin.postgres.source.snapshot import in_blocks
 from fencepost.postgres.name import literal, quoted
 
 GROUP_DIGITS = 3
@@ -174,10 +175,8 @@ class ComparedTable:
         return f"SELECT {key}, {texts} {chosen} AND left({key}, {GROUP_DIGITS}) IN ({listed})"
 
     def _from(self, stored: Stored, first_page: int, end_page: int | None) -> str:
-        where = [f"ctid >= '({first_page},0)'::tid"]
-        where += [] if end_page is None else [f"ctid < '({end_page},0)'::tid"]
-        where += [] if self.rows is None else [f"({self.rows})"]
-        return f"FROM ONLY {stored.sql} WHERE {' AND '.join(where)}"
+        own = "" if self.rows is None else f" AND ({self.rows})"
+        return f"FROM ONLY {stored.sql} WHERE {in_blocks(first_page, end_page)}{own}"
 
 
 def key_hash(texts: Sequence[str]) -> str:

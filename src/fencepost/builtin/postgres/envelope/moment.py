@@ -15,7 +15,7 @@ _DAY_US, _SECOND_US = 86_400_000_000, 1_000_000
 _DAYS_PER_MONTH = 365.25 / 12.0
 _MAX64, _MIN64 = (1 << 63) - 1, -(1 << 63)
 # What Debezium makes of infinity in the stream: of dates, two days of the year 5,877,612 BC.
-_INFINITE_DAY = {"infinity": -2_147_472_692, "-infinity": -2_147_472_691}
+INFINITE_DAY = {"infinity": -2_147_472_692, "-infinity": -2_147_472_691}
 INFINITE_US = {"infinity": 9_223_372_036_825_200_000, "-infinity": -9_223_372_036_832_400_000}
 _FAR = re.compile(
     r"(\d+)-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d+))?)?(?:([+-])(\d\d)(?::?(\d\d))?(?::?(\d\d))?)?( BC)?"
@@ -31,7 +31,7 @@ def day(text: str) -> int:
     try:
         return dt.date.fromisoformat(text).toordinal() - _EPOCH_DAY
     except ValueError:
-        infinite = _INFINITE_DAY.get(text)
+        infinite = INFINITE_DAY.get(text)
         return _far(text) // _DAY_US if infinite is None else infinite
 
 

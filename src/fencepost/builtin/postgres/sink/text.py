@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.builtin.postgres.envelope.moment import INFINITE_DAY
 
 NULL = "\\N"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -76,7 +77,7 @@ def _date(value: Any) -> str:
 
 
 def _days(days: int) -> str:
-    return _INFINITE_DAYS.get(days) or f"J{days + _EPOCH_JULIAN}"
+    return INFINITE_DAYS.get(days) or f"J{days + _EPOCH_JULIAN}"
 
 
 def _clock(unit: int, value: Any) -> str:
@@ -91,7 +92,7 @@ def _clock(unit: int, value: Any) -> str:
 # taken for microseconds; and two days of the year 5,877,612 BC.
 _INFINITE = {1_000: 9_223_372_036_825_200, 1_000_000: 9_223_372_036_825_200_000, 1_000_000_000: 2**63 - 1}
 _MINUS_INFINITE = {1_000: -9_223_372_036_832_400, 1_000_000: -9_223_372_036_832_400_000, 1_000_000_000: -(2**63)}
-_INFINITE_DAYS = {-2_147_472_692: "infinity", -2_147_472_691: "-infinity"}
+INFINITE_DAYS = {days: text for text, days in INFINITE_DAY.items()}
 
 
 def _moment(unit: int, value: int) -> str:
