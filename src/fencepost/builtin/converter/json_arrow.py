@@ -33,13 +33,6 @@ def quoted(texts: Any, end: bytes = b"") -> Any:
     return pc.fill_null(joined, constant(NULL))
 
 
-def is_plain_text(column: Any) -> bool:
-    """Return whether an array is text in UTF-8 in which JSON escapes nothing."""
-    import pyarrow as pa
-
-    return (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) and is_plain(column)
-
-
 def is_plain(texts: Any) -> bool:
     """Return whether an array of text is UTF-8 in which JSON escapes nothing."""
     data = bytes_of(texts)
@@ -72,11 +65,26 @@ def written(column: Any) -> Any | None:
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return pc.fill_null(column.cast(pa.string()).cast(pa.binary()), constant(NULL))
-    if is_plain_text(column):
+    if _is_text(kind) and is_plain(column):
         return quoted(column)
     if pa.types.is_float64(kind):
         return pa.array(orjson.dumps(column.to_pylist())[1:-1].split(b",") if len(column) else [], pa.binary())
     return None
+
+
+def bare(column: Any) -> tuple[Any | None, bytes]:
+    """Return what `written` does, without the quotes of texts, which come second, where each value has them."""
+    import pyarrow as pa
+
+    if _is_text(column.type) and not column.null_count:
+        return (column.cast(pa.binary()), QUOTE) if is_plain(column) else (None, b"")
+    return written(column), b""
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def is_short_decimal(kind: Any) -> bool:

@@ -17,15 +17,7 @@ import orjson
 
 from fencepost.api import RecordError, Schema
 from fencepost.builtin.converter import value_check
-from fencepost.builtin.converter.json_arrow import (
-    QUOTE,
-    constant,
-    is_plain_text,
-    is_short_decimal,
-    joined,
-    quoted_decimals,
-    written,
-)
+from fencepost.builtin.converter.json_arrow import bare, constant, is_short_decimal, joined, quoted_decimals
 from fencepost.builtin.converter.json_decoding import are_plain
 from fencepost.builtin.converter.logical import LOGICAL_TYPES, has_many_zeros, scale_of, unscaled, with_scale
 from fencepost.builtin.converter.value_check import Encode, part, struct_encoder
@@ -325,14 +317,12 @@ def _joined(
     arrays: list[Any] = []
     texts = list(constants)
     for at, column in enumerate(columns):
-        own = None
+        own, quote = None, b""
         if isinstance(column, BinaryColumn):
             own = column.array
-        elif isinstance(column, ArrowColumn) and not column.null_count and is_plain_text(column.array):
-            own = column.array.cast(pa.binary())
-            texts[at], texts[at + 1] = texts[at] + QUOTE, QUOTE + texts[at + 1]
         elif isinstance(column, ArrowColumn):
-            own = written(column.array)
+            own, quote = bare(column.array)
+        texts[at], texts[at + 1] = texts[at] + quote, quote + texts[at + 1]
         if own is None:
             dumped = dumped_pieces([list(column)], count, default)
             if dumped is None:
