@@ -73,10 +73,11 @@ class SlotWatch:
 
     def look(self) -> None:
         """Ask the server, and keep what it says."""
+        settings = self._config.connection_settings()
         if self._connection is None:
-            self._connection = connect(self._config.connection_settings())
+            self._connection = connect(settings)
         state = slot_state(self._connection, self._config.slot_name)
-        (age,) = self._connection.execute(_SNAPSHOT_AGE, (f"fencepost {self._config.prefix}",)).fetchone()
+        (age,) = self._connection.execute(_SNAPSHOT_AGE, (settings.application_name,)).fetchone()
         self.figures = () if state is None else self._rows(state, age)
         found = None if state is None else risk(state)
         if found != self._said:

@@ -24,7 +24,6 @@ from fencepost.postgres.catalog import Column, Table, TypeEntry, table, types
 EARLIER = "fencepost.transaction.earlier"
 """The header of records of a split transaction, from its second part on: how many changes are in the parts before."""
 
-
 _FEW = 64
 """Below as many rows, records take less time one by one than as columns: a batch of columns costs about 130 calls."""
 
@@ -156,10 +155,8 @@ class RecordWriter:
         kind = type(change)
         is_insert = kind is pgoutput.Insert
         if self._has_columns and not place.earlier and (is_insert or (kind is pgoutput.Update and _is_whole(change))):
-            shape = self._shape(change.oid)
-            if shape is None or not self._is_written(change.oid, place):
-                return ()
-            return (Row(shape, "c" if is_insert else "u", change.new, place),)
+            shape = self._shape(change.oid, place)
+            return () if shape is None else (Row(shape, "c" if is_insert else "u", change.new, place),)
         return self._records(change, place)
 
     def batches(self, changes: Sequence[Change]) -> list[Batch | list[SourceRecord]]:
@@ -200,13 +197,11 @@ class RecordWriter:
     def _events_of(self, change: Any, place: ChangePlace, at: Place) -> Iterator[Event]:
         match change:
             case pgoutput.Truncate():
-                for each in change.oids:
-                    shape = self._shape(each)
-                    if shape is not None and self._is_written(each, place):
-                        yield from self._events.truncate(shape, at, self._open)
+                for each in filter(None, [self._shape(oid, place) for oid in change.oids]):
+                    yield from self._events.truncate(each, at, self._open)
             case pgoutput.Insert() | pgoutput.Update() | pgoutput.Delete():
-                shape = self._shape(change.oid)
-                if shape is not None and self._is_written(change.oid, place):
+                shape = self._shape(change.oid, place)
+                if shape is not None:
                     yield from self._of_row(shape, change, at)
 
     def _of_row(self, shape: TableShape, change: Any, at: Place) -> Iterable[Event]:
@@ -218,14 +213,12 @@ class RecordWriter:
             case _:
                 return self._events.delete(shape, change.old, at, self._open)
 
-    def _is_written(self, oid: int, place: ChangePlace) -> bool:
-        return self._joining is None or self._joining.is_written(oid, place.begin)
-
-    def _shape(self, oid: int) -> TableShape | None:
-        try:
-            return self._shapes[oid]
-        except KeyError:
-            raise FatalError(f"the server sent a change of table {oid}, and not what the table is") from None
+    def _shape(self, oid: int, place: ChangePlace) -> TableShape | None:
+        """Return the form of a table of which a change is written; None if it is not."""
+        if oid not in self._shapes:
+            raise FatalError(f"the server sent a change of table {oid}, and not what the table is")
+        shape, joining = self._shapes[oid], self._joining
+        return shape if shape is None or joining is None or joining.is_written(oid, place.begin) else None
 
     def _record(self, event: Event, headers: tuple[Header, ...] = ()) -> SourceRecord:
         return SourceRecord(
