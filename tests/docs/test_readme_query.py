@@ -42,7 +42,7 @@ def test_streaming_query_of_the_readme_writes_each_line_once(kafka: EmbeddedKafk
 def _run(program: Path, environment: dict[str, str]) -> None:
     """Run it, again where Spark did not wait for its Python.
 
-    Spark gives the process of a source 10 s to connect, whatever its settings say, which is too short on a busy machine.
+    Spark gives the process of a source 10 s to connect, whatever its settings say: too short on a busy machine.
     """
     for _ in range(10):
         done = subprocess.run(
