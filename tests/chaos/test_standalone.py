@@ -4,7 +4,6 @@ import contextlib
 
 import pytest
 
-from integration.spark.standalone import standalone
 from support.chaos.campaign import TRANSACTIONS, Campaign
 from support.chaos.evidence import Evidence
 from support.chaos.fault import Kind, plan
@@ -14,6 +13,7 @@ from support.chaos.load import LineLoad, SpoolLoad
 from support.chaos.sink_gates import SinkGates
 from support.java_plugins import compile_plugins
 from support.quick import QUICK
+from support.standalone import standalone
 from support.worker import Worker
 
 SETTINGS = {

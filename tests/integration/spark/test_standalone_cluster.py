@@ -12,7 +12,6 @@ import pytest
 import slot_entry
 from secret_values import CHANNEL_SECRET, SECRET
 from split_worker import SplitWorker, serving
-from standalone import StandaloneCluster, standalone
 
 from fencepost.api import ConfigError, Epoch, OffsetRange
 from fencepost.builtin.connector.files.sink import FilesSink
@@ -26,6 +25,7 @@ from fencepost.task.channel.signature import SECRET_VARIABLE
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
 from support.quick import spark_properties
+from support.standalone import StandaloneCluster, standalone
 
 ROWS = 60_000
 _EXECUTORS_S = 200.0  # until a JVM is started and asked; seconds where nothing else runs

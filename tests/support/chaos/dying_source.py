@@ -1,21 +1,25 @@
 """`format("dying")`: Fencepost's sink in tasks that die, each when a test has set a flag for that.
 
 Nothing of the sink is changed: the process ends before its `write` begins, in the middle of the rows, or once it has
-returned. A flag is a file, and the task that removes it is the one that dies.
+returned. A flag is a file, and the task that removes it is the one that dies. By another flag a task that has written
+does not end until a copy of it has written, too.
 """
 
 import os
+import time
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
 from fencepost.spark.datasource import FencepostDataSource
 
 NAME, FLAG = "dying", "dying.flag"
 _CODE = 9
+_LOOK_S = 0.05
 
 
 class Dies(StrEnum):
@@ -29,6 +33,16 @@ class Dies(StrEnum):
 def flag(path: str, when: Dies) -> Path:
     """Return the file that has the next task of a query die."""
     return Path(f"{path}-{when.name.lower()}")
+
+
+def stall_flag(path: str) -> Path:
+    """Return the file that has the next task of a query stall."""
+    return Path(f"{path}-stalls")
+
+
+def stalled(path: str) -> Path:
+    """Return the file that is there while a task stalls. It has the id of its process, its stage and its partition."""
+    return Path(f"{path}-stalled")
 
 
 class DyingSource(FencepostDataSource):
@@ -60,6 +74,7 @@ class _Dying:
         self._maybe_die(Dies.BEFORE)
         message = self._writer.write(self._rows(iterator))
         self._maybe_die(Dies.AFTER)
+        self._maybe_stall()
         return message
 
     def commit(self, *given: Any) -> None:
@@ -81,6 +96,23 @@ class _Dying:
         except FileNotFoundError:
             return
         os._exit(_CODE)
+
+    def _maybe_stall(self) -> None:
+        task, mark = TaskContext.get(), stalled(self._path)
+        own = f"{task.stageId()} {task.partitionId()}"
+        if task.attemptNumber():
+            if mark.exists() and mark.read_text().partition(" ")[2] == own:
+                mark.unlink(missing_ok=True)
+            return
+        try:
+            stall_flag(self._path).unlink()
+        except FileNotFoundError:
+            return
+        written = mark.with_suffix(f".{os.getpid()}")
+        written.write_text(f"{os.getpid()} {own}")
+        written.rename(mark)
+        while mark.exists():
+            time.sleep(_LOOK_S)
 
 
 class _DyingStreamWriter(_Dying, DataSourceStreamArrowWriter):

@@ -58,7 +58,7 @@ class QueryCampaign:
     """A context manager. `driver` is the program that runs now; others may live on for a while."""
 
     def __init__(self, given: Given, directory: Path, feed: QueryInput, chosen: random.Random, evidence: Evidence):
-        """`given` has the addresses of the source and of the sink; faults and settings are `chosen`."""
+        """`given` has the addresses of source and sink, and Spark's settings; others, and faults, are `chosen`."""
         self.given = given
         self.chosen = chosen
         self.evidence = evidence

@@ -24,6 +24,11 @@ _START_S = 600.0
 _LOCAL = "local[2,4]"  # a task may fail three times
 
 
+def python_path() -> str:
+    """Return where the program, and Python on executors, find what is in tests."""
+    return os.pathsep.join(filter(None, [str(_WARM), str(_TESTS), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]))
+
+
 class QueryDriver:
     """One start of the program. Several may have the same checkpoints."""
 
@@ -39,8 +44,8 @@ class QueryDriver:
             "spark.local.dir": str(log.parent),
         }
         self.log = log
-        arguments = asdict(given) | {"conf": spark_properties() | own | dict(conf)}
-        paths = [str(_WARM), str(_TESTS), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        arguments = asdict(given) | {"conf": spark_properties() | own | dict(conf) | given.conf}
+        paths = python_path()
         with log.open("wb") as file:
             self._process = subprocess.Popen(
                 [sys.executable, query_program.__file__, json.dumps(arguments)],
@@ -51,7 +56,7 @@ class QueryDriver:
                 env={
                     **os.environ,
                     "PYSPARK_PYTHON": sys.executable,
-                    "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+                    "PYTHONPATH": paths,
                 },
             )
         self._known: dict[int, psutil.Process] = {}

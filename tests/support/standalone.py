@@ -46,19 +46,25 @@ def _is_executor(process: psutil.Process) -> bool:
 
 
 @contextmanager
-def standalone(directory: Path, *, workers: int = 2, cores: int = 4) -> Iterator[StandaloneCluster]:
-    """Start a cluster whose workers offer `cores` each; all of it ends with the block, and with this process."""
+def standalone(
+    directory: Path, *, workers: int = 2, cores: int = 4, are_apart: bool = False
+) -> Iterator[StandaloneCluster]:
+    """Start a cluster whose workers offer `cores` each; all of it ends with the block, and with this process.
+
+    With `are_apart` each worker has an address of its own: Spark starts no copy of a task on the host of the first one.
+    """
     with contextlib.ExitStack() as stack:
         log = directory / "master.log"
-        web = ("--host", "127.0.0.1", "--webui-port", "0")
-        master = _start(stack, log, "org.apache.spark.deploy.master.Master", *web, "--port", "0")
+        web = ("--webui-port", "0")
+        hosts = [f"127.0.0.{n + 1 if are_apart else 1}" for n in range(workers)]
+        master = _start(stack, log, "org.apache.spark.deploy.master.Master", "--host", hosts[0], *web, "--port", "0")
         url = eventually(lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()), within_s=60)[1]
         started = [
             _start(
-                stack, directory / f"worker-{n}.log", "org.apache.spark.deploy.worker.Worker", *web,
+                stack, directory / f"worker-{n}.log", "org.apache.spark.deploy.worker.Worker", "--host", host, *web,
                 "--cores", str(cores), "--memory", "2g", "--work-dir", str(directory / f"work-{n}"), url,
             )
-            for n in range(workers)
+            for n, host in enumerate(hosts)
         ]  # fmt: skip
         for n in range(workers):
             worker_log = directory / f"worker-{n}.log"
