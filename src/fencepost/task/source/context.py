@@ -5,6 +5,7 @@ from typing import Any
 
 from fencepost.api import TransactionContext
 from fencepost.hook.hosted_task import TaskPlace
+from fencepost.hook.written import Written
 from fencepost.task.control import Control
 from fencepost.task.delivery.lanes import TransactionSize
 from fencepost.task.failure.tolerance import ErrorCounters
@@ -24,11 +25,13 @@ class TaskContext:
         takes_columns: bool = False,
         batches_refusal: str | None = None,
         sizes: TransactionSize | None = None,
+        written: Written | None = None,
     ) -> None:
         self.configs = configs
         self.transaction = transaction
         self.takes_columns = takes_columns
         self.batches_refusal = batches_refusal
+        self.written = written
         self._sizes = sizes
         self._book = book
         self._control = control

@@ -39,6 +39,7 @@ from fencepost.task.source.loop import SourceLoop
 from fencepost.task.source.mixed_processing import processor_of
 from fencepost.task.source.offsets import OffsetBook
 from fencepost.task.source.processing import Processor
+from fencepost.task.source.written import WrittenRecords
 from fencepost.task.start.counters import Counters
 from fencepost.task.start.producing import Admit, ProducingRunner, StartOverError
 from fencepost.task.start.run import TaskRun
@@ -176,6 +177,7 @@ class SourceRunner(ProducingRunner):
             takes_columns=self.spec.is_exactly_once and sends_batches(self._producer_conf()),
             batches_refusal=batches_refusal(self.spec, self._producer_conf(), processor),
             sizes=self._sizes if self.spec.is_exactly_once else None,
+            written=WrittenRecords(self.spec, processor),
         )
         task.initialize(context, config)
         self._task = task

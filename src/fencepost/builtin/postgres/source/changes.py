@@ -38,6 +38,9 @@ class Writer(Protocol):
     def change(self, change: Any, place: ChangePlace) -> Sequence[Any]:
         """Return the records of a change, or what becomes them: none if its table, or its kind, is not captured."""
 
+    def without_written(self, changes: Sequence[Any]) -> Sequence[Any]:
+        """Return what `change` has returned without the records that are in their topics."""
+
 
 _CHANGES = (pgoutput.Insert, pgoutput.Update, pgoutput.Delete, pgoutput.Truncate, pgoutput.Message)
 
@@ -99,7 +102,7 @@ class Changes:
                 self._open = _Open(message, message.final_lsn < self._start.lsn, self._start.index)
                 if not self._open.is_skipped:
                     begun = self._writer.begin(self._place(self._open, lsn))
-                    self.part += () if self._start.index or self._start.processed_lsn else begun
+                    self.part += () if self._start.is_within(message.xid) else begun
             case pgoutput.Relation():
                 self._writer.relation(message)
             case pgoutput.Commit():
@@ -136,7 +139,12 @@ class Changes:
         one, begin = self._open, self._open.begin
         one.earlier = one.count
         position = replace(
-            self.position, xid=begin.xid, time_us=begin.commit_time_us, index=one.count, processed_lsn=one.lsn
+            self.position,
+            xid=begin.xid,
+            time_us=begin.commit_time_us,
+            index=one.count,
+            processed_lsn=one.lsn,
+            processed_count=one.at_lsn,
         )
         return self.take_part(), position
 
@@ -155,6 +163,7 @@ class Changes:
                 time_us=message.commit_time_us,
                 index=0,
                 processed_lsn=None,
+                processed_count=1,
             )
             self._start = self.position
         self.whole += self.take_part()
@@ -162,15 +171,16 @@ class Changes:
     def _unwritten(self, one: _Open, records: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
         """Return the records of a change of the first transaction that are not in Kafka.
 
-        Debezium's offset does not say how many of the changes at its LSN are there, or how many of the last one's
-        records: what may be missing is written again.
+        Debezium's offset does not say how many of the changes at its LSN are there (up to 3.6), or how many of the last
+        one's records: the topics do.
         """
         start = self._start
         if not start.index:
             if start.processed_lsn is None or one.begin.xid != start.xid or one.lsn > start.processed_lsn:
                 return records
-            is_before = one.lsn < start.processed_lsn or one.at_lsn < start.processed_count
-            return () if is_before else records[1:] if one.at_lsn == start.processed_count else records
+            if one.lsn < start.processed_lsn or one.at_lsn < start.processed_count:
+                return ()
+            return self._writer.without_written(records[one.at_lsn == start.processed_count :])
         if one.count == start.index and one.lsn != start.processed_lsn:
             raise FatalError(self._not_the_same(f"change {start.index} is at {format_lsn(one.lsn)}"))
         return () if one.count <= start.index else records

@@ -66,7 +66,7 @@ class Position:
     If the transaction after that was split, `index` is how many of its changes are in Kafka, `processed_lsn` the LSN of
     the last of them, which several may share, and `xid` and `time_us` are its own. Without an `index`, `processed_lsn`
     is set if Debezium stopped within transaction `xid`: the changes before that LSN are in Kafka, and of those at it
-    `processed_count`.
+    `processed_count`. It is 0 if there are none.
     """
 
     lsn: int
@@ -84,41 +84,46 @@ class Position:
             return None
         commit, processed = offset.get("lsn_commit"), offset.get("lsn_proc")
         start, index = int(offset["lsn"] if commit is None else commit), int(offset.get("index") or 0)
-        is_within = processed is not None and (index > 0 or _is_within(offset))
+        has_changes = processed is not None and (index > 0 or _has_change(offset))
+        has_begun = offset.get("messageType") == "BEGIN" and "transaction_id" in offset  # with its record about that
         return cls(
             start,
             offset.get("txId"),
             offset.get("ts_usec"),
             index,
-            int(processed) if processed is not None and is_within else None,
+            int(processed or 0) if has_changes else 0 if has_begun else None,
             Server(str(offset.get("system_identifier") or ""), int(offset.get("timeline") or 0)),
             max(1, int(offset.get("lsn_events_processed") or 1)),
         )
 
+    def is_within(self, xid: int) -> bool:
+        """Say whether something of a transaction is in Kafka, of the first one after `lsn`."""
+        return self.processed_lsn is not None and self.xid == xid
+
     def offset(self) -> dict[str, Any]:
-        """Return the offset: what Debezium writes after a commit, and what only we know."""
+        """Return the offset: what Debezium continues from, and what only we know.
+
+        Without `lsn_proc`, as after its snapshot, Debezium takes all that the server sends from `lsn` on. With it, it
+        looks for that LSN first, and up to 3.6 it loses changes of a transaction that has one where a commit ends.
+        """
         known: dict[str, Any] = {
             "lsn": self.lsn,
-            "lsn_proc": self.lsn,
-            "lsn_commit": self.lsn,
-            "messageType": "COMMIT",
             "txId": self.xid,
             "ts_usec": self.time_us,
             "system_identifier": self.server.system_identifier,
             "timeline": self.server.timeline,
         }
-        if self.processed_lsn is None:
-            return known
-        del known["messageType"]
-        known.update(lsn=self.processed_lsn, lsn_proc=self.processed_lsn)
-        if self.index:
-            return {**known, "index": self.index}
-        if self.processed_lsn == self.lsn:  # Debezium has seen no commit yet
-            del known["lsn_commit"]
-        return {**known, "lsn_events_processed": self.processed_count}
+        if self.processed_lsn is not None:
+            known.update(lsn=self.processed_lsn, lsn_proc=self.processed_lsn, messageType="INSERT")
+            known["lsn_events_processed"] = self.processed_count
+            if self.index or self.processed_lsn != self.lsn:  # else Debezium has seen no commit yet
+                known["lsn_commit"] = self.lsn
+            if self.index:
+                known["index"] = self.index
+        return {key: value for key, value in known.items() if value is not None}  # Debezium fails at a null
 
 
-def _is_within(offset: Mapping[str, Any]) -> bool:
+def _has_change(offset: Mapping[str, Any]) -> bool:
     """Say whether an offset of Debezium's is that of a change: with BEGIN it has the first one's LSN, but not it.
 
     Its last commit may come after the change: transactions overlap in the log.
@@ -236,7 +241,8 @@ class Progress:
     is_left_in_snapshot: bool = False
     """Whether Debezium has written the position before its snapshot was complete."""
     tables: frozenset[int] = frozenset()
-    """The tables whose rows were read, by oid, and 0. Empty in offsets of Debezium's, or before the stream begins."""
+    """The tables whose rows were read, by oid, and 0. Empty before the stream begins, and if Debezium was the last to
+    write the position: it may have captured others."""
 
     @classmethod
     def of(cls, prefix: str, offsets: Pairs) -> "Progress":
@@ -246,6 +252,7 @@ class Progress:
         plain = next((offset for partition, offset in own if len(partition) == 1), None)
         head = next((offset for partition, offset in kept if partition["snapshot"] == _PLAN), None)
         plan = _plan(head, kept) if head is not None and "id" in head else None
+        is_ours = plain is None or "system_identifier" in plain
         return cls(
             prefix,
             None if plain is None else Position.of_offset(plain),
@@ -254,7 +261,7 @@ class Progress:
             head is not None,
             tuple(partition for partition, _ in kept),
             plain is not None and Position.of_offset(plain) is None,
-            frozenset(int(partition["table"]) for partition, _ in own if "table" in partition),
+            frozenset(int(partition["table"]) for partition, _ in own if "table" in partition and is_ours),
         )
 
     @property

@@ -27,6 +27,7 @@ from fencepost.builtin.postgres.source.settings import SourceSettings
 from fencepost.builtin.postgres.source.slot_check import refusal
 from fencepost.builtin.postgres.source.turn import NOTHING, Turn
 from fencepost.builtin.postgres.source.writer import Change, RecordWriter
+from fencepost.hook.written import Written
 from fencepost.postgres import pgoutput
 from fencepost.postgres.connection import connect
 from fencepost.postgres.error import is_retriable
@@ -58,9 +59,10 @@ class _Session:
         start: Position,
         log_end: int,
         joining: Joining | None,
+        written: Written | None,
     ) -> None:
         self.sql, self.stream, self.joining = sql, stream, joining
-        self.writer = RecordWriter(config, sql, joining)
+        self.writer = RecordWriter(config, sql, joining, written)
         self.changes = Changes(self.writer, start, log_end)
         self.pending: deque[WalData | KeepAlive] = deque()
         self.part_after: int | None = None
@@ -267,7 +269,8 @@ class Streaming:
             opened.pop_all()
         self._committed = replace(self._committed, server=server)
         log.info("%s: streaming from %s on", config.prefix, format_lsn(lsn))
-        return _Session(sql, stream, config, self._committed, end, joining)
+        written = getattr(self._context, "written", None)
+        return _Session(sql, stream, config, self._committed, end, joining, written)
 
 
 def _first(prefix: str, progress: Progress) -> Offsets:

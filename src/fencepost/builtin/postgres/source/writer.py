@@ -1,8 +1,9 @@
 """Makes records of what pgoutput sends, and of rows of the snapshot."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from fencepost.api import INT64, Batch, FatalError, Header, Repeated, SourceRecord, StructColumn
@@ -18,6 +19,7 @@ from fencepost.builtin.postgres.envelope import (
 from fencepost.builtin.postgres.envelope import Position as Place
 from fencepost.builtin.postgres.source.changes import ChangePlace
 from fencepost.builtin.postgres.source.settings import SourceSettings
+from fencepost.hook.written import Written
 from fencepost.postgres import pgoutput
 from fencepost.postgres.catalog import Column, Table, TypeEntry, table, types
 
@@ -113,9 +115,11 @@ class Gate(Protocol):
 class RecordWriter:
     """Makes the records of changes. `connection` is asked about tables; it has autocommit."""
 
-    def __init__(self, config: SourceSettings, connection: Any, joining: Gate | None = None) -> None:
-        """`joining` decides about changes of tables whose rows were not read yet."""
-        self._config, self._connection, self._joining = config, connection, joining
+    def __init__(
+        self, config: SourceSettings, connection: Any, joining: Gate | None = None, written: Written | None = None
+    ) -> None:
+        """`joining` decides about changes of tables whose rows were not read yet; `written` is what is in Kafka."""
+        self._config, self._connection, self._joining, self._written = config, connection, joining, written
         self._events = Events(config, now_us)
         self._shapes: dict[int, TableShape | None] = {}
         self._partition = {"server": config.prefix}
@@ -159,6 +163,12 @@ class RecordWriter:
             return () if shape is None else (Row(shape, "c" if is_insert else "u", change.new, place),)
         return self._records(change, place)
 
+    def without_written(self, changes: Sequence[Change]) -> Sequence[SourceRecord]:
+        records = [one for each in changes for one in self._of_waiting(each)]
+        if self._written is None:
+            return records
+        return [one for one in records if not self._written.has(one, partial(_is_same_change, one.value))]
+
     def batches(self, changes: Sequence[Change]) -> list[Batch | list[SourceRecord]]:
         """Return the records of changes: batches of columns, and lists of records where few rows are alike.
 
@@ -173,7 +183,7 @@ class RecordWriter:
             if not found or isinstance(found[-1], Batch):
                 found.append([])
             for each in run:
-                found[-1] += self._of_waiting(each) if isinstance(each, Row) else (each,)  # type: ignore[operator]
+                found[-1] += self._of_waiting(each)  # type: ignore[operator]
         return found
 
     def _batch(self, rows: Sequence[Row]) -> Batch:
@@ -185,7 +195,9 @@ class RecordWriter:
         positions = [_at(row.place) for row in rows]
         return _batch(self._partition, shape, self._events.change_columns(shape, columns, positions, operations), count)
 
-    def _of_waiting(self, row: Row) -> Sequence[SourceRecord]:
+    def _of_waiting(self, row: Change) -> Sequence[SourceRecord]:
+        if not isinstance(row, Row):
+            return (row,)
         at = _at(row.place)
         if row.operation == "c":
             return list(map(self._record, self._events.insert(row.shape, row.values, at)))
@@ -231,6 +243,15 @@ class RecordWriter:
             event.key_schema,
             headers=event.headers + headers,
         )
+
+
+def _is_same_change(value: Any, written: Any) -> bool:
+    """Say whether a written value is that of a change: of the same operation at the same place."""
+    if not isinstance(written, Mapping) or not isinstance(written.get("source"), Mapping):
+        return False
+    return written.get("op") == value["op"] and all(
+        written["source"].get(name) == value["source"][name] for name in ("lsn", "txId")
+    )
 
 
 def _headers(place: ChangePlace) -> tuple[Header, ...]:

@@ -15,6 +15,7 @@ from fencepost.builtin.postgres.source.progress import (
     intent,
     position_offset,
     removal,
+    table_offset,
 )
 from fencepost.testing import OffsetStore
 
@@ -90,6 +91,10 @@ def test_no_chunk_is_read_twice_when_the_number_of_tasks_changes() -> None:
         ({"lsn": 30, "lsn_proc": 30, "lsn_commit": 20, "txId": 7, "ts_usec": 9}, Position(20, 7, 9, processed_lsn=30)),
         ({"lsn": 20, "lsn_proc": 20, "lsn_commit": 20, "messageType": "COMMIT"}, Position(20)),
         ({"lsn": 30, "lsn_proc": 30, "lsn_commit": 20, "txId": 7, "messageType": "BEGIN"}, Position(20, 7)),
+        (  # with a record that a transaction has begun
+            {"lsn": 30, "lsn_proc": 30, "lsn_commit": 20, "txId": 7, "messageType": "BEGIN", "transaction_id": "7:30"},
+            Position(20, 7, processed_lsn=0),
+        ),
         (  # transactions overlap in the log: one was committed after the change, and before its transaction
             {"lsn": 10, "lsn_proc": 10, "lsn_commit": 20, "txId": 7, "messageType": "INSERT"},
             Position(20, 7, processed_lsn=10),
@@ -118,3 +123,17 @@ def test_no_chunk_is_read_twice_when_the_number_of_tasks_changes() -> None:
 )
 def test_position_is_that_of_an_offset_of_debezium_or_ours(offset: dict, position: Position | None) -> None:
     assert Position.of_offset(offset) == position
+
+
+def test_offset_lets_debezium_take_all_that_follows() -> None:
+    """With `lsn_proc`, it would look for a change at that LSN; it fails at nulls."""
+    assert Position(20, server=SERVER).offset() == {"lsn": 20, "system_identifier": "7316", "timeline": 1}
+    within = Position(20, 7, 9, 3, 30, SERVER, 2).offset()
+    assert (within["lsn_commit"], within["lsn_proc"], within["lsn_events_processed"]) == (20, 30, 2)
+    assert within["messageType"] == "INSERT"
+
+
+def test_tables_that_were_read_are_unknown_once_debezium_has_continued() -> None:
+    read, own = table_offset("shop", 7, "public.a"), position_offset("shop", Position(20, server=SERVER))
+    assert progress(own, read).tables == {7}
+    assert progress(own, read, {(("server", "shop"),): {"lsn": 30}}).tables == frozenset()
