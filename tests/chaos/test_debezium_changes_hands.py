@@ -1,7 +1,8 @@
-"""A connector changes hands under load: Debezium in the Java host, then PostgresSource, and back, stopped or killed.
+"""A connector changes hands under load: Debezium, then PostgresSource, and back, stopped or killed.
 
-Both have one name, one config but for the class, one slot and the same topics. Debezium polls few records at a time,
-so that its transactions of Kafka end anywhere: between a delete and its tombstone, within a page that COPY has filled.
+Both have one name, one config but for the class, one slot and the same topics, on one worker or, with the offset set
+over REST, on Kafka Connect and a worker. Debezium polls few records at a time, so that its transactions of Kafka end
+anywhere: between a delete and its tombstone, or within a page that COPY has filled.
 """
 
 import itertools
@@ -12,11 +13,13 @@ import signal
 import tempfile
 import threading
 from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from bench.side import KafkaConnect
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually, judge
@@ -52,10 +55,6 @@ class Load:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    @property
-    def events(self) -> int:
-        return sum(map(len, list(self.expected.values())))
 
     def stop(self) -> None:
         self._stopped.set()
@@ -136,7 +135,7 @@ def config(server: Postgres) -> dict[str, str]:
     return {
         "tasks.max": "1", "database.hostname": "127.0.0.1", "database.port": str(server.port),
         "database.user": "postgres", "database.password": "nothing", "database.dbname": "postgres",
-        "plugin.name": "pgoutput", "topic.prefix": "hands", "slot.name": "hands", "publication.name": "shop",
+        "plugin.name": "pgoutput", "publication.name": "shop",
         "publication.autocreate.mode": "disabled", "table.include.list": r"public\.(orders|items)",
         "max.batch.size": "3", "poll.interval.ms": "50", "exactly.once.support": "required",
         "errors.restart.enabled": "true", "key.converter": JSON, "value.converter": JSON,
@@ -144,39 +143,116 @@ def config(server: Postgres) -> dict[str, str]:
     }  # fmt: skip
 
 
+class Scene:
+    """Two sessions that write, and what arrives in the topics."""
+
+    def __init__(self, kafka: EmbeddedKafka, server: Postgres, drawn: random.Random, prefix: str) -> None:
+        self.config = {**config(server), "topic.prefix": prefix, "slot.name": prefix}
+        self._drawn, ids = drawn, itertools.count(1)
+        self._loads = [Load(server.port, random.Random(drawn.random()), ids) for _ in range(2)]  # they overlap
+        self._reader = CommittedReader(kafka.bootstrap_servers, [f"{prefix}.public.{table}" for table in TABLES])
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Write meanwhile; in the end all must have arrived once and in order."""
+        with self._reader:
+            with self._loads[0], self._loads[1]:
+                yield
+            expected = {key: steps for load in self._loads for key, steps in load.expected.items()}
+            self._arrive(sum(map(len, expected.values())))
+            found = judge(expected, self._reader.read_all(60), sighting=sighting)
+        print(found, flush=True)
+        assert found.is_clean, found
+
+    def go_on(self, worker: Worker | KafkaConnect, name: str) -> None:
+        """Wait until some records more have arrived."""
+        self._arrive(len(self._reader.seen()) + self._drawn.randint(50, 150), worker, name)
+
+    def _arrive(self, count: int, worker: Worker | KafkaConnect | None = None, name: str = "") -> None:
+        def have_arrived() -> bool:
+            seen = len(self._reader.seen())
+            assert seen >= count, (seen, count, None if worker is None else worker.status(name))
+            return True
+
+        eventually(have_arrived, within_s=WITHIN_S)
+
+
+def streams(server: Postgres) -> None:
+    eventually(lambda: "t" in server.sql("SELECT active FROM pg_replication_slots"), within_s=WITHIN_S)
+
+
 @pytest.mark.timeout(300 * len(HAND_OVERS))
 def test_connector_under_load_loses_and_doubles_nothing_as_it_changes_hands(
     worker: Worker, kafka: EmbeddedKafka, server: Postgres, seed: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    drawn, ids = random.Random(seed), itertools.count(1)
     classes = itertools.cycle(CLASSES)
-    own = config(server)
-    assert worker.create("hands", {**own, "connector.class": next(classes)}).status_code == 201
-    topics = [f"hands.public.{table}" for table in TABLES]
-    with capfd.disabled(), CommittedReader(kafka.bootstrap_servers, topics) as reader:
+    scene = Scene(kafka, server, random.Random(seed), "hands")
+    assert worker.create("hands", {**scene.config, "connector.class": next(classes)}).status_code == 201
+    with capfd.disabled():
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
-
-        def arrive(count: int) -> None:
-            def have_arrived() -> bool:
-                assert len(reader.seen()) >= count, (len(reader.seen()), count, worker.status("hands"))
-                return True
-
-            eventually(have_arrived, within_s=WITHIN_S)
-
-        loads = [Load(server.port, random.Random(drawn.random()), ids) for _ in range(2)]  # they overlap in the log
-        eventually(lambda: "t" in server.sql("SELECT active FROM pg_replication_slots"), within_s=WITHIN_S)
-        with loads[0], loads[1]:
+        streams(server)
+        with scene.running():
             for how in HAND_OVERS:
-                arrive(len(reader.seen()) + drawn.randint(50, 150))
+                scene.go_on(worker, "hands")
                 if how == "kill":
                     for slot in worker.slots().values():
                         os.kill(slot, signal.SIGKILL)  # its JVM ends with it
-                answer = worker.rest.put("/connectors/hands/config", json={**own, "connector.class": next(classes)})
+                to = {**scene.config, "connector.class": next(classes)}
+                answer = worker.rest.put("/connectors/hands/config", json=to)
                 assert answer.status_code == 200, answer.text
-                print(f"{how}: {answer.json()['config']['connector.class']} continues", flush=True)
-        expected = {key: steps for load in loads for key, steps in load.expected.items()}
-        total = sum(map(len, expected.values()))
-        arrive(total)
-        found = judge(expected, reader.read_all(60), sighting=sighting)
-        print(f"{total} events: {found}", flush=True)
-    assert found.is_clean, found
+                print(f"{how}: {to['connector.class']} continues", flush=True)
+
+
+@pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long")
+@pytest.mark.timeout(1800)
+def test_connector_moves_from_kafka_connect_and_back_with_its_offsets(
+    worker: Worker, kafka: EmbeddedKafka, server: Postgres, seed: int, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    scene = Scene(kafka, server, random.Random(seed), "moves")
+    with (
+        capfd.disabled(),
+        KafkaConnect(kafka.bootstrap_servers, tmp_path, {"plugin.path": str(tmp_path / "plugins")}) as connect,
+    ):
+        print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+        places = itertools.cycle(zip((connect, worker), CLASSES, strict=True))
+        at, kind = next(places)
+        connect.create("moves", {**scene.config, "connector.class": kind})
+        streams(server)
+        with scene.running():
+            for how in ("stop", "stop", "kill", "stop"):
+                scene.go_on(at, "moves")
+                if how == "kill":
+                    connect.kill()
+                    connect.start()
+                offset = stopped(at)
+                at, kind = next(places)
+                continue_with(at, {**scene.config, "connector.class": kind}, offset)
+                print(f"{how}: {kind} continues with {offset}", flush=True)
+
+
+def stopped(at: Worker | KafkaConnect) -> dict[str, Any]:
+    """Stop the connector. Returns the offset that Debezium and PostgresSource have both."""
+    assert at.rest.put("/connectors/moves/stop").status_code == 204
+
+    def is_stopped() -> bool:
+        status = at.status("moves")
+        return status["connector"]["state"] == "STOPPED" and not status["tasks"]
+
+    eventually(is_stopped, within_s=WITHIN_S)
+    found = at.rest.get("/connectors/moves/offsets").json()["offsets"]
+    return next(one["offset"] for one in found if one["partition"] == {"server": "moves"})
+
+
+def continue_with(at: Worker | KafkaConnect, config: dict[str, str], offset: dict[str, Any]) -> None:
+    if not at.status("moves"):
+        body = {"name": "moves", "config": config, "initial_state": "STOPPED"}
+        assert at.rest.post("/connectors", json=body).status_code == 201
+
+    def is_set() -> bool:
+        offsets = {"offsets": [{"partition": {"server": "moves"}, "offset": offset}]}
+        answer = at.rest.patch("/connectors/moves/offsets", json=offsets)
+        assert answer.status_code == 200, answer.text
+        return True
+
+    eventually(is_set, within_s=WITHIN_S)
+    assert at.rest.put("/connectors/moves/resume").status_code == 202
