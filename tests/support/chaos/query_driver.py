@@ -37,6 +37,8 @@ class QueryDriver:
         own = {
             "spark.master": _LOCAL,
             "spark.ui.enabled": "false",
+            "spark.sql.codegen.wholeStage": "false",  # for ten rows, code takes longer to compile than to run
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": "700m",
             "spark.sql.streaming.minBatchesToRetain": "1000000",
