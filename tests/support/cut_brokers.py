@@ -1,15 +1,15 @@
 """Three brokers and a controller, of which a broker can be cut off from the other nodes, and not from clients.
 
 Nodes know each other by names. Each has a hosts file of its own, in which the name of another node is an address of
-the loopback network with a proxy, a `Line`. Clients reach all brokers directly: what is cut off answers them as before,
-from what it last knew.
+the loopback network with a proxy, a `Line`. What is cut off from other nodes answers clients as before, from what it
+last knew. Clients reach brokers directly, or by lines that can refuse them, too.
 """
 
 import socket
 import struct
 import threading
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 import psutil
 from kafka import KafkaAdminClient, TopicPartition
@@ -31,7 +31,7 @@ QUICK_TO_FENCE = {
 }
 """The settings of brokers of which a silent one is replaced after a few seconds."""
 
-_CONTROLLER = 100
+CLIENTS, CONTROLLER = 0, 100
 _WITHIN_S = 240.0
 Place = tuple[str, int]
 
@@ -39,8 +39,10 @@ Place = tuple[str, int]
 class CutBrokers(Brokers):
     """The cluster; a context manager. A broker is well, cut off, or hangs, or both."""
 
-    def __init__(self, cluster_id: str) -> None:
+    def __init__(self, cluster_id: str, *, has_client_lines: bool = False) -> None:
+        """With `has_client_lines`, brokers tell clients addresses at which they can be refused."""
         super().__init__(QUICK_TO_FENCE, count=len(BROKERS), cluster_id=cluster_id)
+        self._has_client_lines = has_client_lines
         self._lines: dict[tuple[int, int], Line] = {}
         self._controller: Node | None = None
         self._controller_ports = Ports(0, 0, 0)
@@ -49,34 +51,36 @@ class CutBrokers(Brokers):
         self._controller_ports = other_ports(taken)
         self._lines = {}
         for node in BROKERS:
-            for other in (*BROKERS, _CONTROLLER):
+            for other in (*BROKERS, CONTROLLER):
                 if other != node:
                     self._lines[node, other] = Line(_address(node, other), (LOOPBACK, self._port(other)))
+            self._lines[CLIENTS, node] = Line(_address(CLIENTS, node), (LOOPBACK, self._ports[node].client))
         own = {
             "process.roles": "controller",
             "listeners": f"CONTROLLER://{LOOPBACK}:{self._controller_ports.controller}",
         }
-        self._controller = self._run(_CONTROLLER, self._controller_ports, {**own, **self._voters()}, jvm_options=[])
+        self._controller = self._run(CONTROLLER, self._controller_ports, {**own, **self._voters()}, jvm_options=[])
 
     def _start(self, node_id: int) -> Node:
         ports = self._ports[node_id]
+        host = _address(CLIENTS, node_id) if self._has_client_lines else LOOPBACK
         own = {
             "process.roles": "broker",
             "listeners": f"CLIENT://{LOOPBACK}:{ports.client},INTERNAL://{LOOPBACK}:{ports.internal}",
-            "advertised.listeners": f"CLIENT://{LOOPBACK}:{ports.client},INTERNAL://{_name(node_id)}:{ports.internal}",
+            "advertised.listeners": f"CLIENT://{host}:{ports.client},INTERNAL://{_name(node_id)}:{ports.internal}",
         }
         return self._run(node_id, ports, {**own, **self._voters()}, jvm_options=[self._hosts_file(node_id)])
 
     def _voters(self) -> dict[str, str]:
-        return {"controller.quorum.voters": f"{_CONTROLLER}@{_name(_CONTROLLER)}:{self._controller_ports.controller}"}
+        return {"controller.quorum.voters": f"{CONTROLLER}@{_name(CONTROLLER)}:{self._controller_ports.controller}"}
 
     def _port(self, node: int) -> int:
-        return self._controller_ports.controller if node == _CONTROLLER else self._ports[node].internal
+        return self._controller_ports.controller if node == CONTROLLER else self._ports[node].internal
 
     def _hosts_file(self, node: int) -> str:
         """Write how a node finds the others, and return the option of a JVM that has it look there alone."""
         path = self._directory / f"hosts-{node}"
-        others = [(_address(node, each), _name(each)) for each in (*BROKERS, _CONTROLLER) if each != node]
+        others = [(_address(node, each), _name(each)) for each in (*BROKERS, CONTROLLER) if each != node]
         names = {"localhost", socket.gethostname(), _name(node)}
         path.write_text("".join(f"{a} {n}\n" for a, n in [*((LOOPBACK, name) for name in names), *others]))
         return f"-Djdk.net.hosts.file={path}"
@@ -91,15 +95,28 @@ class CutBrokers(Brokers):
 
     # what is done to a broker
 
-    def cut(self, broker: int) -> None:
-        """Hold all bytes between a broker and the other nodes. Their connections stay, and new ones are accepted."""
-        for line in self._lines_of(broker):
+    def cut(self, broker: int, *others: int) -> None:
+        """Hold all bytes between a broker and these nodes, all others where none is named.
+
+        Their connections stay, and new ones are accepted.
+        """
+        for line in self._lines_of(broker, *others):
             line.hold()
 
     def heal(self, broker: int) -> None:
         """Deliver what was held, and all that comes."""
         for line in self._lines_of(broker):
             line.release()
+
+    @contextmanager
+    def refusing(self, broker: int) -> Iterator["Line"]:
+        """Close the connections of clients with a broker, and each new one, for a block."""
+        line = self._lines[CLIENTS, broker]
+        line.refuse()
+        try:
+            yield line
+        finally:
+            line.accept()
 
     def hang(self, broker: int) -> None:
         """SIGSTOP."""
@@ -109,8 +126,12 @@ class CutBrokers(Brokers):
         """SIGCONT."""
         psutil.Process(self.pid(broker)).resume()
 
-    def _lines_of(self, broker: int) -> list["Line"]:
-        return [line for ends, line in self._lines.items() if broker in ends]
+    def _lines_of(self, broker: int, *others: int) -> list["Line"]:
+        return [
+            line
+            for ends, line in self._lines.items()
+            if broker in ends and CLIENTS not in ends and (not others or {*others} & {*ends})
+        ]
 
     # what the brokers say
 
@@ -181,13 +202,15 @@ def _address(node: int, other: int) -> str:
 
 
 class Line:
-    """A TCP proxy, from one address to another, that can hold all bytes in both directions."""
+    """A TCP proxy, from one address to another, that can hold all bytes in both directions, and refuse connections."""
 
     def __init__(self, address: str, target: tuple[str, int]) -> None:
         """Listen at the target's port of another address."""
         self._target = target
         self._flows = threading.Event()
         self._flows.set()
+        self._refuses = False
+        self.refused = 0
         self._connections: list[socket.socket] = []
         self._listener = socket.create_server((address, target[1]), backlog=64)
         threading.Thread(target=self._run, daemon=True).start()
@@ -198,6 +221,16 @@ class Line:
     def release(self) -> None:
         self._flows.set()
 
+    def refuse(self) -> None:
+        """Close all connections, and those that come. `refused` counts the latter."""
+        self.refused, self._refuses = 0, True
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            _shut(connection)
+
+    def accept(self) -> None:
+        self._refuses = False
+
     def close(self) -> None:
         for connection in (self._listener, *self._connections):
             _shut(connection)
@@ -207,6 +240,10 @@ class Line:
         with suppress(OSError):  # it is closed
             while True:
                 near, _ = self._listener.accept()
+                if self._refuses:
+                    self.refused += 1
+                    _shut(near)
+                    continue
                 self._connections.append(near)
                 threading.Thread(target=self._connect, args=(near,), daemon=True).start()
 
