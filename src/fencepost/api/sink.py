@@ -146,6 +146,9 @@ class SinkTask(ABC, Generic[ConfigT]):
     ...     path: str = setting("path")
     """
 
+    takes_columns: ClassVar[bool] = False
+    """Whether keys and values of a batch may be a `StructColumn`. Otherwise each row is an object."""
+
     config: ConfigT
     context: SinkTaskContext
 

@@ -4,7 +4,7 @@ Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (
 `ArrowColumn`, `BinaryColumn`, `StructColumn`; `RecordColumns`, which transforms see.
 """
 
-from fencepost.record.arrow_column import ArrowColumn
+from fencepost.record.arrow_column import ArrowColumn, MomentColumn
 from fencepost.record.batch import Batch, RecordColumns, TypedColumn
 from fencepost.record.binary_column import BinaryColumn
 from fencepost.record.column import (
@@ -52,6 +52,7 @@ __all__ = [
     "Header",
     "HeaderBytes",
     "HeaderColumn",
+    "MomentColumn",
     "ReadHeader",
     "RecordColumns",
     "PartitionKey",

@@ -358,6 +358,11 @@ def joined_column(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
         return BinaryColumn.joined(
             [each if isinstance(each, BinaryColumn) else BinaryColumn.without_values(len(each)) for each in full]
         )
+    if full and all(isinstance(each, StructColumn) for each in full):
+        return _structs(full)
+    arrays = [column for column in full if isinstance(column, ArrowColumn)]
+    if arrays and len(arrays) == len(full) and len({(type(each), each.type) for each in arrays}) == 1:
+        return type(arrays[0]).joined(arrays)
     if _are(HeaderColumn, full, (None, ())):
         raw = [each.raw if isinstance(each, HeaderColumn) else each for each in full]
         # Names and bytes that are equal are the same, unlike values, of which 1 and True are equal.
@@ -373,6 +378,14 @@ def joined_member(parts: Sequence[Any], name: str, empty: Any = None) -> Any:
         return None
     pairs = zip(parts, columns, strict=True)
     return joined_column([Repeated(empty, len(part)) if each is None else each for part, each in pairs])
+
+
+def _structs(parts: Sequence[Any]) -> Sequence[Any]:
+    names = tuple(parts[0].columns)
+    if any(tuple(each.columns) != names for each in parts):
+        return list(chain.from_iterable(parts))
+    columns = {name: joined_column([each.columns[name] for each in parts]) for name in names}
+    return StructColumn(columns, sum(map(len, parts)))
 
 
 def _runs(columns: Sequence[Any], are_same: Callable[[Any, Any], bool] = is_) -> Repeated[Any] | Runs[Any]:

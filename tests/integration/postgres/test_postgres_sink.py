@@ -1,6 +1,7 @@
 """PostgresSink on a real server: rows and offsets are one transaction, whoever dies, hangs or wakes up."""
 
 import itertools
+import json
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,31 @@ from typing import Any
 import psycopg
 import pytest
 
-from fencepost.api import INT32, STRING, FatalError, FencedError, RetriableError, Schema, SinkRecord, TopicPartition
+from fencepost.api import (
+    BOOLEAN,
+    BYTES,
+    DATE,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    STRING,
+    TIMESTAMP,
+    FatalError,
+    FencedError,
+    Repeated,
+    RetriableError,
+    Schema,
+    SinkBatch,
+    SinkRecord,
+    StructColumn,
+    TopicPartition,
+    decimal,
+)
+from fencepost.builtin.converter.json import JsonConverter
+from fencepost.builtin.converter.json_encoding import EncodingOptions
+from fencepost.builtin.converter.json_schema import schema_to_json
+from fencepost.builtin.postgres.sink import text
 from fencepost.builtin.postgres.sink.database import Database
 from fencepost.builtin.postgres.sink.offsets import _COLUMNS
 from fencepost.builtin.postgres.sink.task import PostgresSink
@@ -458,3 +483,67 @@ def test_server_that_crashes_in_the_middle_is_waited_for(own_server: Postgres) -
         run.let_commit()
     eventually(lambda: run.let_commit(), within_s=60)
     assert (numbers(scene), scene.offsets()) == ([0, 1, 2, 3, 4], {0: 5})
+
+
+TYPES = (
+    "id bigint, flag boolean, ratio double precision, half real, at timestamp, zoned timestamptz, day date, "
+    "price numeric, data bytea, text text, number text, kind varchar(9)"
+)
+TYPED = Schema.struct(
+    {
+        "id": INT64, "flag": BOOLEAN.optional(), "ratio": FLOAT64.optional(), "half": FLOAT32.optional(),
+        "at": TIMESTAMP.optional(), "zoned": TIMESTAMP.optional(), "day": DATE.optional(),
+        "price": decimal(2).optional(),
+        "data": BYTES.optional(), "text": STRING.optional(), "number": FLOAT64.optional(), "kind": STRING.optional(),
+    }
+)  # fmt: skip
+VALUES: dict[str, list[Any]] = {
+    "flag": [True, False], "ratio": [-0.0, 1e22, 5e-99, 0.1, 7, 1.7976931348623157e308],
+    "half": [0.1, 16777217.5, 1e-45],
+    "at": [0, -1, 1_700_000_000_123, -62_135_596_800_000, 253_402_300_799_999], "zoned": [0, -1, 1_700_000_000_123],
+    "day": [0, -719_162], "price": ["AQ==", "/w=="], "data": ["AP8=", ""], "number": [1e5, 1e22, -0.0, 0.1],
+    "text": ["", "\\N", "a\tb\\c\nd\re", "é😀", 'a"b', "NULL", "\\", "nul \x00"], "kind": ["too long for it", "fits"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("has_schema", [True, False])
+def test_rows_by_column_are_those_of_rows_one_by_one(
+    scene: SinkScene, monkeypatch: pytest.MonkeyPatch, has_schema: bool
+) -> None:
+    content = json.dumps(schema_to_json(TYPED, EncodingOptions()))
+    converter = JsonConverter({"schema.content": content} if has_schema else {"schemas.enable": "false"})
+    rows = [{"id": at, name: value} for at, (name, value) in enumerate((n, v) for n in VALUES for v in VALUES[n])]
+    if not has_schema:
+        names = dict.fromkeys(("id", *VALUES))
+        rows = [names | row for row in rows if not {"at", "zoned", "day", "price", "data"} & row.keys()]
+    messages = [json.dumps(row).encode() for row in [*rows, *({"id": 1000 + at} for at in range(64))]]
+    whole = converter.to_column(messages)
+    assert whole is not None
+    assert isinstance(whole[1], StructColumn) is has_schema
+    singles = [converter.to_connect_data("t", each) for each in messages]
+    found = []
+    for by_column in (True, False):
+        table = f"{scene.name}_{by_column}"
+        sql(scene.server, f'CREATE TABLE "{table}" ({TYPES})')
+        place, count = TopicPartition(table, 0), len(messages)
+        scene.topic_ids[table] = "first"
+        run = scene.run(is_open=False, name=table, topics=table)
+        run.open(place)
+        letters = run.task.context.errant_record_reporter = Letters()
+        if by_column:
+            none: Repeated[Any] = Repeated(None, count)
+            run.task.put(
+                SinkBatch(
+                    Repeated(table, count), Repeated(0, count), range(count), whole[1], Repeated(whole[0], count),
+                    none, none, none, Repeated(place, count),
+                )
+            )  # fmt: skip
+        else:
+            monkeypatch.setattr(text, "_as_array", lambda *_: None)
+            for at, (schema, value) in enumerate(singles):
+                run.task.put(SinkBatch.of_records([SinkRecord(table, 0, at, value, schema, at=place)]))
+        run.task.pre_commit({place: count})
+        written = sql(scene.server, f'SELECT t::text FROM "{table}" t ORDER BY id')
+        found.append((written, [(at, why.replace(table, "")) for at, why in letters.found]))
+    assert found[0] == found[1]
+    assert len(found[0][1]) == 2

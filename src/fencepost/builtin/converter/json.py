@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 import orjson
 
 from fencepost.api import HIGH, LOW, RecordError, Schema, Type, at_least, one_of, setting
-from fencepost.builtin.converter.json_decoding import DecodeColumn, column_decoder, decode, parsed, parsed_with_decimals
+from fencepost.builtin.converter.json_decoding import (
+    DecodeColumn,
+    column_decoder,
+    decode,
+    is_flat,
+    parsed,
+    parsed_with_decimals,
+    struct_columns,
+)
 from fencepost.builtin.converter.json_encoding import (
     EncodeColumn,
     EncodingOptions,
@@ -52,21 +60,18 @@ def prefix_of(message: bytes) -> tuple[bytes, Any] | None:
     return None
 
 
-def payloads(messages: Sequence[bytes | None], prefix: bytes) -> list[Any] | None:
-    """Return the parsed payloads of messages with that prefix; None if one of them begins or ends in another way.
-
-    Raises ValueError if one of them is no JSON.
-    """
+def payloads(messages: Sequence[bytes | None], prefix: bytes) -> list[bytes] | None:
+    """Return the payloads of messages with that prefix; None if one of them begins or ends in another way."""
     begin = len(prefix)
     texts = [each[begin:-1] for each in messages if each is not None and each.startswith(prefix) and each[-1:] == b"}"]
-    return parsed_all(texts) if len(texts) == len(messages) else None
+    return texts if len(texts) == len(messages) else None
 
 
-def parsed_all(texts: Sequence[bytes]) -> list[Any] | None:
+def parsed_all(texts: Sequence[bytes], parse: Callable[[bytes], Any] = parsed) -> list[Any] | None:
     """Parse texts in one call; None if one of them is not exactly one JSON value, or ValueError."""
     if not texts:
         return []
-    found = parsed(b"[" + _BETWEEN.join(texts) + b"]")
+    found = parse(b"[" + _BETWEEN.join(texts) + b"]")
     marks = found[1::2]
     return found[::2] if len(found) == 2 * len(texts) - 1 and marks.count(_MARK) == len(marks) else None
 
@@ -75,14 +80,36 @@ Column = tuple[Schema | None, Sequence[Any]]
 
 _ENVELOPE = {"schema", "payload"}
 _DECIMAL_NAME = DECIMAL_NAME.encode()
+_MANY = 64  # fewer rows cost more in calls of Arrow than they save
+
+
+class _Payloads:
+    """Reads texts that are payloads of one schema, or of none."""
+
+    def __init__(self, schema: Schema | None, *, is_null_replaced: bool) -> None:
+        self.schema = schema
+        self._is_null_replaced = is_null_replaced
+        self._is_flat = schema is not None and is_flat(schema)
+        self._decode_column: DecodeColumn | None = (
+            None if schema is None else column_decoder(schema, is_null_replaced=is_null_replaced)
+        )
+
+    def read(self, texts: Sequence[bytes]) -> Sequence[Any] | None:
+        """Return their values; None if one of them is not one payload. Raises as `EnvelopeReader.read_column` does."""
+        if self._is_flat and self.schema is not None and len(texts) >= _MANY:
+            rows = parsed_all(texts, orjson.loads)
+            columns = rows and struct_columns(self.schema, rows, texts, is_null_replaced=self._is_null_replaced)
+            if columns:
+                return columns
+        found = parsed_all(texts)
+        return found if found is None or self._decode_column is None else self._decode_column(found)
 
 
 class _Prefix(NamedTuple):
-    """The text of messages up to the payload, the schema in it, and the decoder of payloads."""
+    """The text of messages up to the payload, and the reader of payloads."""
 
     text: bytes
-    schema: Schema | None
-    decode_column: DecodeColumn
+    payloads: _Payloads
 
 
 class EnvelopeReader:
@@ -116,8 +143,9 @@ class EnvelopeReader:
         """
         first = next(filter(None, messages), None)
         prefix = None if first is None else self._prefix(first)
-        found = None if prefix is None else payloads(messages, prefix.text)
-        return None if prefix is None or found is None else (prefix.schema, prefix.decode_column(found))
+        texts = None if prefix is None else payloads(messages, prefix.text)
+        found = None if prefix is None or texts is None else prefix.payloads.read(texts)
+        return None if prefix is None or found is None else (prefix.payloads.schema, found)
 
     def _prefix(self, message: bytes) -> _Prefix | None:
         last = self._last
@@ -128,7 +156,7 @@ class EnvelopeReader:
             return None
         text, written = found
         schema = self._schema_of(orjson.dumps(written, default=decimal_fallback))
-        self._last = _Prefix(text, schema, _column_decoder(schema, is_null_replaced=self._is_null_replaced))
+        self._last = _Prefix(text, _Payloads(schema, is_null_replaced=self._is_null_replaced))
         return self._last
 
 
@@ -139,7 +167,7 @@ class PayloadReader:
         self._schema = schema
         self._keeps_digits = keeps_digits
         self._is_null_replaced = is_null_replaced
-        self._decode_column = _column_decoder(schema, is_null_replaced=is_null_replaced)
+        self._payloads = _Payloads(schema, is_null_replaced=is_null_replaced)
 
     def read(self, data: bytes) -> tuple[Schema | None, Any]:
         """Read a message as `EnvelopeReader.read` does."""
@@ -150,9 +178,10 @@ class PayloadReader:
         """Read messages as `EnvelopeReader.read_column` does."""
         present = [each for each in messages if each is not None]
         is_whole = len(present) == len(messages)
-        found = parsed_all(present) if is_whole or self._schema is None else None  # a tombstone has no schema
+        is_read = is_whole or self._schema is None  # a tombstone has no schema
+        found = self._payloads.read(present) if is_read else None
         if found is None or is_whole:
-            return None if found is None else (self._schema, self._decode_column(found))
+            return None if found is None else (self._schema, found)
         values = iter(found)
         return None, [None if each is None else next(values) for each in messages]
 
@@ -185,10 +214,6 @@ def _parsed(data: bytes, *, keeps_digits: bool = False) -> Any:
         return parsed_with_decimals(data) if keeps_digits else parsed(data)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"Converting bytes from JSON failed due to serialization error: {error}") from error
-
-
-def _column_decoder(schema: Schema | None, *, is_null_replaced: bool) -> DecodeColumn:
-    return (lambda column: column) if schema is None else column_decoder(schema, is_null_replaced=is_null_replaced)
 
 
 NULL_SCHEMA = b'{"schema":null,"payload":'

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from fencepost.record import BinaryColumn
+from fencepost.record.binary_column import bytes_of, constant
 from fencepost.record.java_value import big_integer
 
 NULL = b"null"
@@ -14,13 +15,6 @@ QUOTE, ESCAPE = b'"', b"\\"
 FIRST_PRINTABLE = 0x20
 _FIRST_NOT_ASCII = 0x80
 _SHORT = 18
-
-
-def constant(data: bytes) -> Any:
-    """Return a scalar with an explicit type: Arrow takes 40 µs to infer one."""
-    import pyarrow as pa
-
-    return pa.scalar(data, pa.binary())
 
 
 def quoted(texts: Any, end: bytes = b"") -> Any:
@@ -43,18 +37,6 @@ def is_plain(texts: Any) -> bool:
     if low < FIRST_PRINTABLE or QUOTE in text or ESCAPE in text:
         return False
     return high < _FIRST_NOT_ASCII or _is_utf8(texts)
-
-
-def bytes_of(texts: Any) -> Any:
-    """Return the bytes of all texts of an array, concatenated, as an Arrow buffer, without a copy."""
-    import pyarrow as pa
-
-    _, ends, data = texts.buffers()
-    if not len(texts) or data is None:
-        return pa.py_buffer(b"")
-    offsets = memoryview(ends).cast("B").cast("q" if pa.types.is_large_string(texts.type) else "i")
-    first, last = offsets[texts.offset], offsets[texts.offset + len(texts)]
-    return data.slice(first, last - first)
 
 
 def written(column: Any) -> Any | None:

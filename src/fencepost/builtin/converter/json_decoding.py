@@ -20,6 +20,7 @@ import orjson
 
 from fencepost.api import RecordError, Schema
 from fencepost.builtin.converter.logical import LOGICAL_TYPES, has_many_zeros, shown, unscaled, with_scale
+from fencepost.record import ArrowColumn, MomentColumn, StructColumn
 from fencepost.record.java_value import float32, moment
 from fencepost.record.schema import TIMESTAMP
 from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS, SchemaType
@@ -105,6 +106,12 @@ def exact_decimal(text: str) -> Decimal:
     if exact:
         raise ValueError(f"{text[:80]} is too large, or too close to 0, to be kept exactly")
     return Decimal(0)
+
+
+def _is_tiny_possible(texts: Sequence[bytes]) -> bool:
+    """Say whether a number may have so many zeros that `exact_decimal` refuses it, and orjson reads it as 0."""
+    data = b" ".join(texts)
+    return _LONG in data or _TINY in data.translate(_SHAPES)
 
 
 def are_plain(kind: SchemaType, column: Sequence[Any], kinds: set[type]) -> bool:
@@ -333,3 +340,65 @@ def _float32_column(column: Column, kinds: set[type]) -> Column | None:
     if kinds == {float} and min(column) >= -_MOST_FLOAT32 and max(column) <= _MOST_FLOAT32:
         return array("f", column).tolist()
     return None
+
+
+_ARROW = {
+    **{kind: f"int{bits}" for kind, bits in INTEGER_BITS.items()},
+    SchemaType.FLOAT64: "float64",
+    SchemaType.BOOLEAN: "bool",
+    SchemaType.STRING: "string",
+}
+_NUMBERS: dict[SchemaType, set[type]] = {SchemaType.FLOAT64: {float, int}, SchemaType.FLOAT32: {float}}
+_EXACT_KINDS = {str, bool}
+
+
+def is_flat(schema: Schema) -> bool:
+    """Say whether a schema is that of a struct of single values, which `struct_columns` reads."""
+    nested = (SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP)
+    is_plain = schema.type is SchemaType.STRUCT and schema.name not in LOGICAL_TYPES
+    return is_plain and not any(field.schema.type in nested for field in schema.fields)
+
+
+def struct_columns(
+    schema: Schema, rows: Sequence[Any], texts: Sequence[bytes], *, is_null_replaced: bool
+) -> StructColumn | None:
+    """Return flat structs as columns, of which plain ones are Arrow arrays; None if the values must be looked at.
+
+    orjson alone has parsed `texts` to `rows`. It rounds numbers, which matters for none that is to be a double, so
+    numbers of other kinds than their field's are left to `column_decoder` and an exact parser.
+    """
+    if set(map(type, rows)) != {dict}:
+        return None
+    columns: dict[str, Column] = {}
+    for field in schema.fields:
+        try:
+            member = list(map(itemgetter(field.name), rows))
+        except KeyError:
+            member = [row.get(field.name) for row in rows]
+        column = _arrow(field.schema, member, texts, is_null_replaced)
+        if column is None:
+            return None
+        columns[field.name] = column
+    return StructColumn(columns, len(rows))
+
+
+def _arrow(schema: Schema, column: Column, texts: Sequence[bytes], is_null_replaced: bool) -> Column | None:
+    import pyarrow as pa
+
+    kinds = set(map(type, column))
+    if _NONE in kinds and (not schema.is_optional or (schema.default is not None and is_null_replaced)):
+        return None
+    kinds.discard(_NONE)
+    if float in kinds and 0.0 in column and _is_tiny_possible(texts):
+        return None
+    expected: set[type] = {_PLAIN[schema.type][0]} if schema.type in _PLAIN else set()
+    if not kinds <= _NUMBERS.get(schema.type, expected):
+        return column_decoder(schema, is_null_replaced=is_null_replaced)(column) if kinds <= _EXACT_KINDS else None
+    name, is_moment = _ARROW.get(schema.type), schema.name == TIMESTAMP.name and schema.type is TIMESTAMP.type
+    if name is None or (schema.name in LOGICAL_TYPES and not is_moment):
+        return column_decoder(schema, is_null_replaced=is_null_replaced)(column)
+    try:
+        array_ = pa.array(column, name)
+        return MomentColumn.of_ms(array_) if is_moment else ArrowColumn(array_)
+    except (pa.ArrowInvalid, OverflowError, ValueError):
+        return None

@@ -17,11 +17,12 @@ import orjson
 
 from fencepost.api import RecordError, Schema
 from fencepost.builtin.converter import value_check
-from fencepost.builtin.converter.json_arrow import bare, constant, is_short_decimal, joined, quoted_decimals
+from fencepost.builtin.converter.json_arrow import bare, is_short_decimal, joined, quoted_decimals
 from fencepost.builtin.converter.json_decoding import are_plain
 from fencepost.builtin.converter.logical import LOGICAL_TYPES, has_many_zeros, scale_of, unscaled, with_scale
 from fencepost.builtin.converter.value_check import Encode, part, struct_encoder
 from fencepost.record import ArrowColumn, BinaryColumn, Repeated, StructColumn, Utf8Column
+from fencepost.record.binary_column import constant
 from fencepost.record.java_value import EPOCH, MILLISECOND, shortest_float32
 from fencepost.record.schema import TIMESTAMP
 from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS, SchemaType, of_arrow

@@ -14,10 +14,11 @@ from typing import Any
 
 import orjson
 
-from fencepost.builtin.converter.json_arrow import constant, joined, quoted, written
+from fencepost.builtin.converter.json_arrow import joined, quoted, written
 from fencepost.builtin.converter.json_encoding import dumped_all
 from fencepost.config import ConfigError
 from fencepost.record import BinaryColumn, HeaderBytes, Repeated
+from fencepost.record.binary_column import constant
 from fencepost.task.delivery.outgoing import OutgoingColumns
 
 _FIRST_YEAR, LAST_YEAR = 1_000, 9_999

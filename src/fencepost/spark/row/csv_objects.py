@@ -14,8 +14,9 @@ from typing import Any
 
 import orjson
 
-from fencepost.builtin.converter.json_arrow import ESCAPE, FIRST_PRINTABLE, NULL, QUOTE, bytes_of, constant, quoted
+from fencepost.builtin.converter.json_arrow import ESCAPE, FIRST_PRINTABLE, NULL, QUOTE, quoted
 from fencepost.builtin.converter.json_encoding import dumped_all
+from fencepost.record.binary_column import bytes_of, constant
 
 VALUE_COLUMN = "value"
 LINE_END, _RETURN = b"\n", b"\r"

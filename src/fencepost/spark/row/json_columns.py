@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 from pyspark.sql import types as T  # noqa: N812
 
-from fencepost.builtin.converter.json_arrow import bytes_of
-from fencepost.record.binary_column import lines
+from fencepost.record.binary_column import bytes_of, lines
 from fencepost.record.type_table import of_spark
 from fencepost.spark.row.exact_json import ExactColumns, has_long_numbers
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED

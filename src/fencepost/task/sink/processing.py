@@ -48,11 +48,13 @@ class Kept:
     Attributes:
         header_bytes: headers remember the bytes that they were read from, for output with the same converter.
         arrays: offsets and timestamps may be arrays in what is put: no author's code in this process gets them.
+        columns: structs may stay columns in what is put (`SinkTask.takes_columns`).
         read: a record keeps all that was read, for its dead letter: it may be reported long after its batch.
     """
 
     header_bytes: bool = False
     arrays: bool = False
+    columns: bool = False
     read: bool = False
 
 
@@ -107,13 +109,33 @@ class SinkProcessor:
 
     def _merged(self, changed: Sequence[RecordColumns], fetched: Fetched) -> SinkBatch:
         full = [each for each in changed if len(each)] or changed[:1]
-        found, rows = SinkBatch.joined([_put(each, fetched) for each in full]), full[0].rows
+        found, rows = SinkBatch.joined([self._put(each, fetched) for each in full]), full[0].rows
         if len(full) > 1:
             rows = list(chain.from_iterable(each.rows for each in full))
             found = found.select(sorted(range(len(rows)), key=rows.__getitem__))
             rows = sorted(rows)
         # a task in another process keeps the bytes that it is sent
         return replace(found, as_read=AsRead(fetched, rows)) if self.keeps.read and not self.keeps.arrays else found
+
+    def _put(self, batch: RecordColumns, fetched: Fetched) -> SinkBatch:
+        """Return transformed records as `put` receives them: rows are objects, which authors may change in place."""
+        count, is_whole = len(batch), batch.rows == range(len(fetched))
+        values, keys = (
+            list(each) if isinstance(each, StructColumn) and not self.keeps.columns else each
+            for _, each in (batch.value, batch.key)
+        )
+        return SinkBatch(
+            batch.topics,
+            batch.kafka_partitions,
+            fetched.offsets if is_whole else picked(fetched.offsets, batch.rows),
+            values,
+            Repeated(batch.value.schema, count),
+            keys,
+            Repeated(batch.key.schema, count),
+            batch.timestamps,
+            fetched.places if is_whole else picked(fetched.places, batch.rows),
+            unless_empty(batch.headers),
+        )
 
     def _converted_columns(self, fetched: Fetched) -> list[RecordColumns | None]:
         """Return the columns, one for each topic if the converters need that."""
@@ -236,24 +258,6 @@ class SinkProcessor:
         key = self.key_converter.from_connect_record(topic, headers, record.key_schema, record.key)
         value = self.value_converter.from_connect_record(topic, headers, record.value_schema, record.value)
         return record.replace(key=key, value=value, headers=tuple(Header(name, data) for name, data in headers))
-
-
-def _put(batch: RecordColumns, fetched: Fetched) -> SinkBatch:
-    """Return transformed records as `put` receives them. Rows are objects then, which authors may change in place."""
-    count, is_whole = len(batch), batch.rows == range(len(fetched))
-    values, keys = (list(each) if isinstance(each, StructColumn) else each for _, each in (batch.value, batch.key))
-    return SinkBatch(
-        batch.topics,
-        batch.kafka_partitions,
-        fetched.offsets if is_whole else picked(fetched.offsets, batch.rows),
-        values,
-        Repeated(batch.value.schema, count),
-        keys,
-        Repeated(batch.key.schema, count),
-        batch.timestamps,
-        fetched.places if is_whole else picked(fetched.places, batch.rows),
-        unless_empty(batch.headers),
-    )
 
 
 def raw_record(fetched: Fetched, index: int) -> SinkRecord:

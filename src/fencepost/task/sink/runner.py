@@ -103,6 +103,7 @@ class SinkRunner(TaskRunner):
             reporter = Reporter(processor, self._dead_letters)
             processor.tolerance.tell = reporter.tell
             processor.keeps.arrays = isinstance(task, HostedSink)
+            processor.keeps.columns = task.takes_columns
             processor.keeps.read = self._dead_letters is not None
             context.errant_record_reporter = reporter if self._dead_letters or processor.tolerance.logs else None
             run = TaskRun(self.spec, self.control, self.counters, self.report, tracing_of(self.spec))

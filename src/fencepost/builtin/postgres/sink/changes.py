@@ -126,15 +126,18 @@ class Layout:
             rows, values, is_delete = _unwrapped(rows, values)
             after = schema.field("after")
             schema = None if after is None else after.schema
-        elif any(value is None for value in values):
+        elif not isinstance(values, StructColumn) and any(value is None for value in values):
             is_delete = [value is None for value in values]
         if is_delete is not None and not self._settings.delete_enabled:
             kept = [at for at, deletes in enumerate(is_delete) if not deletes]
             rows, values, is_delete = [rows[at] for at in kept], _picked(values, kept), None
         elif is_delete is not None and not any(is_delete):
             is_delete = None
+        flat = _flat(values) if schema is None and is_delete is None else None
+        may_have_faults = flat is None and (schema is None or schema.type is not SchemaType.STRUCT)
+        values = values if flat is None else flat
         faults = [(row, RecordError(fault)) for row, value in zip(rows, values, strict=True)
-                  if (fault := _fault(schema, value))] if _may_have_faults(schema) else []  # fmt: skip
+                  if (fault := _fault(schema, value))] if may_have_faults else []  # fmt: skip
         if faults:
             bad.extend(faults)
             return Changes(self.table(run.topic), (), (), None, ())
@@ -195,12 +198,10 @@ class Layout:
         self, schema: Schema | None, keys: Sequence[Any], rows: Sequence[int], bad: list[tuple[int, Exception]]
     ) -> list[Column]:
         wanted = self._settings.pk_fields
-        bad.extend(
-            (row, RecordError("the record has no key, which pk.mode=record_key needs"))
-            for row, key in zip(rows, keys, strict=True)
-            if key is None
-        )
-        if any(key is None for key in keys):
+        structs = keys if isinstance(keys, StructColumn) else None
+        without = [] if structs else [row for row, key in zip(rows, keys, strict=True) if key is None]
+        bad.extend((row, RecordError("the record has no key, which pk.mode=record_key needs")) for row in without)
+        if without:
             return []
         is_map = schema is None and len(keys) > 0 and all(isinstance(key, dict) for key in keys)
         if not is_map and (schema is None or schema.type is not SchemaType.STRUCT):
@@ -216,9 +217,8 @@ class Layout:
         if missing and len(keys):
             bad.extend((row, RecordError(_lacks("key", missing))) for row in rows)
             return []
-        return [
-            Column(self._name(name), kinds[name], [key.get(name) for key in keys]) for name in names if name in kinds
-        ]
+        of = structs.columns if structs else {name: [key.get(name) for key in keys] for name in names}
+        return [Column(self._name(name), kinds[name], of[name]) for name in names if name in kinds]
 
 
 def _lacks(part: str, missing: set[str]) -> str:
@@ -242,8 +242,11 @@ def _unwrapped(rows: Sequence[int], values: Sequence[Any]) -> tuple[Sequence[int
     return [rows[at] for at in kept], after, is_delete
 
 
-def _may_have_faults(schema: Schema | None) -> bool:
-    return schema is None or schema.type is not SchemaType.STRUCT
+def _flat(values: Sequence[Any]) -> StructColumn | None:
+    """Return rows without a schema as columns, if all have the same fields and no value is a map or a list."""
+    found = StructColumn.of_rows(values)
+    kinds = () if found is None else {kind for column in found.columns.values() for kind in map(type, column)}
+    return None if any(issubclass(kind, dict | list) for kind in kinds) else found
 
 
 def _fault(schema: Schema | None, value: Any) -> str | None:

@@ -7,7 +7,7 @@ from fencepost.api import FatalError, RecordError
 from fencepost.builtin.postgres.sink.changes import BadRecordsError, Changes, Column
 from fencepost.builtin.postgres.sink.settings import INSERT, UPSERT, SinkSettings
 from fencepost.builtin.postgres.sink.table_name import TableName, listed
-from fencepost.builtin.postgres.sink.text import ColumnType, column_type, copy_column, schemaless_column
+from fencepost.builtin.postgres.sink.text import column_type, copy_array, copy_rows, schemaless_type
 from fencepost.postgres.name import literal, quoted
 
 LOCK_MS = 30_000
@@ -165,20 +165,16 @@ class Stage:
         except RecordError:
             raise BadRecordsError(self._faults()) from None
         if changes.is_delete is not None:
-            texts.insert(0, ["t" if deletes else "f" for deletes in changes.is_delete])
+            texts.insert(0, copy_array(schemaless_type([True]), changes.is_delete, "boolean"))
         if self._is_ordered:
-            texts.insert(0, list(map(str, range(len(changes)))))
-        rows = "\n".join(map("\t".join, zip(*texts, strict=True)))
-        return (rows + "\n").encode("utf-8", "surrogatepass")
+            texts.insert(0, copy_array(schemaless_type([0]), range(len(changes)), "integer"))
+        return copy_rows(texts) if texts else b""
 
-    def _texts(self, column: Column) -> list[str]:
+    def _texts(self, column: Column) -> Any:
+        target = self._known[column.name].type
         if column.schema is None:
-            return schemaless_column(column.values)
-        return copy_column(self._type(column), column.values)
-
-    def _type(self, column: Column) -> ColumnType:
-        assert column.schema is not None
-        return column_type(column.schema, self._settings.zone, self._known[column.name].type)
+            return copy_array(schemaless_type(column.values), column.values, target)
+        return copy_array(column_type(column.schema, self._settings.zone, target), column.values, target)
 
     def _faults(self) -> list[tuple[int, Exception]]:
         found: dict[int, Exception] = {}

@@ -60,6 +60,8 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
     any error of the database the connection is made again, and its offsets say what is left to write.
     """
 
+    takes_columns = True
+
     def start(self) -> None:
         self._layout = Layout(self.config)
         self._placeholders = placeholders(self.config.unavailable_value_placeholder)

@@ -9,15 +9,19 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
+from string import digits
 from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from fencepost.api import RecordError, Schema, SchemaType
 from fencepost.builtin.postgres.envelope.moment import INFINITE_DAY
+from fencepost.record import ArrowColumn
+from fencepost.record.binary_column import bytes_of, constant
 
 NULL = "\\N"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _SPECIAL = "\\\t\n\r"
+_BYTE_ESCAPES = [(each.encode(), each.translate(_ESCAPES).encode()) for each in _SPECIAL]  # backslashes first
 _EPOCH_JULIAN = 2_440_588
 _DAY_S = 86_400
 _DECIMAL, _DATE, _TIME, _TIMESTAMP = (
@@ -29,13 +33,76 @@ _SRID_FLAG = 0x20000000
 class ColumnType(NamedTuple):
     """The type that a created column gets, and the text by which Postgres reads a value that is there.
 
-    `is_plain`: no text has a character that COPY escapes.
+    `is_plain`: no text has a character that COPY escapes. `kind`: values of it in an Arrow array have the same texts
+    by Arrow, as far as Postgres can tell them apart in a column of the types `targets` (any, if there are none).
     """
 
     name: str
     text: Callable[[Any], str]
     is_plain: bool = True
     is_array: bool = False
+    kind: type | None = None
+    targets: tuple[str, ...] = ()
+
+
+_ARROW = {int: "int64", float: "double", bool: "bool", str: "string", dt.datetime: "timestamp[ms, tz=UTC]"}
+
+
+def copy_array(type_: ColumnType, values: Sequence[Any], target: str) -> Any:
+    """Return the fields of a column of type `target` as `copy_column` does, as an Arrow array of bytes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = _as_array(type_, values, target)
+    if found is None:
+        texts = copy_column(type_, values)
+        try:
+            return pa.array(texts, pa.string()).cast(pa.binary())
+        except UnicodeEncodeError:
+            return pa.array([text.encode("utf-8", "surrogatepass") for text in texts], pa.binary())
+    if type_.kind is bool:
+        return pc.fill_null(pc.if_else(found, constant(b"t"), constant(b"f")), constant(b"\\N"))
+    if type_.kind is dt.datetime:
+        utc = found.cast(pa.timestamp(found.type.unit)).cast(pa.string()).cast(pa.binary())
+        return pc.fill_null(pc.binary_join_element_wise(utc, constant(b"+00"), constant(b"")), constant(b"\\N"))
+    if type_.kind is not str:
+        return pc.fill_null(found.cast(pa.string()).cast(pa.binary()), constant(b"\\N"))
+    together = bytes(memoryview(bytes_of(found)))
+    for special, escape in _BYTE_ESCAPES:
+        if special in together:
+            found = pc.replace_substring(found, special, escape)
+    return pc.fill_null(found.cast(pa.binary()), constant(b"\\N"))
+
+
+def copy_rows(columns: Sequence[Any]) -> bytes:
+    """Return rows of fields, which are arrays of bytes, in COPY's text format."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    *fields, last = columns
+    try:
+        ended = pc.binary_join_element_wise(last, constant(b"\n"), constant(b""))
+        return bytes(memoryview(bytes_of(pc.binary_join_element_wise(*fields, ended, constant(b"\t")))))
+    except (pa.ArrowInvalid, pa.ArrowCapacityError):  # two gigabytes do not fit into an array
+        middle = len(last) // 2
+        return b"".join(copy_rows([each[part] for each in columns]) for part in (slice(middle), slice(middle, None)))
+
+
+def _as_array(type_: ColumnType, values: Sequence[Any], target: str) -> Any | None:
+    """Return values of the type's `kind` as an array; None if there are others, or the target is none of its own."""
+    import pyarrow as pa
+
+    if type_.kind is None or (type_.targets and not target.startswith(type_.targets)):
+        return None
+    if isinstance(values, ArrowColumn):
+        is_same = str(values.type).rstrip(digits) == _ARROW[type_.kind].rstrip(digits)
+        return values.array if is_same else None
+    if type_.kind is dt.datetime or not {*map(type, values)} <= {type_.kind, type(None)}:
+        return None
+    try:
+        return pa.array(values, _ARROW[type_.kind])
+    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
+        return None
 
 
 def copy_column(type_: ColumnType, values: Sequence[Any]) -> list[str]:
@@ -127,8 +194,8 @@ def _bits(width: int, value: Any) -> str:
 
 def _variable_scale(value: Mapping[str, Any]) -> str:
     number = int.from_bytes(value["value"], "big", signed=True)
-    sign, digits = int(number < 0), tuple(map(int, str(abs(number))))
-    return str(Decimal((sign, digits, -value["scale"])))
+    sign, digits_ = int(number < 0), tuple(map(int, str(abs(number))))
+    return str(Decimal((sign, digits_, -value["scale"])))
 
 
 def _geometry(value: Mapping[str, Any]) -> str:
@@ -172,18 +239,23 @@ def _array(item: ColumnType, value: Any) -> str:
     return "{" + ",".join("NULL" if each is None else _quoted(item.text(each)) for each in value) + "}"
 
 
-_TEXT = ColumnType("text", _str, is_plain=False)
+def _as_text(name: str) -> ColumnType:
+    return ColumnType(name, _str, is_plain=False, kind=str)
+
+
+_DOUBLES = ("double precision", "real")
+_TEXT = _as_text("text")
 _BYTES = ColumnType("bytea", _bytea, is_plain=False)
 _JSON = ColumnType("jsonb", _json, is_plain=False)
 _NUMERIC = ColumnType("numeric", str)
 _PLAIN: Mapping[SchemaType, ColumnType] = {
-    SchemaType.INT8: ColumnType("smallint", int.__repr__),
-    SchemaType.INT16: ColumnType("smallint", int.__repr__),
-    SchemaType.INT32: ColumnType("integer", int.__repr__),
-    SchemaType.INT64: ColumnType("bigint", int.__repr__),
-    SchemaType.FLOAT32: ColumnType("real", repr),
-    SchemaType.FLOAT64: ColumnType("double precision", repr),
-    SchemaType.BOOLEAN: ColumnType("boolean", _BOOLEANS.__getitem__),
+    SchemaType.INT8: ColumnType("smallint", int.__repr__, kind=int),
+    SchemaType.INT16: ColumnType("smallint", int.__repr__, kind=int),
+    SchemaType.INT32: ColumnType("integer", int.__repr__, kind=int),
+    SchemaType.INT64: ColumnType("bigint", int.__repr__, kind=int),
+    SchemaType.FLOAT32: ColumnType("real", repr, kind=float, targets=_DOUBLES),
+    SchemaType.FLOAT64: ColumnType("double precision", repr, kind=float, targets=_DOUBLES),
+    SchemaType.BOOLEAN: ColumnType("boolean", _BOOLEANS.__getitem__, kind=bool),
     SchemaType.STRING: _TEXT,
     SchemaType.BYTES: _BYTES,
     SchemaType.MAP: _JSON,
@@ -198,17 +270,17 @@ _DEBEZIUM = {
     "time.MicroTimestamp": ColumnType("timestamp", partial(_moment, 1_000_000)),
     "time.NanoTimestamp": ColumnType("timestamp", partial(_moment, 1_000_000_000)),
     "time.ZonedTimestamp": ColumnType("timestamptz", _zoned, is_plain=False),
-    "time.ZonedTime": ColumnType("timetz", _str, is_plain=False),
-    "time.IsoDate": ColumnType("date", _str, is_plain=False),
-    "time.IsoTime": ColumnType("time", _str, is_plain=False),
-    "time.IsoTimestamp": ColumnType("timestamp", _str, is_plain=False),
+    "time.ZonedTime": _as_text("timetz"),
+    "time.IsoDate": _as_text("date"),
+    "time.IsoTime": _as_text("time"),
+    "time.IsoTimestamp": _as_text("timestamp"),
     "time.MicroDuration": ColumnType("interval", lambda value: f"{value:d} microseconds"),
-    "time.Interval": ColumnType("interval", _str, is_plain=False),
-    "data.Json": ColumnType("jsonb", _str, is_plain=False),
-    "data.Uuid": ColumnType("uuid", _str, is_plain=False),
-    "data.Xml": ColumnType("xml", _str, is_plain=False),
-    "data.Ltree": ColumnType("ltree", _str, is_plain=False),
-    "data.TsVector": ColumnType("tsvector", _str, is_plain=False),
+    "time.Interval": _as_text("interval"),
+    "data.Json": _as_text("jsonb"),
+    "data.Uuid": _as_text("uuid"),
+    "data.Xml": _as_text("xml"),
+    "data.Ltree": _as_text("ltree"),
+    "data.TsVector": _as_text("tsvector"),
     "data.VariableScaleDecimal": ColumnType("numeric", _variable_scale),
     "data.geometry.Geometry": ColumnType("geometry", _geometry),
     "data.geometry.Point": ColumnType("geometry", _geometry),
@@ -227,9 +299,9 @@ def column_type(schema: Schema, zone: ZoneInfo | None = None, target: str | None
     """
     found = _column_type(schema, zone)
     if target == "hstore" and schema.type in (SchemaType.MAP, SchemaType.STRING):
-        return found._replace(text=_hstore, is_plain=False)
+        return found._replace(text=_hstore, is_plain=False, kind=None)
     if target is not None and target.startswith("bit") and schema.type is SchemaType.BOOLEAN:
-        return found._replace(text=_BITS.__getitem__)
+        return found._replace(text=_BITS.__getitem__, kind=None)
     return found
 
 
@@ -242,7 +314,8 @@ def _column_type(schema: Schema, zone: ZoneInfo | None) -> ColumnType:
     if name == _TIME:
         return ColumnType("time", partial(_clock, 1000))
     if name == _TIMESTAMP:
-        return ColumnType("timestamp", partial(_timestamp, zone))
+        kind = dt.datetime if zone is None else None
+        return ColumnType("timestamp", partial(_timestamp, zone), kind=kind, targets=("timestamp",))
     if name == f"{_DEBEZIUM_PREFIX}data.Bits":
         width = int(dict(schema.parameters).get("length", "0"))
         return ColumnType(f"bit({width})" if 0 < width < 2**31 - 1 else "varbit", partial(_bits, width % (2**31 - 1)))
@@ -282,6 +355,13 @@ _BY_KIND: Mapping[type, ColumnType] = {
 }
 
 
-def schemaless_column(values: Sequence[Any]) -> list[str]:
-    """Return the fields of a column whose values have no schema. Raises RecordError."""
-    return [NULL if value is None else copy_column(value_type(value), [value])[0] for value in values]
+def schemaless_type(values: Sequence[Any]) -> ColumnType:
+    """Return the type of values that have no schema: that of their kind, or one that writes each by its own.
+
+    Raises RecordError as `value_type` does.
+    """
+    kinds = {type(value): value for value in values if value is not None}
+    types = [value_type(value) for value in kinds.values()]
+    if len(types) == 1:
+        return types[0]
+    return ColumnType("text", lambda value: value_type(value).text(value), is_plain=False)

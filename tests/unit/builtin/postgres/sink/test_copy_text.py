@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
 import pytest
 
 from fencepost.api import (
@@ -17,12 +18,14 @@ from fencepost.api import (
     STRING,
     TIME,
     TIMESTAMP,
+    ArrowColumn,
     RecordError,
     Schema,
     SchemaType,
     decimal,
 )
-from fencepost.builtin.postgres.sink.text import column_type, copy_column, schemaless_column
+from fencepost.builtin.postgres.sink.text import column_type, copy_array, copy_column, copy_rows, schemaless_type
+from fencepost.record import MomentColumn
 
 
 def debezium(name: str, type_: SchemaType = SchemaType.INT64, **parameters: str) -> Schema:
@@ -98,6 +101,48 @@ def test_text_depends_on_the_type_of_a_column_that_exists() -> None:
 
 
 def test_values_without_a_schema_have_the_types_of_their_own() -> None:
-    assert schemaless_column([1, "a", None, True, 1.5]) == ["1", "a", "\\N", "t", "1.5"]
+    values = [1, "a", None, True, 1.5]
+    assert copy_array(schemaless_type(values), values, "text").to_pylist() == [b"1", b"a", b"\\N", b"t", b"1.5"]
     with pytest.raises(RecordError, match="complex"):
-        schemaless_column([1j])
+        schemaless_type([1j])
+
+
+@pytest.mark.parametrize(("schema", "name", "value", "text"), CASES)
+def test_array_of_a_column_has_the_texts_of_its_values(schema: Schema, name: str, value: Any, text: str) -> None:
+    expected = [text.encode(), b"\\N", text.encode()]
+    assert copy_array(column_type(schema), [value, None, value], name).to_pylist() == expected
+
+
+ODD_VALUES: list[tuple[Schema, Any]] = [
+    (INT64, 2**63 - 1), (INT64, 2**70), (INT64, True), (STRING, "\ud800"), (STRING, "é\x00"), (STRING, ""),
+    (FLOAT64, 1), (FLOAT64, float("nan")), (TIMESTAMP, dt.datetime(2024, 1, 1)),
+    (TIMESTAMP, dt.datetime(2024, 1, 1, tzinfo=ZoneInfo("Asia/Tokyo"))), (TIMESTAMP, -62_135_596_800_001),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "value"), ODD_VALUES)
+def test_array_of_odd_values_has_the_texts_of_each(schema: Schema, value: Any) -> None:
+    type_ = column_type(schema)
+    (text,) = copy_column(type_, [value])
+    assert copy_array(type_, [value], type_.name).to_pylist() == [text.encode("utf-8", "surrogatepass")]
+
+
+def test_doubles_in_a_column_of_text_are_written_as_python_prints_them() -> None:
+    arrays = [copy_array(column_type(FLOAT64), [1e5, -0.0], target) for target in ("double precision", "text")]
+    assert [each.to_pylist() for each in arrays] == [[b"100000", b"-0"], [b"100000.0", b"-0.0"]]
+
+
+def test_arrow_columns_are_written_as_arrays() -> None:
+    moments = MomentColumn.of_ms(pa.array([0, -1, None]))
+    assert copy_array(column_type(TIMESTAMP), moments, "timestamp with time zone").to_pylist() == [
+        b"1970-01-01 00:00:00.000+00", b"1969-12-31 23:59:59.999+00", b"\\N",
+    ]  # fmt: skip
+    assert copy_array(column_type(TIMESTAMP), moments, "text").to_pylist()[0] == b"1970-01-01 00:00:00+00:00"
+    assert copy_array(column_type(INT32), ArrowColumn(pa.array([7], "int32")), "integer").to_pylist() == [b"7"]
+    assert copy_array(column_type(BOOLEAN, target="bit(1)"), ArrowColumn(pa.array([True])), "bit(1)")[0].as_py() == b"1"
+
+
+def test_rows_are_lines_of_fields_in_order() -> None:
+    columns = [pa.array([b"1", b"2"], pa.binary()), pa.array([b"a", b"\\N"], pa.binary())]
+    assert copy_rows(columns) == b"1\ta\n2\t\\N\n"
+    assert copy_rows(columns[:1]) == b"1\n2\n"
