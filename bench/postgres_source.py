@@ -1,8 +1,9 @@
 """Postgres into Kafka: PostgresSource here, and Debezium on Kafka Connect, with the same config."""
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 import psycopg
@@ -17,12 +18,14 @@ from bench.result import Result, Row
 from bench.side import SIDES, Side
 from bench.statistic import number, percentile
 from bench.tail import ASK_EVERY_MS, Tail, anomalies
+from bench.whole import Placed, placed_records, split_transactions
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 
 _A_TRANSACTION = 100
 _PER_S, _LATENCY_S, _WARM_S = 50, 40, 5
+_TABLES = 8
 _FOREIGN_A_MINUTE, _IDLE_S = 50_000, 90
 _PATIENCE_S = 300.0
 _MB = 1e6
@@ -55,7 +58,7 @@ STREAMS = {
     "stream": Case(f"stream of {_A_TRANSACTION} rows a transaction", share=0.3),
     "off": Case(f"stream of {_A_TRANSACTION} rows a transaction, exactly-once off", share=0.3),
 }
-_CASES = (*SNAPSHOTS, *STREAMS, "latency", "idle")
+_CASES = (*SNAPSHOTS, *STREAMS, "transfers", "latency", "idle")
 
 _PREPARATION = """
 create function made(first int, last int)
@@ -73,7 +76,19 @@ begin
     commit;
   end loop;
 end $$;
-"""
+create procedure transfer(target text, first int, last int) language plpgsql as $$
+begin
+  perform set_config('synchronous_commit', 'off', false);
+  for n in first .. last loop
+    for at in 0 .. TABLES - 1 loop
+      if at in (n % TABLES, (n + 1 + n / TABLES % (TABLES - 1)) % TABLES) then
+        execute format('insert into %I select * from made(%s, %s)', target || at, n, n);
+      end if;
+    end loop;
+    commit;
+  end loop;
+end $$;
+""".replace("TABLES", str(_TABLES))
 
 
 @dataclass
@@ -83,11 +98,14 @@ class _Found:
     runs: Runs = field(default_factory=dict)
     waits_ms: dict[str, list[float]] = field(default_factory=lambda: {side: [] for side in SIDES})
     retained_mb: dict[str, list[float]] = field(default_factory=lambda: {side: [] for side in SIDES})
+    split: dict[str, list[float]] = field(default_factory=lambda: {side: [] for side in SIDES})
 
     def measure(self, race: "_Race", case: str, options: Options) -> None:
         side = race.side.name
         if case == "latency":
             self.waits_ms[side] += race.latency(5 if options.is_quick else _LATENCY_S)
+        elif case == "transfers":
+            self.split[side].append(race.transfers(options.size(100_000, 5_000)))
         elif case == "idle":
             self.retained_mb[side] += race.idle(20 if options.is_quick else _IDLE_S)
         else:
@@ -127,6 +145,7 @@ def _by_guarantee(cases: Sequence[str]) -> dict[str, list[str]]:
 
 def _rows(found: _Found) -> list[Row]:
     idle = f"captured tables idle, {_FOREIGN_A_MINUTE:,} foreign rows a minute for {_IDLE_S} s: log kept for the slot"
+    split = f"100,000 transfers over {_TABLES} tables: split over two Kafka transactions"
     return [
         *rows({key: case.name for key, case in SNAPSHOTS.items()}, found.runs, rate="3 × or more", processor=""),
         *rows({key: case.name for key, case in STREAMS.items()}, found.runs, "2 × or more", "0.5 × or less"),
@@ -137,6 +156,7 @@ def _rows(found: _Found) -> list[Row]:
             ("p50", "p99"),
             reach="20 / 80",
         ),
+        Row(split, "transfers", found.split, reach="0"),
         Row(idle, "MB", found.retained_mb, ("p50", "max"), reach="16 or less"),
     ]
 
@@ -184,6 +204,46 @@ class _Race:
         before_s = self._postgres.processor_s()
         done = moved(self.side, self._kafka, topic, count, begin)
         return replace(done, detail={**done.detail, "postgres": round(self._postgres.processor_s() - before_s, 2)})
+
+    def transfers(self, count: int) -> int:
+        """Commit transfers, each of a row in two of the tables: how many are split over two Kafka transactions."""
+        name = f"{self.side.group}_transfers".replace("-", "_")
+        topics = [f"{name}.public.{name}{each}" for each in range(_TABLES)]
+        for each in range(_TABLES):
+            self._postgres.sql(f"create table {name}{each} as select * from made(0, 0)")
+            self._postgres.sql(f"alter table {name}{each} add primary key (id)")
+        with ExitStack() as stack:
+            for topic, each in zip(topics, range(_TABLES), strict=True):
+                stack.enter_context(self._topic(f"{name}{each}", topic))
+            with Tail(self._kafka.bootstrap_servers, topics[0], number=row_id) as tail:
+                self._create(name, Case(""), "[0-9]")
+                tail.wait_for(0, _PATIENCE_S)
+                self._postgres.sql(f"call transfer('{name}', {_TABLES}, {2 * _TABLES - 1})")
+                tail.wait_for(_TABLES, _PATIENCE_S)  # it streams
+            self._put(name, "stop")
+            eventually(lambda: self.side.status(name)["tasks"] == [], within_s=_PATIENCE_S)
+            first = 2 * _TABLES
+            self._postgres.sql(f"call transfer('{name}', {first}, {first + count - 1})")
+            self._put(name, "resume")
+            whole = eventually(lambda: self._transfers(topics, count), within_s=_PATIENCE_S, every_s=5)
+            self._delete(name)
+        for each in range(_TABLES):
+            self._postgres.sql(f"drop table {name}{each}")
+        split = len(split_transactions(whole))
+        say(f"transfers {self.side.name:10} {split:,} of {count:,} are split over two Kafka transactions")
+        return split
+
+    def _transfers(self, topics: Sequence[str], count: int) -> Mapping[int, Sequence[Placed]]:
+        """Return the records of each transfer; nothing if some are still to come. Raises ValueError: one is doubled."""
+        whole: dict[int, list[Placed]] = {}
+        for topic in topics:
+            for placed in placed_records(self._kafka, topic):
+                change = json.loads(placed.record.value or b"{}")
+                if change and change["after"]["id"] >= 2 * _TABLES:
+                    whole.setdefault(change["after"]["id"], []).append(placed)
+        if any(len(records) > 2 for records in whole.values()):
+            raise ValueError("a row of a transfer was written twice")
+        return whole if len(whole) == count and all(len(records) == 2 for records in whole.values()) else {}
 
     def latency(self, seconds: int) -> list[float]:
         """Commit rows at a steady rate, each in a transaction: after how many milliseconds each is visible."""
@@ -244,14 +304,15 @@ class _Race:
         self._postgres.sql(f"drop table {name}")
 
     @contextmanager
-    def _topic(self, name: str) -> Iterator[str]:
-        topic = made_topic(self._kafka, f"{name}.public.{name}")
+    def _topic(self, name: str, topic: str = "") -> Iterator[str]:
+        topic = made_topic(self._kafka, topic or f"{name}.public.{name}")
         yield topic
         Admin({"bootstrap.servers": self._kafka.bootstrap_servers}).topics.delete([topic])
 
-    def _create(self, name: str, case: Case) -> None:
+    def _create(self, name: str, case: Case, tables: str = "") -> None:
+        """Create a connector for the table of this name, or for all whose names end with what a pattern says."""
         own = case.own.get(self.side.name, {})
-        settings = {**config(self._postgres, name, name), **own}
+        settings = {**config(self._postgres, name, name + tables), **own}
         if self.side.name == "fencepost":
             settings |= {"connector.class": "PostgresSource", **self._own}
         self.side.create(name, settings)
@@ -298,6 +359,8 @@ def _method(count: int) -> list[str]:
         f"Stream: a connector that streams is stopped, {int(count * 0.3):,} rows are committed, {_A_TRANSACTION} in a "
         "transaction, and it is resumed: the same rate, and the same check. Then both again with "
         "`exactly.once.source.support=disabled`: what whole transactions cost.",
+        f"Transfers: {_TABLES} tables, each transaction inserts a row into two of them, after a stop as before. "
+        "Whether both are in one Kafka transaction is judged from the segment files of the broker.",
         f"Latency: a row is inserted {_PER_S} times a second, each in a transaction, for {_LATENCY_S} s, of which the "
         f"first {_WARM_S} do not count. The time is from the server's answer until a read_committed consumer is given "
         f"the change; it asks the broker every {ASK_EVERY_MS} ms.",

@@ -6,9 +6,7 @@ transaction of the database is in two of Kafka.
 
 import json
 import random
-import struct
 import threading
-from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -16,10 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
+from bench.whole import Placed, placed_records, split_transactions
 
 from fencepost.builtin.postgres.source.connector import PostgresSource
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.testing.pipeline import Pipeline
 from fencepost.testing.waiting import eventually
 from support.long_form import IS_LONG
@@ -30,8 +28,6 @@ psycopg = pytest.importorskip("psycopg")
 FAULTS, CAMPAIGNS, LARGE = (20, 10, 100_000) if IS_LONG else (8, 1, 20_000)
 TABLES = ("a", "b", "c")
 """`c` is published when half of the faults are done."""
-_HEADER = struct.Struct(">qiibIhiqqqhii").unpack_from
-_MARKER = struct.Struct(">hh").unpack_from
 
 
 class SmallChunks(PostgresSource):
@@ -116,44 +112,6 @@ class Workload:
                 return f"DELETE FROM shop.{table} WHERE id > 100000 AND id % 7 = {low % 7}"
 
 
-class Placed(NamedTuple):
-    """A visible record, and which segment between two markers of its partition it is in, with that marker's time."""
-
-    topic: str
-    record: LogRecord
-    segment: tuple[str, int]
-    marked_ms: int
-
-
-class Segments:
-    """The transactions in a partition's segment files: where each ends, and when its marker was written."""
-
-    def __init__(self, directory: Path, topic: str) -> None:
-        self._topic = topic
-        self._ends: dict[int, list[tuple[int, int]]] = {}  # of each producer: offsets and times of markers
-        self._starts: list[tuple[int, int]] = []  # of each batch: its first offset, and its producer
-        for file in sorted(directory.rglob(f"{topic}-0/*.log")):
-            self._read(file.read_bytes())
-
-    def place(self, record: LogRecord) -> Placed:
-        _, producer = self._starts[bisect_right(self._starts, (record.offset, 1 << 62)) - 1]
-        ends = self._ends[producer]
-        marker, at_ms = ends[bisect_right(ends, (record.offset, 0))]
-        return Placed(self._topic, record, (self._topic, marker), at_ms)
-
-    def _read(self, data: bytes) -> None:
-        at = 0
-        while at + 61 <= len(data):
-            base, length, _, _, _, attributes, _, _, latest, producer, *_ = _HEADER(data, at)
-            if length <= 0:
-                return
-            if attributes & 0x20:
-                self._ends.setdefault(producer, []).append((base, latest))
-            else:
-                self._starts.append((base, producer))
-            at += 12 + length
-
-
 class Scene:
     """A server with two tables, a workload, and a pipeline that reads them."""
 
@@ -203,17 +161,7 @@ class Scene:
         return kind
 
     def visible(self) -> list[Placed]:
-        found: list[Placed] = []
-        for topic in self.topics:
-            records: list[LogRecord] = []
-            reader = LogReader({"bootstrap.servers": self.kafka.bootstrap_servers}, topic)
-            try:
-                reader.read_to_end(60, records.append)
-            finally:
-                reader.close()
-            segments = Segments(self.kafka.directory, topic)
-            found += map(segments.place, records)
-        return found
+        return [each for topic in self.topics for each in placed_records(self.kafka, topic)]
 
     def table(self, name: str) -> dict[int, Any]:
         with self.workload.connected() as connection:
@@ -282,17 +230,6 @@ def caught_up(scene: Scene) -> Faults | None:
     scene.pipeline.ensure_runs()
     found = judged(scene, scene.visible())
     return None if found.wrong_rows else found
-
-
-def split_transactions(whole: dict[int, list[Placed]]) -> list[int]:
-    """Return the transactions with records in two segments of a partition, or that were sent after a marker of one."""
-    found = []
-    for xid, records in whole.items():
-        segments = {one.segment for one in records}
-        latest = max(one.record.timestamp_ms for one in records)
-        if len(segments) > len({topic for topic, _ in segments}) or latest > min(one.marked_ms for one in records):
-            found.append(xid)
-    return found
 
 
 @pytest.fixture
