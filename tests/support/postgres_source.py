@@ -41,10 +41,20 @@ class Source:
             "table.include.list": rf"{self.name}\..*",
             **{key.replace("__", "."): value for key, value in config.items()},
         }
-        self._connection = psycopg.connect(host="127.0.0.1", port=server.port, user="postgres", autocommit=True)
+        self._connect()
         self._connection.execute(f"CREATE SCHEMA {self.name}".encode())
         self._run: SourceRun | None = None
         self._open: list[SourceRecord] = []
+
+    def move_to(self, server: Postgres) -> None:
+        """Change the address of the database to that of another server."""
+        self._connection.close()
+        self.server = server
+        self.config["database.port"] = str(server.port)
+        self._connect()
+
+    def _connect(self) -> None:
+        self._connection = psycopg.connect(host="127.0.0.1", port=self.server.port, user="postgres", autocommit=True)
 
     def sql(self, text: str) -> Any:
         """Carry out statements, each in a transaction unless they say otherwise. Returns the value of the last one."""

@@ -39,6 +39,12 @@ class SlotLostError(SlotError):
     """The server has invalidated the slot: part of the log that it needed is gone."""
 
 
+class SlotNotReadyError(SlotError):
+    """The server is a standby, whose copy of the slot can be read once it is promoted."""
+
+    is_retriable = True
+
+
 class SlotInUseError(SlotError):
     """Another process reads the slot; perhaps the former reader, whose end the server has not noticed yet."""
 
@@ -108,6 +114,12 @@ def server_identity(connection: "Connection") -> ServerIdentity:
     return ServerIdentity(str(row[0]), int(row[1]), connection.info.server_version)
 
 
+def is_standby(connection: "Connection") -> bool:
+    """Return whether the server replays the log of another one."""
+    row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
+    return row is not None and bool(row[0])
+
+
 def timeline_end(connection: "Connection", timeline: int) -> int:
     """Return where the server's history left an earlier timeline; 0 if that is none of its history.
 
@@ -153,9 +165,7 @@ def create_slot(
         raise SlotError(f"{name!r} cannot be the name of a slot: use up to 63 lower-case letters, digits and _")
     options = ["SNAPSHOT 'export'" if export_snapshot else "SNAPSHOT 'nothing'"]
     if failover:
-        version = connection.info.server_version
-        if version < 170_000:
-            raise SlotError(f"slot {name}: failover slots need Postgres 17, and the server is {version // 10_000}")
+        _ensure_failover(connection, name)
         options.append("FAILOVER true")
     kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
     command = f"CREATE_REPLICATION_SLOT {quoted(name)} {kind} {_PLUGIN} ({', '.join(options)})"
@@ -164,6 +174,22 @@ def create_slot(
         row = connection.execute(command.encode()).fetchone()
     assert row is not None
     return CreatedSlot(name, parse_lsn(row[1]), row[2] or None)
+
+
+def mark_for_failover(connection: "Connection", name: str) -> None:
+    """Let standbys that synchronize slots copy a slot that exists, and is not read. The connection is for replication.
+
+    Raises:
+        SlotError: The server is older than version 17.
+    """
+    _ensure_failover(connection, name)
+    connection.execute(f"ALTER_REPLICATION_SLOT {quoted(name)} (FAILOVER true)".encode())
+
+
+def _ensure_failover(connection: "Connection", name: str) -> None:
+    version = connection.info.server_version
+    if version < 170_000:
+        raise SlotError(f"slot {name}: failover slots need Postgres 17, and the server is {version // 10_000}")
 
 
 def drop_slot(connection: "Connection", name: str, only: SlotState | None = None) -> None:
@@ -214,8 +240,9 @@ def ensure_usable(connection: "Connection", name: str) -> SlotState:
     state = slot_state(connection, name)
     if state is None:
         raise SlotMissingError(
-            f"the slot {name} does not exist on {_where(connection)}: it was dropped, or this is another server. What "
-            "was committed since its last position is in no slot: create it, and take a new snapshot"
+            f"the slot {name} does not exist on {_where(connection)}: it was dropped, this is another server, or a "
+            "standby that had no copy of it was promoted (slot.failover). What was committed since its last position "
+            "is in no slot: create it, and take a new snapshot"
         )
     if state.plugin != _PLUGIN or state.database != connection.info.dbname:
         raise SlotError(
@@ -229,7 +256,7 @@ def ensure_usable(connection: "Connection", name: str) -> SlotState:
             f"and take a new snapshot: SELECT pg_drop_replication_slot({literal(name)})"
         )
     if state.synced and state.is_in_recovery:
-        raise SlotError(
+        raise SlotNotReadyError(
             f"the slot {name} is a copy of the primary's, and can be read once {_where(connection)} is promoted: "
             "connect to the primary"
         )

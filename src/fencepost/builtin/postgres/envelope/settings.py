@@ -116,8 +116,10 @@ class SlotSettings(Config):
         "slot.drop.on.stop", default=False, doc="Whether the slot is dropped when the connector is stopped."
     )
     slot_failover: bool = setting(
-        "slot.failover", default=False, doc="Whether the slot is synchronized to standbys (Postgres 17 and newer)."
-    )
+        "slot.failover", default=False,
+        doc="Whether standbys copy the slot (Postgres 17 and newer), so that the connector goes on with one that is "
+        "promoted. A slot that exists is marked, too.",
+    )  # fmt: skip
     publication_name: str = setting(
         "publication.name", default="dbz_publication", check=non_empty(), doc="The publication that is read."
     )

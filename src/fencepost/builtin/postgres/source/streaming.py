@@ -24,7 +24,7 @@ from fencepost.builtin.postgres.source.progress import (
 )
 from fencepost.builtin.postgres.source.publishing import ensure_publication
 from fencepost.builtin.postgres.source.settings import SourceSettings
-from fencepost.builtin.postgres.source.slot_check import refusal
+from fencepost.builtin.postgres.source.slot_check import server_refusal, slot_refusal
 from fencepost.builtin.postgres.source.turn import NOTHING, Turn
 from fencepost.builtin.postgres.source.writer import Change, RecordWriter
 from fencepost.hook.written import Written
@@ -33,7 +33,15 @@ from fencepost.postgres.connection import connect
 from fencepost.postgres.error import is_retriable
 from fencepost.postgres.lsn import format_lsn
 from fencepost.postgres.replication import KeepAlive, ReplicationStream, WalData
-from fencepost.postgres.slots import SlotLostError, SlotMissingError, ensure_usable, timeline_end
+from fencepost.postgres.slots import (
+    SlotLostError,
+    SlotMissingError,
+    SlotNotReadyError,
+    ensure_usable,
+    is_standby,
+    mark_for_failover,
+    timeline_end,
+)
 
 log = logging.getLogger(__name__)
 
@@ -249,19 +257,27 @@ class Streaming:
         return {**removal(self._progress()), **none, **intent(config.prefix, config.slot_name)}
 
     def _opened(self) -> _Session:
-        """Connect, and continue from what is committed. Raises FatalError if the slot cannot do that."""
+        """Connect, and continue from what is committed. Raises FatalError if server or slot cannot do that.
+
+        The server is judged before its slot: a former primary that has none is not asked for a new snapshot.
+        """
         config = self._config
         with ExitStack() as opened:
             sql = opened.enter_context(closing(connect(config.connection_settings())))
             replication = opened.enter_context(closing(connect(config.connection_settings(), replication=True)))
             server = Server.at(replication)
-            state = ensure_usable(sql, config.slot_name)
-            end = log_end(sql)
+            end, is_copy = log_end(sql), is_standby(sql)
             known = self._committed.server.timeline
-            fork = timeline_end(replication, known) if known and known != server.timeline else None
-            why = refusal(self._committed, server, end, state, fork_lsn=fork)
-            if why is not None:
-                raise FatalError(why)
+            fork = timeline_end(replication, known) if 0 < known < server.timeline else None
+            _refuse(server_refusal(self._committed, server, None if is_copy else end, fork))
+            if config.slot_failover and is_copy:
+                raise SlotNotReadyError(
+                    f"{config.hostname} is a standby: the slot can be read there once it is promoted"
+                )
+            state = ensure_usable(sql, config.slot_name)
+            _refuse(slot_refusal(self._committed, state))
+            if config.slot_failover and not state.failover:
+                mark_for_failover(replication, config.slot_name)
             ensure_publication(sql, config)
             joining = Joining(config, self._context, sql, self._progress) if config.has_snapshot else None
             lsn = self._committed.lsn
@@ -271,6 +287,11 @@ class Streaming:
         log.info("%s: streaming from %s on", config.prefix, format_lsn(lsn))
         written = getattr(self._context, "written", None)
         return _Session(sql, stream, config, self._committed, end, joining, written)
+
+
+def _refuse(why: str | None) -> None:
+    if why is not None:
+        raise FatalError(why)
 
 
 def _first(prefix: str, progress: Progress) -> Offsets:
