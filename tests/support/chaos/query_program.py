@@ -7,6 +7,7 @@ ends by an error is started again, from its checkpoint, and the error is printed
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,12 +102,13 @@ def main() -> None:
     running = {query: started(session, query, given) for query in given.queries}
     print("started", flush=True)
     while True:
-        try:
+        with suppress(Exception):  # which has the error of one query, while several may have ended
             session.streams.awaitAnyTermination()
-        except Exception as error:
-            print(f"ended: {error}", flush=True)
         session.streams.resetTerminated()
-        running = {name: query if query.isActive else started(session, name, given) for name, query in running.items()}
+        for query, run in running.items():
+            if not run.isActive:
+                print(f"ended: {run.exception()}", flush=True)
+                running[query] = started(session, query, given)
 
 
 if __name__ == "__main__":
