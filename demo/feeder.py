@@ -1,10 +1,10 @@
-"""Text files that grow while they are read, as logs do."""
+"""Text files that grow while they are read, as logs do, and what else grows so."""
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 _EVERY_S = 0.05
 _DECAY_S = 20.0
@@ -12,31 +12,40 @@ _REST_S = 1.0
 _FIRST = 0.05
 
 
+class Growing(Protocol):
+    """What grows: a file by its lines, a table by its rows."""
+
+    def grow_to(self, share: float) -> None:
+        """Let it have this share of all that it will have."""
+
+    def close(self) -> None: ...
+
+
 class Feeder:
-    """Appends lines to files, in a thread; a context manager.
+    """Lets things grow, in a thread; a context manager.
 
     Each second a twentieth of what is left, from the first lines on, so that lines are on their way for as long as
     things are killed, however long that takes; after `release` the rest.
     """
 
-    def __init__(self, lines: Mapping[Path, Sequence[bytes]]) -> None:
-        self._files = [_GrowingFile(path, content) for path, content in lines.items()]
+    def __init__(self, growing: Sequence[Growing]) -> None:
+        self._growing = growing
         self._stop = threading.Event()
         self._is_begun = threading.Event()
         self._is_released = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
 
     def __enter__(self) -> Self:
-        for file in self._files:
-            file.grow_to(_FIRST)
+        for each in self._growing:
+            each.grow_to(_FIRST)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-        for file in self._files:
-            file.close()
+        for each in self._growing:
+            each.close()
 
     def begin(self) -> None:
         """Somebody reads: append."""
@@ -54,11 +63,13 @@ class Feeder:
                 share = min(1.0, share + (at - before) / _REST_S)
             elif self._is_begun.is_set():
                 share += (1 - share) * min(1.0, (at - before) / _DECAY_S)
-            for file in self._files:
-                file.grow_to(share)
+            for each in self._growing:
+                each.grow_to(share)
 
 
-class _GrowingFile:
+class GrowingFile:
+    """A file and the lines that are appended to it."""
+
     def __init__(self, path: Path, lines: Sequence[bytes]) -> None:
         self._lines = lines
         self._written = 0

@@ -1,4 +1,4 @@
-"""The ledger: for each source what was in the files, and what became of it, in its topic and behind that."""
+"""The ledger: for each source what was in the input, and what became of it, in its topic and behind that."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,11 @@ from demo.emptied import EmptiedTopic
 from demo.files import ParquetFiles
 from demo.kill import Killed
 from demo.source import Source
+from demo.weather import DaysTable
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Verdict, judge
 
-_COLUMNS = ("rows in\nthe files", "records\ncommitted", "missing", "duplicated", "out of\norder", "in no\nfile")
+_COLUMNS = ("rows of\ninput", "records\ncommitted", "missing", "duplicated", "out of\norder", "not in\ninput")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Ledger:
         """For the terminal."""
         table = Table(
             "source",
-            title="The ledger: input files against topics, read_committed, and Parquet files",
+            title="The ledger: the input against topics (read_committed), Parquet files and a table",
             title_style="bold",
         )
         for column in _COLUMNS:
@@ -95,8 +96,8 @@ def entry(source: Source, reader: CommittedReader, *, is_emptied: bool) -> Entry
     return Entry(source.name, verdicts)
 
 
-def entry_of_files(files: ParquetFiles) -> Entry:
-    """Judge the files that a source's topic was written to."""
-    source = files.source
-    verdict = judge(source.expected(), files.observations(), sighting=source.sighting)
-    return Entry(files.name, {"read afterwards": verdict}, is_topic=False)
+def entry_of_copy(copy: ParquetFiles | DaysTable) -> Entry:
+    """Judge the files, or the table, that a source's topic was written to."""
+    source = copy.source
+    verdict = judge(source.expected(), copy.observations(), sighting=source.sighting)
+    return Entry(copy.name, {"read afterwards": verdict}, is_topic=False)

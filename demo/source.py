@@ -6,26 +6,26 @@ from dataclasses import dataclass, field
 from fencepost.testing.verdict import Observation, Sighting
 
 Content = Hashable
+ONE_PARTITION = {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1"}
+"""So that the order of a whole file can be seen, not only of what shares a partition."""
+
 Place = tuple[str, int]
 """A file, which is a source partition, and the number of a row in it, from 1."""
 
 
 @dataclass
 class Source:
-    """A connector and the rows that it is to move, known from the files alone.
+    """A connector and the rows that it is to write to a topic, known from the files alone.
 
     `content_of` reads a record back into what `places` is keyed by. A record that is in no file has no place.
     """
 
     name: str
     config: Mapping[str, str]
+    topic: str
     content_of: Callable[[bytes], Content]
     tasks: int = 1
     places: dict[Content, Place] = field(default_factory=dict)
-
-    @property
-    def topic(self) -> str:
-        return str(self.config["topic"])
 
     @property
     def rows(self) -> int:

@@ -38,7 +38,7 @@ class DemoWorker:
         self._lives = 0
         self._process: GuardedProcess | None = None
         port = _free_port()
-        self._rest = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
+        self._rest = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=180)
         self._file.write_text("".join(f"{k}={v}\n" for k, v in _properties(bootstrap, port).items()))
 
     def __enter__(self) -> Self:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from demo import dataset
-from demo.feeder import Feeder
+from demo.feeder import Feeder, GrowingFile
+from demo.weather import Weather
 
 from fencepost.testing import eventually
 from fencepost.testing.verdict import Observation, judge
@@ -59,10 +60,36 @@ def test_demo_refuses_indistinguishable_rows(data: Path) -> None:
 def test_demo_feeder_completes_a_file_only_after_the_release(tmp_path: Path) -> None:
     lines = [b"%d\n" % n for n in range(100)]
     file = tmp_path / "f.txt"
-    with Feeder({file: lines}) as feeder:
+    with Feeder([GrowingFile(file, lines)]) as feeder:
         assert file.read_bytes() == b"".join(lines[:5])
         feeder.begin()
         eventually(lambda: file.read_bytes().count(b"\n") > 5, within_s=60)
         assert file.read_bytes().count(b"\n") < 100
         feeder.release()
         eventually(lambda: file.read_bytes() == b"".join(lines), within_s=60)
+
+
+def test_demo_expects_each_reading_in_order_and_each_day_that_is_over_once(tmp_path: Path) -> None:
+    lines = (
+        "origin,temp,time_hour",
+        "JFK,39.02,2013-01-01T06:00:00Z",
+        "EWR,NA,2013-01-02T06:00:00Z",
+        "JFK,41,2013-01-01T05:00:00Z",
+        "EWR,40,2013-01-03T00:00:00Z",
+    )
+    (tmp_path / "weather.csv").write_text("\n".join(lines))
+    weather = Weather(tmp_path, tmp_path)
+    table, query = weather.table(), weather.query()
+    rows = [
+        {"id": 1, "origin": "JFK", "at": "2013-01-01T05:00:00.000000Z", "temp": 41.0},
+        {"id": 2, "origin": "JFK", "at": "2013-01-01T06:00:00.000000Z", "temp": 39.02},
+        {"id": 3, "origin": "EWR", "at": "2013-01-02T06:00:00.000000Z", "temp": None},
+        {"id": 4, "origin": "EWR", "at": "2013-01-03T00:00:00.000000Z", "temp": 40.0},
+    ]
+    assert judge(table.expected(), observed(*({"after": row} for row in rows)), sighting=table.sighting).is_clean
+    days = [
+        {"origin": "EWR", "day": 15707, "readings": 1},
+        {"origin": "JFK", "day": 15706, "readings": 2, "warmest": 41.0},
+    ]
+    assert judge(query.expected(), observed(*days), sighting=query.sighting).is_clean
+    assert len(judge(query.expected(), observed(*days, days[0]), sighting=query.sighting).duplicated) == 1
