@@ -151,7 +151,8 @@ class Layout:
         if schema is not None:
             members = [(field.name, field.schema) for field in schema.fields]
         else:
-            members = [(name, None) for name in dict.fromkeys(name for value in values if value for name in value)]
+            rows = [structs.columns] if structs else values
+            members = [(name, None) for name in dict.fromkeys(name for row in rows if row for name in row)]
         if structs is not None and all(name in structs.columns for name, _ in members):
             return [Column(self._name(name), kind, structs.columns[name]) for name, kind in members]
         return [
@@ -245,7 +246,7 @@ def _unwrapped(rows: Sequence[int], values: Sequence[Any]) -> tuple[Sequence[int
 def _flat(values: Sequence[Any]) -> StructColumn | None:
     """Return rows without a schema as columns, if all have the same fields and no value is a map or a list."""
     found = StructColumn.of_rows(values)
-    kinds = () if found is None else {kind for column in found.columns.values() for kind in map(type, column)}
+    kinds: set[type] = set() if found is None else set().union(*(map(type, each) for each in found.columns.values()))
     return None if any(issubclass(kind, dict | list) for kind in kinds) else found
 
 

@@ -335,12 +335,16 @@ def _decimal_name(schema: Schema) -> str:
 
 def value_type(value: Any) -> ColumnType:
     """Return the type of a value without a schema. Raises RecordError for one that no column has."""
-    if isinstance(value, bool):
+    return _type_of(type(value))
+
+
+def _type_of(kind: type) -> ColumnType:
+    if issubclass(kind, bool):
         return _PLAIN[SchemaType.BOOLEAN]
-    for kind, type_ in _BY_KIND.items():
-        if isinstance(value, kind):
+    for each, type_ in _BY_KIND.items():
+        if issubclass(kind, each):
             return type_
-    raise RecordError(f"a {type(value).__name__} without a schema has no column type")
+    raise RecordError(f"a {kind.__name__} without a schema has no column type")
 
 
 _BY_KIND: Mapping[type, ColumnType] = {
@@ -360,8 +364,7 @@ def schemaless_type(values: Sequence[Any]) -> ColumnType:
 
     Raises RecordError as `value_type` does.
     """
-    kinds = {type(value): value for value in values if value is not None}
-    types = [value_type(value) for value in kinds.values()]
+    types = [_type_of(kind) for kind in {*map(type, values)} - {type(None)}]
     if len(types) == 1:
         return types[0]
     return ColumnType("text", lambda value: value_type(value).text(value), is_plain=False)
