@@ -8,7 +8,7 @@ from fencepost.record import SourceRecord
 
 
 class Written(Protocol):
-    """What the topics of the connector had when its task started, as far as the newest records show it."""
+    """What the topics of the connector had when they were looked at, as far as the newest records show it."""
 
     def has(self, record: SourceRecord, is_same: Callable[[Any], bool]) -> bool:
         """Say whether a record is in its topic: a tombstone, or one that transforms drop, has no value to compare.
@@ -24,5 +24,5 @@ class Written(Protocol):
 class WrittenContext(SourceTaskContext, Protocol):
     """What the runtime offers a task that may continue the work of another connector."""
 
-    @property
-    def written(self) -> Written: ...
+    def written(self) -> Written:
+        """Look at the topics anew: each record counts once, but again if the task begins again where it was."""

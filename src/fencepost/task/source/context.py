@@ -1,6 +1,6 @@
 """The context of a running source task: its configs, its offsets, waiting, and its transactions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fencepost.api import TransactionContext
@@ -25,16 +25,19 @@ class TaskContext:
         takes_columns: bool = False,
         batches_refusal: str | None = None,
         sizes: TransactionSize | None = None,
-        written: Written | None = None,
+        written: Callable[[], Written] | None = None,
     ) -> None:
         self.configs = configs
         self.transaction = transaction
         self.takes_columns = takes_columns
         self.batches_refusal = batches_refusal
-        self.written = written
+        self._written = written
         self._sizes = sizes
         self._book = book
         self._control = control
+
+    def written(self) -> Written | None:
+        return None if self._written is None else self._written()
 
     def offset(self, partition: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(partition, Mapping):

@@ -177,7 +177,7 @@ class SourceRunner(ProducingRunner):
             takes_columns=self.spec.is_exactly_once and sends_batches(self._producer_conf()),
             batches_refusal=batches_refusal(self.spec, self._producer_conf(), processor),
             sizes=self._sizes if self.spec.is_exactly_once else None,
-            written=WrittenRecords(self.spec, processor),
+            written=partial(WrittenRecords, self.spec, processor),
         )
         task.initialize(context, config)
         self._task = task

@@ -178,9 +178,13 @@ class Changes:
         if not start.index:
             if start.processed_lsn is None or one.begin.xid != start.xid or one.lsn > start.processed_lsn:
                 return records
-            if one.lsn < start.processed_lsn or one.at_lsn < start.processed_count:
+            if one.lsn < start.processed_lsn:
                 return ()
-            return self._writer.without_written(records[one.at_lsn == start.processed_count :])
+            known = (
+                0 if one.at_lsn > start.processed_count else 1 if one.at_lsn == start.processed_count else len(records)
+            )
+            self._writer.without_written(records[:known])  # those of rows without a key may look like others
+            return self._writer.without_written(records[known:])
         if one.count == start.index and one.lsn != start.processed_lsn:
             raise FatalError(self._not_the_same(f"change {start.index} is at {format_lsn(one.lsn)}"))
         return () if one.count <= start.index else records

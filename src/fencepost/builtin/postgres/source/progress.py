@@ -135,7 +135,8 @@ def _has_change(offset: Mapping[str, Any]) -> bool:
 
 def _is_in_snapshot(offset: Mapping[str, Any]) -> bool:
     running = str(offset.get("snapshot") or "false").lower() not in ("false", "last")
-    return running and str(offset.get("last_snapshot_record", False)).lower() != "true"
+    is_incremental = offset.get("incremental_snapshot_collections") is not None  # asked for by a signal
+    return is_incremental or (running and str(offset.get("last_snapshot_record", False)).lower() != "true")
 
 
 @dataclass(frozen=True)

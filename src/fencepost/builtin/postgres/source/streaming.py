@@ -285,8 +285,8 @@ class Streaming:
             opened.pop_all()
         self._committed = replace(self._committed, server=server)
         log.info("%s: streaming from %s on", config.prefix, format_lsn(lsn))
-        written = getattr(self._context, "written", None)
-        return _Session(sql, stream, config, self._committed, end, joining, written)
+        look = getattr(self._context, "written", None)
+        return _Session(sql, stream, config, self._committed, end, joining, None if look is None else look())
 
 
 def _refuse(why: str | None) -> None:

@@ -109,6 +109,7 @@ def test_no_chunk_is_read_twice_when_the_number_of_tasks_changes() -> None:
         ),
         ({"lsn": 20, "snapshot": "INITIAL", "last_snapshot_record": False}, None),
         ({"lsn": 20, "snapshot": True, "last_snapshot_record": True}, Position(20)),
+        ({"lsn": 20, "incremental_snapshot_collections": '[{"incremental_snapshot_collections_id": "a.b"}]'}, None),
         (Position(9, 6, 7, 8, 4, SERVER).offset(), Position(9, 6, 7, 8, 4, SERVER)),
         (
             Position(20, 7, processed_lsn=30, processed_count=2).offset(),
