@@ -20,10 +20,9 @@ from fencepost.cluster.left_open import LeftOpen, Settled
 from fencepost.cluster.running import Departures
 from fencepost.kafka.group.member import Term
 from fencepost.storage import records
-from fencepost.storage.change import Change
+from fencepost.storage.change import Change, TaskId
 from fencepost.storage.config_topic import ConfigTopic
 from fencepost.storage.fold import apply
-from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 
 _WAIT_S = 600.0

@@ -28,7 +28,7 @@ from fencepost.api import (
 from fencepost.builtin.mirror.dedicated import MirrorFile
 from fencepost.cli.connector.dead_letters import lines, summary
 from fencepost.cli.main import app
-from fencepost.config.properties import parse_properties
+from fencepost.config.file import parse_properties
 from fencepost.config.worker import WorkerConfig
 from fencepost.dead_letter.letter import DeadLetter
 from fencepost.kafka.read.browse import TopicRecord

@@ -6,7 +6,7 @@ from typing import Any
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.value.position import GroupOffset
 from fencepost.transaction import TransactionalWriter
-from fencepost.transaction.signature import Signature
+from fencepost.transaction.input_fence import Signature
 from planted import replace
 
 

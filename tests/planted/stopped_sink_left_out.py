@@ -4,7 +4,7 @@ from dataclasses import replace as replaced
 from typing import Any
 
 from fencepost.retention import reading
-from fencepost.storage.ids import TargetState
+from fencepost.storage.change import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from planted import replace
 

@@ -13,7 +13,7 @@ from fencepost.dead_letter.progress import progress_name
 from fencepost.dead_letter.resend import Resend
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.group_offsets import GroupOffsets
-from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.group.memberless import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 from fencepost.kafka.setting.client_settings import range_conf, transactional_conf
 from fencepost.testing import eventually

@@ -13,8 +13,7 @@ from fencepost.retention.keeper import Retention
 from fencepost.retention.reading import readings
 from fencepost.retention.survey import RetentionClients
 from fencepost.storage import records
-from fencepost.storage.change import TopicRetention
-from fencepost.storage.ids import TargetState
+from fencepost.storage.change import TargetState, TopicRetention
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
 from fencepost.worker.plan import is_source

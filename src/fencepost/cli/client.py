@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fencepost.config.client import combined
-from fencepost.config.properties import read_properties
+from fencepost.config.file import read_properties
 from fencepost.config.reference import has_references, names_in
 from fencepost.config.tracing import of_environment
 from fencepost.config.worker import WorkerConfig

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from fencepost.config.properties import read_properties
+from fencepost.config.file import read_properties
 
 
 class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]

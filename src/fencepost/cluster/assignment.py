@@ -7,8 +7,7 @@ from itertools import count
 from typing import TypeVar
 
 from fencepost.storage.assigned import in_order
-from fencepost.storage.change import Assignment, HeldBackWork, WorkerAssignment
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import Assignment, HeldBackWork, TaskId, WorkerAssignment
 from fencepost.storage.snapshot import ClusterSnapshot
 
 T = TypeVar("T", str, TaskId)

@@ -9,7 +9,7 @@ from fencepost.cluster.assignment import Member, lost_tasks
 from fencepost.cluster.command import Reassign
 from fencepost.cluster.left_open import LeftOpen, PendingFences
 from fencepost.kafka.group.member import Term
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
 

@@ -13,9 +13,8 @@ from fencepost.cluster.fencing import fenced, kept, plan_fencing, targets, with_
 from fencepost.config.reference import RawConfig
 from fencepost.storage import records
 from fencepost.storage.assigned import changes
-from fencepost.storage.change import Assignment, RestartRequested, SessionKey, WorkerAssignment
+from fencepost.storage.change import Assignment, RestartRequested, SessionKey, TargetState, TaskId, WorkerAssignment
 from fencepost.storage.fold import after
-from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
 

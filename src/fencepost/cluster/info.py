@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from fencepost.config.reference import RawConfig
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from fencepost.cluster.fencing import configs_to_fence, task_transactional_ids
 from fencepost.config import ConfigError
 from fencepost.config.reference import RawConfig
-from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.change import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import TransactionalWriter, WriterOpenError, lock_out
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.change import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 
 Start = tuple[TaskId, int]

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fencepost.config.check import ConfigError
 from fencepost.config.client import load_pem, pem_of_key_store
-from fencepost.config.errors import ConfigError
+from fencepost.config.file import WatchedFiles
 from fencepost.config.rest import LISTENERS_HTTPS, ListenerTlsConfig, RestConfig, tls_config
 from fencepost.config.setting import Secret
-from fencepost.config.watched import WatchedFiles
 
 _JAVA_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _DER, _PEM = b"\x30", b"-----BEGIN "

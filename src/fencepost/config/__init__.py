@@ -5,8 +5,7 @@ worker's file), `ConnectorConfig` and `SourceConnectorConfig` (what the framewor
 Invariants: E11 (a `Secret` prints as `[hidden]`), E12 (a `ConfigError` names every key that is wrong, at once).
 """
 
-from fencepost.config.check import at_least, between, matches_regex, non_empty, one_of, topic_name
-from fencepost.config.errors import ConfigError
+from fencepost.config.check import ConfigError, at_least, between, matches_regex, non_empty, one_of, topic_name
 from fencepost.config.setting import (
     HIGH,
     LOW,

@@ -2,9 +2,11 @@
 "Invalid value V for configuration K: <reason>"; its text describes the valid values on reference pages."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+from fencepost.secret.redaction import redacted
 
 
 @dataclass(frozen=True)
@@ -178,3 +180,36 @@ def topic_name() -> Check:
         return None
 
     return Check(test, "a legal topic name")
+
+
+T = TypeVar("T")
+
+
+class ConfigError(ValueError):
+    """One or more settings are wrong. `messages` has one text per fault, each naming its key (E12).
+
+    Passwords in URLs and in JAAS configs are hidden, as a text may show the value that is wrong (E11).
+
+    >>> from fencepost.api import Config, ConfigError, setting
+    >>> class FeedConfig(Config):
+    ...     retries: int = setting("retries")
+    >>> try:
+    ...     FeedConfig({"retries": "many"})
+    ... except ConfigError as error:
+    ...     print(error.messages[0])
+    Invalid value many for configuration retries: Not a number of type LONG
+    """
+
+    def __init__(self, messages: str | Sequence[str]) -> None:
+        given = (messages,) if isinstance(messages, str) else messages
+        self.messages: tuple[str, ...] = tuple(map(redacted, given))
+        super().__init__("\n".join(self.messages))
+
+
+def collected(make: Callable[[], T], otherwise: T, faults: list[str]) -> T:
+    """Return what `make` returns; if it raises ConfigError, add the faults to `faults`, and return `otherwise`."""
+    try:
+        return make()
+    except ConfigError as error:
+        faults += error.messages
+        return otherwise

@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fencepost.config.errors import ConfigError
+from fencepost.config.check import ConfigError
+from fencepost.config.file import read_text
 from fencepost.config.setting import Secret
-from fencepost.config.watched import read_text
 from fencepost.guide import guide
 
 _TOKEN = re.compile(r"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([=;])|([^\s=;"']+))""", re.DOTALL)

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from fencepost.config.check import Check, at_least, between, each, one_of, parsed_by
+from fencepost.config.check import Check, ConfigError, at_least, between, each, one_of, parsed_by
 from fencepost.config.client import SecurityConfig
-from fencepost.config.errors import ConfigError
 from fencepost.config.jaas import login_options
 from fencepost.config.setting import LOW, MEDIUM, Config, Type, setting
 from fencepost.guide import guide

@@ -12,8 +12,7 @@ from enum import Enum
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Self, Union
 
-from fencepost.config.check import Check
-from fencepost.config.errors import ConfigError
+from fencepost.config.check import Check, ConfigError
 from fencepost.secret.redaction import HIDDEN
 
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fencepost.config.check import Check, at_least_or_minus_one
-from fencepost.config.errors import ConfigError
+from fencepost.config.check import Check, ConfigError, at_least_or_minus_one
 from fencepost.config.java_regex import compiled, java_regex
 from fencepost.config.setting import LOW, Setting, Type, validate_settings
 

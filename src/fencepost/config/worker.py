@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
-from fencepost.config.check import at_least, between, each, non_empty, one_of, parsed_by
+from fencepost.config.check import ConfigError, at_least, between, each, non_empty, one_of, parsed_by
 from fencepost.config.client import ConnectionConfig, SecurityConfig
 from fencepost.config.cluster import (
     CLOSED,
@@ -15,9 +15,7 @@ from fencepost.config.cluster import (
     RetentionConfig,
     SigningConfig,
 )
-from fencepost.config.errors import ConfigError
-from fencepost.config.file_limit import ALLOWED
-from fencepost.config.override import known_policy
+from fencepost.config.connector_limit import ALLOWED, known_policy
 from fencepost.config.rest import RestAccessConfig
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Type, setting
 from fencepost.config.tracing import TracingConfig

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from fencepost.api import FatalError
-from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.group.memberless import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import HeaderBytes

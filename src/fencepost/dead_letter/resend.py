@@ -17,7 +17,7 @@ from fencepost.config.check import LONGEST_TOPIC, topic_name
 from fencepost.config.connector import SinkChoice
 from fencepost.dead_letter.letter import DeadLetter, Selection, Skipped
 from fencepost.dead_letter.progress import Handled, Mark, ResendProgress, progress_name
-from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.group.memberless import Bookmark
 from fencepost.kafka.read.browse import Range, TopicBrowser, TopicRecord
 from fencepost.kafka.value.position import GroupOffset
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from fencepost.cluster.errors import BadRequestError, NothingToAlterError, OperationError
 from fencepost.cluster.info import ConnectorOffset, InitialState
 from fencepost.cluster.session_key import ensure_body
-from fencepost.config.properties import marked_encoding
+from fencepost.config.file import marked_encoding
 from fencepost.secret.known import Secrets, hide
 from fencepost.secret.redaction import HIDDEN, is_secret_name
 

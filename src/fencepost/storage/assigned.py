@@ -16,8 +16,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from fencepost.storage import records
-from fencepost.storage.change import Assignment, HeldBackWork, Holder, Placement, WorkerAssignment
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import Assignment, HeldBackWork, Holder, Placement, TaskId, WorkerAssignment
 
 _Part = TypeVar("_Part", Holder, Placement)
 _Shares = Mapping[Holder, WorkerAssignment]

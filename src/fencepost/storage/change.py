@@ -1,10 +1,26 @@
-"""The values in the config topic, and the changes that a reader is notified of."""
+"""The values in the config topic with their ids, and the changes that a reader is notified of."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from types import MappingProxyType
+from typing import NamedTuple
 
-from fencepost.storage.ids import TargetState, TaskId
+
+class TaskId(NamedTuple):
+    connector: str
+    task: int
+
+    def __str__(self) -> str:
+        return f"{self.connector}-{self.task}"
+
+
+class TargetState(Enum):
+    """The state that a connector should be in."""
+
+    STARTED = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
 
 
 @dataclass(frozen=True, slots=True)

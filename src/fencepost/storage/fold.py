@@ -21,14 +21,15 @@ from fencepost.storage.change import (
     RestartRequested,
     SessionKey,
     SessionKeyUpdated,
+    TargetState,
     TargetStateChanged,
     TaskCountRecorded,
+    TaskId,
     TasksStopped,
     TopicRetention,
     WorkerAbilities,
     WorkerAssignment,
 )
-from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 
 LOG = logging.getLogger(__name__)

@@ -15,10 +15,11 @@ from fencepost.storage.change import (
     Holder,
     RestartRequested,
     SessionKey,
+    TargetState,
+    TaskId,
     TopicRetention,
     WorkerAssignment,
 )
-from fencepost.storage.ids import TargetState, TaskId
 
 Encoded = tuple[bytes, bytes | None]
 

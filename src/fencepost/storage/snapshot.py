@@ -17,12 +17,13 @@ from fencepost.storage.change import (
     ConnectorConfigRemoved,
     ConnectorConfigUpdated,
     SessionKey,
+    TargetState,
     TaskConfigsUpdated,
+    TaskId,
     TopicRetention,
     WorkerAbilities,
     WorkerAssignment,
 )
-from fencepost.storage.ids import TargetState, TaskId
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
 

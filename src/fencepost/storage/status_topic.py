@@ -13,7 +13,7 @@ from fencepost.kafka.produce.writer import LatestWriter
 from fencepost.kafka.read.follower import LogFollower
 from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.storage import records
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 
 LOG = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.plugin import PluginRegistry, use_registry
 from fencepost.plugin.directory import public_name
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import Admission, LostTask, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec

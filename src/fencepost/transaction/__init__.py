@@ -12,11 +12,9 @@ from fencepost.transaction.errors import (
     WriterOpenError,
     is_refusal,
 )
-from fencepost.transaction.fencing import ConfOf, fence
 from fencepost.transaction.group_transactions import GroupTransactions
-from fencepost.transaction.lane import lane_ids, lock_out, open_lanes
-from fencepost.transaction.state import WriterState
-from fencepost.transaction.writer import TransactionalWriter, WriterTimeouts, produce_error
+from fencepost.transaction.lane import ConfOf, fence, lane_ids, lock_out, open_lanes
+from fencepost.transaction.writer import TransactionalWriter, WriterState, WriterTimeouts, produce_error
 
 __all__ = [
     "CommitUnknownError",

@@ -8,7 +8,7 @@ from fencepost.kafka.setting.client_settings import admin_conf, transactional_co
 from fencepost.kafka.value.group_metadata import MemberGeneration, committer_of
 from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
-from fencepost.transaction.signature import Signature
+from fencepost.transaction.input_fence import Signature
 from fencepost.transaction.stable_positions import StablePositions
 from fencepost.transaction.writer import TransactionalWriter
 

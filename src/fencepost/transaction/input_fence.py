@@ -3,19 +3,24 @@
 Such a transaction may still commit, and so change the offsets that the task would start from. Its producer is fenced at
 once, as its own successor would fence it; otherwise the task would wait for the transaction time-out. Only the owner of
 a partition in the current group generation fences, so that two tasks never fence each other: one of them is stale.
+
+A producer is found by the log of the group's offsets, or by their metadata: `Signature` lets it name their producer.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from fencepost.kafka.errors import ASK_S
 from fencepost.kafka.group.contribution import Contribution
 from fencepost.kafka.group.contributors import Contributor, Contributors
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition, place_names
-from fencepost.transaction.errors import StaleMemberError
-from fencepost.transaction.fencing import fence
-from fencepost.transaction.lane import ids_of_task
+from fencepost.transaction.errors import StaleMemberError, WriterFencedError
+from fencepost.transaction.lane import fence, ids_of_task
+from fencepost.transaction.writer import TransactionalWriter
 
 log = logging.getLogger(__name__)
 
@@ -155,3 +160,36 @@ def _is_named(contributor: Contributor) -> bool:
             ", ".join(f"{place.topic}-{place.partition}" for place in contributor.offsets),
         )
     return contributor.transactional_id is not None
+
+
+class Signature:
+    """Adds the writer's producer to the metadata of offsets that it is about to commit. For any thread.
+
+    The client does not expose its producer id and epoch, but the coordinator of its id reports them. They do not change
+    between `open` and `close` of a writer, so they are requested once.
+    """
+
+    def __init__(self, contributors: Contributors) -> None:
+        self._contributors = contributors
+        self._lock = threading.Lock()
+        self._known: WeakKeyDictionary[TransactionalWriter, Contribution] = WeakKeyDictionary()
+
+    def sign(self, writer: TransactionalWriter, offsets: Sequence[GroupOffset]) -> list[GroupOffset]:
+        """Return the offsets with metadata that names the writer, in addition to their own metadata.
+
+        Raises WriterFencedError if the coordinator no longer knows the id, and what `Contributors` raises.
+        """
+        with self._lock:
+            by = self._known.get(writer)
+            if by is None:
+                by = self._known[writer] = self._asked(writer.transactional_id)
+        return [offset._replace(metadata=by.to_metadata(offset.metadata)) for offset in offsets]
+
+    def _asked(self, transactional_id: str) -> Contribution:
+        try:
+            found = self._contributors.described([transactional_id]).get(transactional_id)
+        finally:
+            self._contributors.close()
+        if found is None:
+            raise WriterFencedError(f"the coordinator no longer knows transactional id {transactional_id}")
+        return Contribution(transactional_id, found.producer_id, found.producer_epoch)

@@ -1,7 +1,12 @@
-"""The transactional ids of one source task: Kafka Connect's, and that of a second producer (decision 0011)."""
+"""The transactional ids of one source task: Kafka Connect's, and that of a second producer (decision 0011).
+
+They are taken together, and fenced together, as are those of many tasks at once.
+"""
 
 import logging
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from fencepost.transaction.errors import WriterFencedError, WriterOpenError
 from fencepost.transaction.writer import TransactionalWriter
@@ -9,6 +14,9 @@ from fencepost.transaction.writer import TransactionalWriter
 log = logging.getLogger(__name__)
 
 _SECOND = "#1"
+_PARALLEL = 16
+
+ConfOf = Callable[[str], Mapping[str, Any]]
 
 
 def lane_ids(transactional_id: str) -> tuple[str, str]:
@@ -77,3 +85,16 @@ def _open_second(writer: TransactionalWriter) -> bool:
     except BaseException:
         writer.close()
         raise
+
+
+def fence(transactional_ids: Iterable[str], conf_of: ConfOf, timeout_s: float) -> None:
+    """Fence the holders of the ids in parallel and end their transactions. Returns once all are fenced (E2).
+
+    `conf_of(id)` returns the producer settings. Raises WriterOpenError if an id cannot be fenced.
+    """
+    ids = list(transactional_ids)
+    if not ids:
+        return
+    with ThreadPoolExecutor(min(_PARALLEL, len(ids)), thread_name_prefix="fence") as pool:
+        for done in [pool.submit(lock_out, TransactionalWriter(conf_of(i), i), timeout_s) for i in ids]:
+            done.result()

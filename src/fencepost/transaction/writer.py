@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from fencepost.kafka.produce.producer import transactional_client
@@ -21,7 +22,6 @@ from fencepost.transaction.errors import (
     WriterFencedError,
     WriterOpenError,
 )
-from fencepost.transaction.state import IllegalMoveError, WriterState, move
 
 if TYPE_CHECKING:
     from fencepost.kafka.produce.written_runs import WrittenRuns
@@ -30,6 +30,35 @@ log = logging.getLogger(__name__)
 
 _OPEN_ATTEMPTS = 3
 _CONNECT_S = 1.0
+
+
+class WriterState(Enum):
+    """The state of a writer."""
+
+    NEW = "new"
+    OPEN = "open"
+    IN_TRANSACTION = "in transaction"
+    STRUCK = "struck"
+    UNKNOWN = "unknown"
+    FENCED = "fenced"
+    CLOSED = "closed"
+
+
+_S = WriterState
+
+LEGAL_MOVES: dict[WriterState, frozenset[WriterState]] = {
+    _S.NEW: frozenset({_S.OPEN, _S.FENCED, _S.CLOSED}),
+    _S.OPEN: frozenset({_S.IN_TRANSACTION, _S.STRUCK, _S.FENCED, _S.CLOSED}),
+    _S.IN_TRANSACTION: frozenset({_S.OPEN, _S.STRUCK, _S.UNKNOWN, _S.FENCED, _S.CLOSED}),
+    _S.STRUCK: frozenset({_S.FENCED, _S.CLOSED}),  # E5: a struck handle never begins another transaction
+    _S.UNKNOWN: frozenset({_S.CLOSED}),  # E6: neither a second commit nor an abort
+    _S.FENCED: frozenset({_S.CLOSED}),
+    _S.CLOSED: frozenset(),
+}
+
+
+class IllegalMoveError(RuntimeError):
+    """The writer's state does not allow the call, which is a bug in the caller."""
 
 
 @dataclass(frozen=True)
@@ -372,4 +401,6 @@ class TransactionalWriter:
         return produce_error(error, is_overdue=is_overdue)
 
     def _move(self, target: WriterState) -> None:
-        self.state = move(self.state, target)
+        if target not in LEGAL_MOVES[self.state]:
+            raise IllegalMoveError(f"a transactional writer cannot go from '{self.state.value}' to '{target.value}'")
+        self.state = target

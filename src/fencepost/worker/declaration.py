@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fencepost.cluster.errors import BadRequestError, OperationError
 from fencepost.config import ConfigError
 from fencepost.config.reference import RawConfig
-from fencepost.storage.ids import TargetState
+from fencepost.storage.change import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.state import repeat
 

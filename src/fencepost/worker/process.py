@@ -13,7 +13,7 @@ from fencepost.cluster.leader import Leader
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.cluster.running import Departures
 from fencepost.cluster.tls import peer_context
-from fencepost.config.errors import ConfigError, collected
+from fencepost.config.check import ConfigError, collected
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import read_plugin_path
 from fencepost.plugin.secret_keys import hold_given_secrets
@@ -27,9 +27,9 @@ from fencepost.storage.change import (
     LoggerLevelSet,
     RestartRequested,
     TaskConfigsUpdated,
+    TaskId,
     TasksStopped,
 )
-from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.telemetry import event_ring

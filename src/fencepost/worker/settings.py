@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.config import ConfigError
-from fencepost.config.file_limit import FileLimit, file_limit, keep_from_connectors, use_file_limit
+from fencepost.config.connector_limit import FileLimit, file_limit, keep_from_connectors, use_file_limit
 from fencepost.config.reference import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.client import ClusterIds

@@ -12,7 +12,7 @@ from fencepost.cluster.topic_records import ResendProgressInfo
 from fencepost.dead_letter.letter import Selection, Skipped
 from fencepost.dead_letter.progress import progress_name
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.group.memberless import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.testing import eventually

@@ -8,7 +8,7 @@ from fencepost.api import FatalError
 from fencepost.config import ConfigError
 from fencepost.dead_letter.page import read_page
 from fencepost.dead_letter.progress import ResendProgress, progress_name
-from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.group.memberless import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser
 from support.dead_letters import DeadLetters
 from support.proxy import Action, ApiKey, KafkaProxy

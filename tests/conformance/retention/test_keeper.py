@@ -13,8 +13,7 @@ from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition as Place
 from fencepost.retention import keeper, survey
 from fencepost.storage import records
-from fencepost.storage.change import TopicRetention
-from fencepost.storage.ids import TargetState
+from fencepost.storage.change import TargetState, TopicRetention
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
 from support.retention_scene import RetentionStage

@@ -32,7 +32,7 @@ from fencepost.transaction import (
     ProduceError,
     TransactionalWriter,
     WriterFencedError,
-    fencing,
+    lane,
     lane_ids,
     open_lanes,
 )
@@ -119,7 +119,7 @@ class OffsetsInGroupStage:
     def fence(self, tasks: int) -> None:
         """The round that comes before a new plan, when the one before had so many tasks."""
         ids = [id_ for task in range(tasks) for id_ in self.ids(task)]
-        fencing.fence(ids, lambda id_: transactional_conf(self.conf, id_).conf, 30.0)
+        lane.fence(ids, lambda id_: transactional_conf(self.conf, id_).conf, 30.0)
 
     def send(self, delivery: Any, numbers: Sequence[int], partition: int = 0) -> LastSent:
         last = LastSent(self.task, {(self.data, partition)})  # as after the first transaction

@@ -12,7 +12,7 @@ from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.setting.table import CLIENT
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import TransactionalWriter, WriterTimeouts
-from fencepost.transaction.state import WriterState
+from fencepost.transaction.writer import WriterState
 from support.clients import CLIENTS
 from support.proxy import KafkaProxy
 

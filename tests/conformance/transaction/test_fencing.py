@@ -14,7 +14,7 @@ from fencepost.kafka.setting.table import CLIENT
 from fencepost.kafka.value.position import GroupOffset
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, StaleMemberError, WriterFencedError
-from fencepost.transaction.state import WriterState
+from fencepost.transaction.writer import WriterState
 from support.clients import column, other_than
 from support.member import undisturbed_member
 from support.timing import fastest_s

@@ -25,8 +25,7 @@ from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.transaction import StaleMemberError, TransactionalWriter, WriterFencedError, lane_ids
 from fencepost.transaction.errors import CommitUnknownError
-from fencepost.transaction.input_fence import Fenced
-from fencepost.transaction.signature import Signature
+from fencepost.transaction.input_fence import Fenced, Signature
 from fencepost.transaction.stable_positions import StablePositions
 
 GONE = (WriterFencedError, CommitUnknownError)

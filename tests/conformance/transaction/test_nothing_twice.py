@@ -13,7 +13,7 @@ from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.value.position import GroupOffset
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError
-from fencepost.transaction.state import WriterState
+from fencepost.transaction.writer import WriterState
 from support.clients import cluster_of, only_batch, protocol_of, use_version
 from support.proxy import Action, ApiKey, KafkaProxy
 

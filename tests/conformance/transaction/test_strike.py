@@ -12,7 +12,7 @@ from fencepost.kafka.value.position import GroupOffset
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterOpenError, WriterTimeouts
-from fencepost.transaction.state import IllegalMoveError, WriterState
+from fencepost.transaction.writer import IllegalMoveError, WriterState
 from support.clients import only_librdkafka, other_than
 from support.member import undisturbed_member
 from support.proxy import Action, ApiKey

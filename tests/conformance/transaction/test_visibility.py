@@ -23,7 +23,7 @@ from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import judge
 from fencepost.transaction import ProduceError
-from fencepost.transaction.state import WriterState
+from fencepost.transaction.writer import WriterState
 from support.clients import column
 
 OFFSET = b'["connector",{"file":"f"}]'

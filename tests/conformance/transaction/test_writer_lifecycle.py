@@ -10,7 +10,7 @@ import pytest
 from fencepost.kafka.setting.table import BATCH
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, WriterTimeouts
-from fencepost.transaction.state import IllegalMoveError, WriterState
+from fencepost.transaction.writer import IllegalMoveError, WriterState
 from support.clients import column, only_librdkafka
 from support.proxy import Action, ApiKey
 from support.timing import fastest_s

@@ -14,7 +14,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from fencepost.config.properties import parse_properties
+from fencepost.config.file import parse_properties
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded.home import default_cache, locked
 from support.certificate import server_certificate

@@ -19,11 +19,12 @@ from fencepost.storage.change import (
     ConnectorConfigUpdated,
     LoggerLevelSet,
     RestartRequested,
+    TargetState,
     TargetStateChanged,
     TaskConfigsUpdated,
+    TaskId,
 )
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
-from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
 

@@ -12,8 +12,8 @@ from fencepost.config import ConfigError
 from fencepost.config.cluster import InternalTopicConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.storage import records
+from fencepost.storage.change import TaskId
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
-from fencepost.storage.ids import TaskId
 from fencepost.storage.internal_topics import check_config_topic
 from fencepost.storage.offset_topic import OffsetReader, StoredOffset, encode, stored
 from fencepost.storage.status_topic import State, Status, StatusTopic

@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.status_topic import State, Status, StatusTopic, Subject
 from fencepost.testing import eventually
 from fencepost.worker.supervision.status import StatusBoard

@@ -8,7 +8,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.status_topic import State, Status, StatusTopic
 from fencepost.testing import eventually
 

@@ -17,8 +17,8 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.member import Term
 from fencepost.kafka.setting.client_settings import member_conf, transactional_conf
+from fencepost.storage.change import TaskId
 from fencepost.storage.config_topic import ConfigTopic
-from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter, WriterFencedError

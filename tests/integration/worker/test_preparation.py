@@ -16,9 +16,8 @@ from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.ledger.carried import carried_key
 from fencepost.storage import records
-from fencepost.storage.change import Assignment, WorkerAssignment
+from fencepost.storage.change import Assignment, TargetState, TaskId, WorkerAssignment
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
-from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.offset_topic import encode
 from fencepost.task.channel.message import Admission, AdmissionRequest
 from fencepost.testing import eventually

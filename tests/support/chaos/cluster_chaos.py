@@ -9,8 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.storage.change import Assignment
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import Assignment, TaskId
 from fencepost.testing import eventually
 from support.chaos.cluster_campaign import ClusterCampaign, Recovery
 from support.chaos.cluster_fault import IN_WRITE, ClusterFault, Cut, Write

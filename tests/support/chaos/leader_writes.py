@@ -8,9 +8,8 @@ from typing import Any
 import httpx
 
 from fencepost.storage import records
-from fencepost.storage.change import SessionKey
+from fencepost.storage.change import SessionKey, TargetState
 from fencepost.storage.config_topic import TopicWriter
-from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
 from support.chaos.cluster_fault import Write

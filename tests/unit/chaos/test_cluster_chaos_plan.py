@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from fencepost.storage import records
-from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.change import TargetState, TaskId
 from support.chaos.cluster_fault import IN_WRITE, WRITE_POINTS, Cut, Write, cluster_plan
 from support.chaos.whole_writes import torn_writes
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.cluster.assignment import Member, assign, kept_back, lost_tasks, same_work, wanted
-from fencepost.storage.change import Assignment, WorkerAbilities, WorkerAssignment
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import Assignment, TaskId, WorkerAbilities, WorkerAssignment
 from fencepost.storage.snapshot import SnapshotBuilder
 
 Work = Mapping[str, int]

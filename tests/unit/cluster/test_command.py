@@ -23,8 +23,7 @@ from fencepost.cluster.command import (
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from fencepost.cluster.running import Departures
 from fencepost.storage import records
-from fencepost.storage.change import RestartRequested
-from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.change import RestartRequested, TargetState, TaskId
 from fencepost.storage.records import Encoded
 from support.memory_topic import MemoryTopic
 

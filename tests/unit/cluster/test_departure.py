@@ -6,8 +6,7 @@ import pytest
 
 from fencepost.cluster.running import Departures
 from fencepost.storage import records
-from fencepost.storage.change import Assignment, WorkerAssignment
-from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.change import Assignment, TargetState, TaskId, WorkerAssignment
 from fencepost.storage.snapshot import ClusterSnapshot
 from support.memory_topic import MemoryTopic
 

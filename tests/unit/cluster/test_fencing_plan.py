@@ -2,8 +2,8 @@
 
 from fencepost.cluster.fencing import FencingPlan, plan_fencing
 from fencepost.storage import records
+from fencepost.storage.change import TaskId
 from fencepost.storage.fold import apply
-from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 
 

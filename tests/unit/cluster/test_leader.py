@@ -18,8 +18,8 @@ from fencepost.cluster.errors import (
 from fencepost.cluster.leader import CommandQueue, Leader
 from fencepost.kafka.group.member import Term
 from fencepost.storage import records
+from fencepost.storage.change import TaskId
 from fencepost.storage.fold import apply
-from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.testing import eventually
 from fencepost.transaction import ProduceError, StaleMemberError, WriterFencedError

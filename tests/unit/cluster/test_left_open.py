@@ -10,7 +10,7 @@ from fencepost.cluster import left_open
 from fencepost.cluster.left_open import HeldId, LeftOpen
 from fencepost.config import ConfigError
 from fencepost.config.reference import RawConfig
-from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.change import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
 from fencepost.transaction import WriterOpenError

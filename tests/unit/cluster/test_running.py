@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fencepost.cluster.running import changed, running, running_on, why_not
-from fencepost.storage.change import Assignment, WorkerAssignment
-from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.change import Assignment, TargetState, TaskId, WorkerAssignment
 from fencepost.storage.snapshot import ClusterSnapshot
 
 TASK = TaskId("c", 0)

@@ -13,7 +13,7 @@ from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector
 from fencepost.builtin.connector.file_stream.source import FileStreamSourceConnector
 from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.builtin.connector.spool.source import SpoolDirectorySource
-from fencepost.config.file_limit import FileLimit, file_limit, use_file_limit
+from fencepost.config.connector_limit import FileLimit, file_limit, use_file_limit
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginRegistry, process
 from fencepost.task.channel.task_spec import LimitSpec, LookUpSpec, TaskSpec

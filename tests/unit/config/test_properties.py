@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from fencepost.builtin.provider.local import FileConfigProvider
 from fencepost.config import ConfigError
-from fencepost.config.properties import parse_properties, read_properties
+from fencepost.config.file import parse_properties, read_properties
 
 
 @pytest.mark.parametrize(

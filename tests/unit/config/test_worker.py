@@ -5,7 +5,7 @@ import pytest
 
 from fencepost.config import ConfigError
 from fencepost.config.client import ConnectionConfig, SecurityConfig
-from fencepost.config.properties import read_properties
+from fencepost.config.file import read_properties
 from fencepost.config.rest import Listener
 from fencepost.config.setting import rendered
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig

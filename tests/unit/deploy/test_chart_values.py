@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from fencepost.config.properties import parse_properties
+from fencepost.config.file import parse_properties
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy/helm/fencepost"

@@ -61,7 +61,7 @@ from fencepost.cluster.topic_records import (
     TopicEntry,
 )
 from fencepost.config.reference import RawConfig
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 
 WORKER = "localhost:8083"
 SIGNATURE = "x-connect-authorization"

@@ -1,8 +1,8 @@
 """What a snapshot will be once some records are written."""
 
 from fencepost.storage import records
+from fencepost.storage.change import TaskId
 from fencepost.storage.fold import after
-from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from support.memory_topic import MemoryTopic
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from fencepost.storage import records
 from fencepost.storage.assigned import changes, in_order
-from fencepost.storage.change import Assignment, HeldBackWork, WorkerAssignment
+from fencepost.storage.change import Assignment, HeldBackWork, TaskId, WorkerAssignment
 from fencepost.storage.fold import after, apply
-from fencepost.storage.ids import TaskId
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 

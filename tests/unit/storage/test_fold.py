@@ -20,13 +20,14 @@ from fencepost.storage.change import (
     RestartRequested,
     SessionKey,
     SessionKeyUpdated,
+    TargetState,
     TargetStateChanged,
     TaskConfigsUpdated,
     TaskCountRecorded,
+    TaskId,
     WorkerAssignment,
 )
 from fencepost.storage.fold import apply
-from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 
 A0, A1, A2 = (TaskId("a", n) for n in range(3))

@@ -7,9 +7,8 @@ from recorded import Recorded, recorded_topic
 
 from fencepost.kafka.read.log import LogRecord
 from fencepost.storage import records
-from fencepost.storage.change import RestartRequested, SessionKey
+from fencepost.storage.change import RestartRequested, SessionKey, TargetState, TaskId
 from fencepost.storage.fold import apply
-from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.offset_topic import OffsetTable, encode, stored
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.storage.status_topic import State, Status, StatusTable

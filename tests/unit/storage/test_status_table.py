@@ -1,7 +1,7 @@
 import orjson
 import pytest
 
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.status_topic import Restart, State, Status, StatusTable, apply
 
 TASK = TaskId("c-d", 1)

@@ -7,7 +7,7 @@ import pytest
 from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.value.position import GroupOffset
 from fencepost.transaction import ProduceError, TransactionalWriter
-from fencepost.transaction.state import WriterState
+from fencepost.transaction.writer import WriterState
 
 
 def test_transaction_is_retriable_when_no_thread_can_be_started(

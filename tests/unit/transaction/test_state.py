@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from fencepost.transaction.state import LEGAL_MOVES, IllegalMoveError, WriterState, move
+from fencepost.transaction.writer import LEGAL_MOVES, IllegalMoveError, WriterState, move
 
 S = WriterState
 

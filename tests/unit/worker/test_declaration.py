@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.cluster.errors import BadRequestError, ConflictError
 from fencepost.config.reference import RawConfig
-from fencepost.storage.ids import TargetState
+from fencepost.storage.change import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
 from fencepost.worker.declaration import Declaration, Declared

@@ -11,7 +11,7 @@ from fencepost.kafka.admin.client import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.storage import records
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.worker.plan import Client

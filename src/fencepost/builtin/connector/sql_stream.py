@@ -16,7 +16,7 @@ from fencepost.api import (
     topic_name,
 )
 from fencepost.config.check import Check, parsed_by
-from fencepost.config.file_limit import a_directory
+from fencepost.config.connector_limit import a_directory
 
 APPEND, UPDATE = "append", "update"
 _COMPLETE = (

@@ -29,8 +29,8 @@ from fencepost.builtin.mirror.setting.mirror_settings import MirrorSettings, Off
 from fencepost.builtin.mirror.sink import MirrorSinkConnector
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.config.connector import RuntimeChoice, SourceConnectorConfig
-from fencepost.config.override import TLS_FILES
-from fencepost.config.properties import read_properties
+from fencepost.config.connector_limit import TLS_FILES
+from fencepost.config.file import read_properties
 from fencepost.config.reference import has_references
 from fencepost.config.rest import Listener
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig, nearest

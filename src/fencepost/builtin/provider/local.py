@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fencepost.api import ConfigData, ConfigError, ConfigProvider, setting
 from fencepost.builtin.provider.store import AllowedPaths
+from fencepost.config.file import read_properties
 from fencepost.config.java_regex import compiled, java_regex
-from fencepost.config.properties import read_properties
 
 
 class EnvVarConfigProvider(ConfigProvider):

@@ -50,7 +50,7 @@ from fencepost.config.connector import (
     SinkConnectorConfig,
     SourceConnectorConfig,
 )
-from fencepost.config.properties import read_properties
+from fencepost.config.file import read_properties
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.setting.client_settings import admin_conf, producer_conf, reader_conf
 from fencepost.kafka.setting.table import ClientKind

@@ -49,8 +49,8 @@ from fencepost.kafka.setting.client_settings import admin_conf, producer_conf, r
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.record import TopicPartition
 from fencepost.storage import records
+from fencepost.storage.change import TargetState
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
-from fencepost.storage.ids import TargetState
 from fencepost.storage.internal_topics import READ_S
 from fencepost.storage.offset_copies import OffsetCopies
 from fencepost.storage.offset_topic import StoredOffset

@@ -16,7 +16,7 @@ from typing import IO
 from fencepost.builtin.mirror.dedicated import Flow, MirrorFile
 from fencepost.cli.cluster.worker import refused, serve_worker
 from fencepost.config import ConfigError
-from fencepost.config.file_limit import keep_from_connectors
+from fencepost.config.connector_limit import keep_from_connectors
 from fencepost.config.rest import Listener
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded.error import EmbeddedKafkaError

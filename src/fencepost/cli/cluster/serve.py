@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.cluster.tls import peer_context, server_context
-from fencepost.config.errors import ConfigError, collected
+from fencepost.config.check import ConfigError, collected
 from fencepost.config.rest import ADMIN_HTTPS, LISTENERS_HTTPS, Listener, bracketed, tls_config
 from fencepost.config.setting import Type
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig

@@ -18,7 +18,7 @@ import typer
 
 from fencepost.cli.client import DEV, plugin_directory, read_worker_file, with_values
 from fencepost.config import ConfigError
-from fencepost.config.file_limit import keep_from_connectors
+from fencepost.config.connector_limit import keep_from_connectors
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.embedded.error import EmbeddedKafkaError, EmbeddedPostgresError, PortInUseError

@@ -23,7 +23,7 @@ from fencepost.dead_letter.progress import Handled, ResendProgress, is_mark, pro
 from fencepost.dead_letter.resend import RESEND, Resend
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.group.memberless import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 from fencepost.kafka.setting.client_settings import admin_conf, range_conf, transactional_conf
 from fencepost.task.failure.dead_letter import (

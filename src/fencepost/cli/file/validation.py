@@ -16,7 +16,7 @@ from fencepost.cli.connect import RefusedError
 from fencepost.cli.connector_file import Fault, WantedConnector
 from fencepost.cli.masking import Masking
 from fencepost.cluster.errors import BadRequestError
-from fencepost.config.file_limit import keep_from_connectors
+from fencepost.config.connector_limit import keep_from_connectors
 from fencepost.config.reference import has_references
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind, PluginRegistry, use_plugin_path

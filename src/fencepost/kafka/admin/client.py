@@ -6,12 +6,12 @@ Finds the id of a client's cluster, because bootstrap servers can name the same 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from fencepost.kafka.admin.admin_requests import AdminRequests
 from fencepost.kafka.admin.log_offsets import LogOffsets
 from fencepost.kafka.admin.topics import TopicAcls, TopicConfigs, Topics
 from fencepost.kafka.errors import ASK_S
 from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.kafka.group.transactions import TransactionAdmin
+from fencepost.kafka.wire.requests import AdminRequests
 from fencepost.record import TopicPartition
 
 _ANSWER_S = 5.0

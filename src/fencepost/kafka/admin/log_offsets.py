@@ -6,10 +6,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.admin.admin_requests import AdminRequests, Place
 from fencepost.kafka.errors import translate
 from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, request_failure
-from fencepost.kafka.wire.requests import by_topic
+from fencepost.kafka.wire.requests import AdminRequests, Place, by_topic
 from fencepost.record import TopicPartition
 
 _LATEST, _EARLIEST = -1, -2

@@ -18,8 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from fencepost.api.errors import FatalError
 from fencepost.kafka.errors import KafkaRequestError, translate
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.wire.coordinator_check import coordinator_node
-from fencepost.kafka.wire.library_client import library_conf, library_log
+from fencepost.kafka.wire.library_client import coordinator_node, library_conf, library_log
 from fencepost.telemetry.measure import WindowedRates
 
 EVERY_MS = 1000

@@ -29,12 +29,11 @@ from fencepost.kafka.produce.coordinator import (
 from fencepost.kafka.setting.batch_settings import BatchSettings
 from fencepost.kafka.value.group_metadata import Committer
 from fencepost.kafka.value.position import GroupOffset
-from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.cluster import Cluster, ask_node, take
 from fencepost.kafka.wire.connection import Connection
 from fencepost.kafka.wire.coordinators import GROUP
 from fencepost.kafka.wire.errors import BUSY, MOVED, AnswerError, TooLargeError, ensure
 from fencepost.kafka.wire.frame import Data
-from fencepost.kafka.wire.patience import ask_node, take
 from fencepost.record import TopicPartition
 
 IN_FLIGHT = 5

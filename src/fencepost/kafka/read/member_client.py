@@ -13,8 +13,7 @@ from fencepost.kafka.errors import is_unavailable, translate
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION, close_consumer
 from fencepost.kafka.value.group_metadata import MemberGeneration, generation_of
 from fencepost.kafka.value.position import GroupOffset
-from fencepost.kafka.wire.coordinator_check import CommitWatch
-from fencepost.kafka.wire.library_client import library_log, new_client
+from fencepost.kafka.wire.library_client import CommitWatch, library_log, new_client
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)

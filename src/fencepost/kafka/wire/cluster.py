@@ -1,12 +1,12 @@
 """The brokers of a cluster: partition leaders, coordinators, and a connection to each broker that is needed.
 
-Only read requests are sent here. They change nothing and may be repeated.
+Only read requests are sent here by itself: they change nothing and may be repeated. `ask_node` sends a caller's once.
 """
 
 import logging
 import time
 from base64 import b64encode
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -17,7 +17,7 @@ from fencepost.kafka.wire.access import Access, Address
 from fencepost.kafka.wire.connection import Connection, connect
 from fencepost.kafka.wire.coordinators import AnyBroker, Coordinators, ask_others
 from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, ensure, retry_on
-from fencepost.kafka.wire.experience import NOT_LED, TopicView, experience_of, led_of
+from fencepost.kafka.wire.experience import NOT_LED, QUIET_S, TopicView, experience_of, led_of
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,12 @@ _ASK_AGAIN_S = 0.02
 NO_TOPICS_AGE_S = 300.0  # for those who look up no topic
 _CONNECT_S = 10.0  # a broker that stands still takes connections and never answers: another one may be the right one
 _NEW_TOPIC_S = 30.0
+_LOOK_S = 3.0
 _MOST_IDS = 1024
 _NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
+
+
+Places = Callable[[], Collection[TopicPartition]]
 
 
 class Taking(NamedTuple):
@@ -299,3 +303,33 @@ def text_of_id(id_: UUID | None) -> str:
     Brokers before 2.8 have no ids: then it is empty. Newer ones of a cluster that has none yet report zeros.
     """
     return b64encode(id_.bytes).decode().rstrip("=") if id_ is not None and id_.int else ""
+
+
+def ask_node(cluster: Cluster, node: int, request: Any, versions: tuple[int, int], deadline_s: float) -> Any:
+    """Return the answer of a coordinator to a request, which is sent once. Raises what `take` raises."""
+    found: list[Any] = []
+    connection = cluster.connection(node, deadline_s)
+    connection.send(request, connection.version(request, *versions), found.append, deadline_s)
+    take(cluster, connection, deadline_s)
+    return found[0]
+
+
+def take(cluster: Cluster, connection: Connection, deadline_s: float, leave: int = 0, places: Places = tuple) -> None:
+    """Take answers until only `leave` are due. Also raises the errors of their callbacks.
+
+    After some seconds without them, other brokers are asked whether this one still leads the `places`, and whether a
+    coordinator has moved. If so, this raises LostError, as it does when the time is up, and when no answer came for
+    `socket.timeout.ms`.
+    """
+    due, since_s = connection.unanswered, time.monotonic()
+    while not connection.take_coming(min(deadline_s, time.monotonic() + QUIET_S), leave):
+        now_s = time.monotonic()
+        if connection.unanswered < due:
+            due, since_s = connection.unanswered, now_s
+        if now_s >= min(deadline_s, since_s + connection.access.answer_s):
+            connection.take(now_s, leave)
+        elif cluster.has_left(connection.address, places(), min(deadline_s, time.monotonic() + _LOOK_S)):
+            host, port = connection.address
+            connection.close()
+            why = f"{host}:{port} does not answer, and another broker has taken over as leader or coordinator"
+            raise LostError(why, is_sent=True)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from fencepost.config.errors import ConfigError, collected
+from fencepost.config.check import ConfigError, collected
+from fencepost.config.file import WatchedFiles, read_text
 from fencepost.config.rest import ADMIN_HTTPS, LISTENERS_HTTPS, Listener, RestAccessConfig, RestConfig, tls_config
-from fencepost.config.watched import WatchedFiles, read_text
 from fencepost.rest.access.basic import UserFile
 from fencepost.rest.access.bearer import BearerTokens
 from fencepost.rest.access.principal import EVERYTHING, Authenticator, Rules, parse_rules

@@ -13,9 +13,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fencepost.config.errors import ConfigError
-from fencepost.config.properties import read_properties
-from fencepost.config.watched import WatchedFiles
+from fencepost.config.check import ConfigError
+from fencepost.config.file import WatchedFiles, read_properties
 from fencepost.rest.access.principal import Checked, Principal
 
 _PREFIX = "{scrypt}"

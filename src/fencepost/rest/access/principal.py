@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
-from fencepost.config.errors import ConfigError
+from fencepost.config.check import ConfigError
 from fencepost.config.version import matches
 
 

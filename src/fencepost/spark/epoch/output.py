@@ -21,8 +21,8 @@ from fencepost.task.delivery.delivery import send_outgoing
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.task.sink.reader import OutputGuard
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError
+from fencepost.transaction.input_fence import Signature
 from fencepost.transaction.lane import range_ids
-from fencepost.transaction.signature import Signature
 
 
 def write_range(

@@ -7,7 +7,7 @@ from fencepost.api import Converter, HeaderConverter
 from fencepost.builtin.transform.chain import Chain, Find
 from fencepost.config import ConfigError
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
-from fencepost.config.file_limit import FileLimit, use_file_limit
+from fencepost.config.connector_limit import FileLimit, use_file_limit
 from fencepost.config.reference import given_values
 from fencepost.hook.hosted_task import ChoosesTaskClass, HostedSink, HostedTask, TaskPlace, converts_itself
 from fencepost.plugin import VersionUnknownError, ensure_plugin_path, find, registry

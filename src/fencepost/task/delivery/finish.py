@@ -20,7 +20,7 @@ from fencepost.kafka.value.whole import DeliveryCallback
 from fencepost.record import Batch, Runs
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.transaction import ProduceError, TransactionalWriter
-from fencepost.transaction.signature import Signature
+from fencepost.transaction.input_fence import Signature
 
 OffsetRecords = Sequence[tuple[bytes, bytes | None]]
 Closing = Callable[[], Sequence[SourceRecord]]

@@ -21,7 +21,7 @@ from fencepost.task.delivery.finish import Closing, Finish, GroupPositions, Offs
 from fencepost.task.delivery.lane import HeldQueue, HeldRecords, Lane, QueueLimits, TransactionExtent, Turn
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.transaction import ProduceError, TransactionalWriter, WriterFencedError, lane_ids, open_lanes
-from fencepost.transaction.signature import Signature
+from fencepost.transaction.input_fence import Signature
 
 if TYPE_CHECKING:
     from fencepost.task.delivery.ledger import TaskLedger

@@ -28,7 +28,7 @@ from fencepost.transaction import (
     lane_ids,
     open_lanes,
 )
-from fencepost.transaction.signature import Signature
+from fencepost.transaction.input_fence import Signature
 
 if TYPE_CHECKING:
     from fencepost.task.delivery.ledger import TaskLedger

@@ -15,7 +15,7 @@ from fencepost.hook.hosted_task import HostLostError, InOtherProcess
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.reference import providers_of
 from fencepost.secret.known import hold
-from fencepost.storage.ids import TargetState
+from fencepost.storage.change import TargetState
 from fencepost.task.channel.message import Admission, LostTask, RunState, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control

@@ -47,8 +47,7 @@ from fencepost.task.stream.transactions import (
 )
 from fencepost.task.tracing.exports import tracing_of
 from fencepost.transaction import StaleMemberError, lane_ids
-from fencepost.transaction.input_fence import Fenced
-from fencepost.transaction.signature import Signature
+from fencepost.transaction.input_fence import Fenced, Signature
 from fencepost.transaction.stable_positions import StablePositions
 
 log = logging.getLogger(__name__)

@@ -20,8 +20,8 @@ from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember, remove_static_member
 from fencepost.kafka.group.member import GroupMembership, MemberFigures, MemberMeter
 from fencepost.storage import records
+from fencepost.storage.change import TaskId
 from fencepost.storage.config_topic import TopicWriter
-from fencepost.storage.ids import TaskId
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.telemetry.measure import WindowedRates

@@ -26,9 +26,8 @@ from fencepost.cluster.leader import Leader
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.session_key import signed_headers
 from fencepost.kafka.group.group_admin import Group, GroupMember
-from fencepost.storage.change import WorkerAssignment
+from fencepost.storage.change import TaskId, WorkerAssignment
 from fencepost.storage.config_topic import ConfigTopic
-from fencepost.storage.ids import TaskId
 
 if TYPE_CHECKING:
     import ssl

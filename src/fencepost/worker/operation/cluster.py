@@ -8,8 +8,8 @@ from fencepost.cluster.info import Health, HealthStatus, Place, RetentionInfo
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.session_key import RequestVerifier, for_caller
 from fencepost.cluster.topic_records import TopicOperations
+from fencepost.config.file import stale_files
 from fencepost.config.reference import RawConfig
-from fencepost.config.watched import stale_files
 from fencepost.retention.keeper import Retention
 from fencepost.secret.known import hide
 from fencepost.storage import records

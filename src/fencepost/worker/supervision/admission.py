@@ -6,7 +6,7 @@ from typing import Any
 
 from fencepost.cluster.info import ConnectorType
 from fencepost.kafka.errors import KafkaAuthorizationError
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import Admission, AdmissionRequest

@@ -25,7 +25,7 @@ from fencepost.plugin import PluginKind, registry
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.reference import LookedUp
 from fencepost.reference.providers import restored
-from fencepost.storage.ids import TargetState
+from fencepost.storage.change import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
 from fencepost.telemetry.subject import fields_of

@@ -14,7 +14,7 @@ from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.spark.write.checkpoint import Checkpoint
 from fencepost.spark.write.decision import transactional_id
 from fencepost.spark.write.folder import Folder
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.transaction import ConfOf, WriterOpenError, fence
 from fencepost.transaction.lane import range_ids

@@ -10,7 +10,7 @@ import orjson
 from fencepost.config.reference import RawConfig
 from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.value.position import FORGOTTEN
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.internal_topics import READ_S
 from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
 from fencepost.storage.offset_topic import KnownOffset, encode_key

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from fencepost.cluster.leader import Leader
 from fencepost.config.cluster import GroupConfig
 from fencepost.secret.known import hide
-from fencepost.storage.change import HeldBackWork
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import HeldBackWork, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import Restart, State, Status, StatusTopic, Subject
 from fencepost.worker.supervision.automatic_restart import RestartSchedule

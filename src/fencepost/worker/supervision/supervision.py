@@ -9,8 +9,7 @@ from fencepost.cluster.info import ConnectorType
 from fencepost.cluster.running import Departures
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.reference import RawConfig
-from fencepost.storage.change import WorkerAssignment
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId, WorkerAssignment
 from fencepost.storage.internal_topics import READ_S
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import Subject

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.telemetry.measure import WindowedRates

@@ -6,7 +6,7 @@ from fencepost.api import SinkConnector
 from fencepost.cluster.info import KeyReport, KeyValue
 from fencepost.config.client import PROTOCOL, SecurityConfig, combined, is_weaker, lacks_credentials
 from fencepost.config.connector import RuntimeChoice
-from fencepost.config.override import check_overrides
+from fencepost.config.connector_limit import check_overrides
 from fencepost.kafka.setting.client_settings import check_sink_settings, client_faults
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.setting.translation import SettingsError, translate

@@ -19,7 +19,7 @@ from fencepost.cli.cluster import mirror_run as processes
 from fencepost.cli.cluster.mirror_run import Processes, chosen, with_port
 from fencepost.cli.main import app
 from fencepost.config import ConfigError
-from fencepost.config.properties import parse_properties
+from fencepost.config.file import parse_properties
 from fencepost.config.rest import Listener
 from fencepost.testing import eventually
 

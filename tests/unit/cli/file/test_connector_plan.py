@@ -23,8 +23,8 @@ from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.builtin.transform.chain import Chain, Link
 from fencepost.cli.file.record_plan import Pipeline, ensure_startable, polled
 from fencepost.cli.main import app
-from fencepost.config import file_limit
-from fencepost.config.file_limit import FileLimit
+from fencepost.config import connector_limit
+from fencepost.config.connector_limit import FileLimit
 from fencepost.kafka.read.browse import TopicRecord
 from fencepost.plugin import find, registry, use_registry
 from fencepost.record.schema import INT32
@@ -161,7 +161,7 @@ def test_plan_hides_config_secrets_in_an_error_of_a_source(plugins: Path) -> Non
 def test_plan_refuses_files_that_workers_refuse_to_connectors(
     plugins: Path, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], refused: str
 ) -> None:
-    monkeypatch.setattr(file_limit, "_limit", FileLimit())
+    monkeypatch.setattr(connector_limit, "_limit", FileLimit())
     worker, allowed = plugins.parent / "limiting.properties", plugins.parent / "allowed"
     given = {**SETTINGS, "bootstrap.servers": "127.0.0.1:1", "connector.file.allowed.paths": str(plugins.parent)}
     worker.write_text("".join(f"{key}={value}\n" for key, value in given.items()))

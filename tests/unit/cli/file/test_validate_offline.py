@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from fencepost.builtin.provider.local import EnvVarConfigProvider
 from fencepost.cli.main import app
-from fencepost.config import file_limit
-from fencepost.config.file_limit import FileLimit
+from fencepost.config import connector_limit
+from fencepost.config.connector_limit import FileLimit
 from fencepost.plugin import registry, use_registry
 from support.settings import SETTINGS
 
@@ -101,7 +101,7 @@ def test_offline_validation_calls_no_config_provider_of_the_workers_file(
 def test_offline_validation_refuses_a_file_that_the_workers_file_forbids(
     plugins: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_limit, "_limit", FileLimit())
+    monkeypatch.setattr(connector_limit, "_limit", FileLimit())
     worker = plugins.parent / "limiting-worker.properties"
     given = {**SETTINGS, "connector.file.allowed.paths": str(plugins)}
     worker.write_text("".join(f"{key}={value}\n" for key, value in given.items()))

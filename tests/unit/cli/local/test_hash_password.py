@@ -1,7 +1,7 @@
 from typer.testing import CliRunner
 
 from fencepost.cli.main import app
-from fencepost.config.properties import parse_properties
+from fencepost.config.file import parse_properties
 from fencepost.rest.access.basic import kept
 
 

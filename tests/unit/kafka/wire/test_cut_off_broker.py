@@ -20,7 +20,7 @@ from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.read.range_input import RangeInput, RangeSilence
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.position import LogPosition, LogRange
-from fencepost.kafka.wire import cluster, coordinators, experience, patience
+from fencepost.kafka.wire import cluster, coordinators, experience
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import Cluster, text_of_id
 from fencepost.kafka.wire.coordinators import TRANSACTION
@@ -46,7 +46,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> FakedBrokers:
     for module in (coordinators, cluster):
         monkeypatch.setattr(module, "connect", made.connect)
     monkeypatch.setattr(batch_reader, "answering", lambda connections, timeout_s: list(connections))
-    for module in (batch_reader, experience, patience):
+    for module in (batch_reader, experience, cluster):
         monkeypatch.setattr(module, "QUIET_S", 0.01)
     return made
 
@@ -268,7 +268,7 @@ def test_coordinator_that_hangs_is_left_for_the_new_one(brokers: FakedBrokers) -
     for broker in (2, 3):
         brokers.brokers[broker].coordinator = 2
     with pytest.raises(LostError, match="another broker has taken over"):
-        patience.take(made, connection, deadline_s)
+        cluster.take(made, connection, deadline_s)
 
 
 def test_answer_times_out_after_socket_timeout_ms(brokers: FakedBrokers) -> None:
@@ -280,7 +280,7 @@ def test_answer_times_out_after_socket_timeout_ms(brokers: FakedBrokers) -> None
     brokers.brokers[1].is_hanging = True
     connection.send(None, 0, lambda _: None, deadline_s)
     with pytest.raises(LostError, match="timed out") as caught:
-        patience.take(made, connection, deadline_s)
+        cluster.take(made, connection, deadline_s)
     assert caught.value.is_late
 
 

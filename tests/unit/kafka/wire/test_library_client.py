@@ -10,11 +10,10 @@ from fencepost.api import FencedError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group import member
 from fencepost.kafka.read.log import LogReader
-from fencepost.kafka.wire import cluster, coordinator_check, coordinators
+from fencepost.kafka.wire import cluster, coordinators, library_client
 from fencepost.kafka.wire.access import addresses_of
-from fencepost.kafka.wire.coordinator_check import CommitWatch, coordinator_node
 from fencepost.kafka.wire.experience import Led, experience_of
-from fencepost.kafka.wire.library_client import library_conf
+from fencepost.kafka.wire.library_client import CommitWatch, coordinator_node, library_conf
 from support.faked_brokers import TOPIC, TOPIC_ID, FakedBroker, FakedBrokers
 
 
@@ -77,7 +76,7 @@ def test_coordinator_is_confirmed_by_two_brokers(brokers: FakedBrokers) -> None:
 def test_member_is_replaced_when_commits_fail_and_the_coordinator_has_moved(
     brokers: FakedBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator_check, "_FAILING_S", 0.0)
+    monkeypatch.setattr(library_client, "_FAILING_S", 0.0)
     for each in brokers.brokers.values():
         each.coordinator = 1
     watch = CommitWatch({"bootstrap.servers": brokers.servers()}, "g")

@@ -104,7 +104,7 @@ _PYTHON = (
          "fencepost.kafka.errors.KafkaUnavailableError: no broker answers", RetriableError, "no broker answers"),
         (_PYTHON + "fencepost.spark.write.decision.DecidedOtherwiseError: batch 3 is decided", FatalError, "batch 3"),
         (_PYTHON + "fencepost.api.errors.FatalError: batch 3 could not be sent", RuntimeError, "batch 3 could"),
-        (_PYTHON + "fencepost.config.errors.ConfigError: option topic is missing", ConfigError, "option topic"),
+        (_PYTHON + "fencepost.config.check.ConfigError: option topic is missing", ConfigError, "option topic"),
         ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred\nCaused by: java.io.IOException: Connection reset",
          RetriableError, "Connection reset"),
         ("Lost task 0.3 (host executor 1): org.apache.hadoop.fs.ParentNotDirectoryException: /q/state is no directory",

@@ -57,7 +57,7 @@ def test_passing_failure_is_not_broken_content_despite_its_text(causes: list[Cau
 
 
 def test_an_error_of_the_python_side_is_known_by_its_class() -> None:
-    text = "thrown:\nTraceback (most recent call last):\n  File\nfencepost.config.errors.ConfigError: one\ntwo\n"
+    text = "thrown:\nTraceback (most recent call last):\n  File\nfencepost.config.check.ConfigError: one\ntwo\n"
     assert raised_in_python([READ, Cause(PYTHON, "", text)], ConfigError) == "one\ntwo"
     assert raised_in_python([Cause(PYTHON, "", text)], KeyError) is None
     assert raised_in_python([Cause("java.lang.RuntimeException", "", text)], ConfigError) is None

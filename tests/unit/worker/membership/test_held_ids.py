@@ -3,8 +3,7 @@
 import pytest
 
 from fencepost.config.worker import WorkerConfig
-from fencepost.storage.change import Assignment, WorkerAssignment
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import Assignment, TaskId, WorkerAssignment
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.membership.membership import HeldIds, held_by_predecessors
 from fencepost.worker.settings import WorkerSettings

@@ -9,8 +9,7 @@ import pytest
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.storage import records
-from fencepost.storage.change import Assignment, WorkerAssignment
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import Assignment, TaskId, WorkerAssignment
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle

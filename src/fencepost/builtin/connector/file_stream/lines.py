@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.api import FatalError
-from fencepost.config.file_limit import file_limit
-from fencepost.config.properties import marked_encoding
+from fencepost.config.connector_limit import file_limit
+from fencepost.config.file import marked_encoding
 from fencepost.record import BinaryColumn
 from fencepost.record.binary_column import lines, size_bytes
 

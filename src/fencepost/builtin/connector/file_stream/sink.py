@@ -26,7 +26,7 @@ from fencepost.api import (
     setting,
 )
 from fencepost.builtin.connector.file_stream.watch import is_local
-from fencepost.config.file_limit import a_file, file_limit
+from fencepost.config.connector_limit import a_file, file_limit
 from fencepost.record.java_value import java_text, java_texts
 
 LONGEST_WAIT_S = 5.0

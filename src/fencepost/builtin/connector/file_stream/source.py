@@ -28,7 +28,7 @@ from fencepost.builtin.connector.file_stream.lines import (
     split_lines,
 )
 from fencepost.builtin.connector.file_stream.watch import FileWatch
-from fencepost.config.file_limit import a_file
+from fencepost.config.connector_limit import a_file
 from fencepost.record import PolledAt, Repeated, Utf8Column
 from fencepost.record.schema import STRING
 

@@ -60,7 +60,7 @@ from fencepost.builtin.connector.files.moves import (
     written_files,
 )
 from fencepost.builtin.connector.files.store import FilesCopy, FilesStore, LocalFiles, check_whole, files_store
-from fencepost.config.file_limit import a_directory
+from fencepost.config.connector_limit import a_directory
 
 _PROBE = "0-probe-"  # if it remains, it is deleted with the files of earlier epochs
 _PART, _PARTS = "_fencepost_part", "parts"

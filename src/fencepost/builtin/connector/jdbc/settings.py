@@ -24,7 +24,7 @@ from fencepost.api import (
 )
 from fencepost.builtin.connector.jdbc.database import Access, Database, FoundTable, dialect_of
 from fencepost.config.check import each, parsed_by
-from fencepost.config.file_limit import file_limit
+from fencepost.config.connector_limit import file_limit
 from fencepost.config.java_regex import compiled, java_regex
 from fencepost.guide import guide
 from fencepost.secret.redaction import has_login

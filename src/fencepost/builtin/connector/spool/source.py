@@ -53,7 +53,7 @@ from fencepost.builtin.connector.spool.csv_layout import (
     lines_of,
     quote_rule,
 )
-from fencepost.config.file_limit import a_directory, file_limit
+from fencepost.config.connector_limit import a_directory, file_limit
 from fencepost.guide import guide
 
 

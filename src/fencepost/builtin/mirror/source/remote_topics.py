@@ -14,10 +14,10 @@ from fencepost.api import FatalError, ReplicationPolicy
 from fencepost.builtin.mirror.setting.filters import NameFilter, TopicSelection
 from fencepost.builtin.mirror.setting.mirror_settings import MirrorSettings, ReplicationSettings
 from fencepost.config.cluster import ALL_OPEN, CLOSED, ClosedTopics
-from fencepost.kafka.admin.admin_requests import Refusals
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topics import Topic, TopicAcl, TopicSetting, TopicSpec
 from fencepost.kafka.errors import KafkaAuthorizationError
+from fencepost.kafka.wire.requests import Refusals
 from fencepost.record import TopicPartition
 
 

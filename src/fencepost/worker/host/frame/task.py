@@ -18,7 +18,7 @@ from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.secret.known import hold
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.job import ProcessEnds
-from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.change import TargetState, TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel.message import Admission, RunState
 from fencepost.task.channel.split_message import Whereabouts

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from fencepost.api import RetriableError, Split
 from fencepost.record import HeaderBytes
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.channel.message import Admission, Path

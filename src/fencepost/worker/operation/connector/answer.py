@@ -8,7 +8,7 @@ from fencepost.config.reference import RawConfig, is_placeholder
 from fencepost.plugin.secret_keys import hold_given_secrets, secret_keys, undecided_keys
 from fencepost.secret.known import Secrets
 from fencepost.secret.redaction import HIDDEN
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, Status, StatusTable
 from fencepost.worker.plan import type_of

@@ -27,9 +27,8 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import registry
 from fencepost.secret.redaction import HIDDEN, redacted
 from fencepost.storage import records
-from fencepost.storage.change import RestartRequested
+from fencepost.storage.change import RestartRequested, TargetState, TaskId
 from fencepost.storage.config_topic import TopicWriter
-from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.status_topic import State, Status, StatusTable, StatusTopic
 from fencepost.worker.operation.connector.answer import (
     info_of,

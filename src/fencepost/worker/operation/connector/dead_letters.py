@@ -33,7 +33,7 @@ from fencepost.dead_letter.progress import handled_in, progress_name
 from fencepost.dead_letter.resend import RESEND, Resend, Survey, shown_topic
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
-from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.group.memberless import Bookmark
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.secret.known import hide

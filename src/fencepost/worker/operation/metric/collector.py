@@ -23,8 +23,8 @@ from fencepost import KAFKA_CONNECT_VERSION
 from fencepost.builtin.mirror.metric import KINDS, FigureKind
 from fencepost.cluster.info import RetentionInfo
 from fencepost.cluster.leader import Leader
+from fencepost.config.file import stale_files
 from fencepost.config.reference import RawConfig
-from fencepost.config.watched import stale_files
 from fencepost.hook.hosted_task import PLUGIN_FIGURES
 from fencepost.kafka.group.member import MemberFigures
 from fencepost.spark.session.jvm import JvmFigures

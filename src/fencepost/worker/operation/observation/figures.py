@@ -32,7 +32,7 @@ from fencepost.config.reference import RawConfig, given_values
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.hook.hosted_task import KnowsSettings
 from fencepost.plugin import registry
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import QUERY_LAGS, RETRYING, STANDS_STILL, TaskReport
 from fencepost.worker.membership.peers import Questions

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from fencepost.cluster.running import Start
-from fencepost.storage.ids import TargetState
+from fencepost.storage.change import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import RunState
 from fencepost.telemetry.subject import fields_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from fencepost.cluster.running import Start, running_on
-from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.change import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import TaskReport
 from fencepost.task.channel.task_spec import TaskSpec

@@ -28,7 +28,7 @@ from fencepost.config.connector import (
     TransactionBoundary,
     interval_of,
 )
-from fencepost.config.file_limit import file_limit
+from fencepost.config.connector_limit import file_limit
 from fencepost.config.reference import RawConfig, has_references
 from fencepost.config.tracing import TracingConfig
 from fencepost.kafka.admin.client import Admin
@@ -42,7 +42,7 @@ from fencepost.kafka.setting.client_settings import (
 )
 from fencepost.kafka.setting.table import AUTO
 from fencepost.reference import providers_of
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.internal_topics import READ_S, ensure_ledger_topic, ensure_own_offsets_topic
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import (

@@ -17,7 +17,7 @@ from functools import partial
 
 from fencepost.cluster.info import ConnectorType
 from fencepost.cluster.running import Departures
-from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.change import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import HANGS, RunState, TaskReport

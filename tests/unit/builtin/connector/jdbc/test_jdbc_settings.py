@@ -6,7 +6,7 @@ from fencepost.api import ConfigError, ConnectError
 from fencepost.builtin.connector.jdbc.database import time_text
 from fencepost.builtin.connector.jdbc.settings import Relations
 from fencepost.builtin.connector.jdbc.source import JdbcSource, expressions, stored_types
-from fencepost.config.file_limit import FileLimit, file_limit, use_file_limit
+from fencepost.config.connector_limit import FileLimit, file_limit, use_file_limit
 
 GIVEN = {"connection.url": "jdbc:postgresql://db/shop", "topic.prefix": "shop-", "mode": "incrementing"}
 

@@ -9,7 +9,7 @@ from fencepost.builtin.mirror.setting.clients import FlowEnd, client_properties
 from fencepost.builtin.mirror.sink import MirrorSinkConnector
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.config import ConfigError
-from fencepost.config.properties import parse_properties
+from fencepost.config.file import parse_properties
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.plugin import PluginKind, PluginRegistry

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fencepost.cluster.info import PartitionRetention, RetentionInfo, TopicRetentionInfo
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.task.channel.message import RunState, TaskReport

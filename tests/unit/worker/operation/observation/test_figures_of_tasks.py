@@ -11,8 +11,7 @@ from fencepost.cluster.figures import ANSWER_S, ReportedTask, SlotFigures, TaskF
 from fencepost.config.reference import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.rest.response import to_json
-from fencepost.storage.change import Assignment, WorkerAssignment
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import Assignment, TaskId, WorkerAssignment
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import RETRYING, RunState, TaskReport
 from fencepost.task.start.counters import Counters, SinkCounters, StreamCounters

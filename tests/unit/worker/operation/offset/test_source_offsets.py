@@ -14,7 +14,7 @@ from fencepost.cluster.errors import AlreadyExistsError, ConflictError, Operatio
 from fencepost.cluster.info import ConnectorOffset
 from fencepost.kafka.errors import KafkaAuthorizationError, ReadTimeoutError
 from fencepost.kafka.setting.translation import SettingsError
-from fencepost.storage.ids import TargetState
+from fencepost.storage.change import TargetState
 from fencepost.storage.offset_topic import KnownOffset, encode_key
 from fencepost.storage.offset_view import Change, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot

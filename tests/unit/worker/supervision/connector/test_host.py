@@ -15,8 +15,7 @@ from fencepost.config.cluster import ALL_OPEN
 from fencepost.config.reference import RawConfig
 from fencepost.reference import LookedUp, Providers
 from fencepost.storage import records
-from fencepost.storage.change import Assignment, WorkerAssignment
-from fencepost.storage.ids import TargetState
+from fencepost.storage.change import Assignment, TargetState, WorkerAssignment
 from fencepost.storage.status_topic import State
 from fencepost.testing import eventually
 from fencepost.worker.plan import class_of

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.supervision.offset import OffsetCopying

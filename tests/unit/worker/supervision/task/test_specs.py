@@ -19,8 +19,7 @@ from fencepost.plugin import PluginRegistry
 from fencepost.plugin.directory import public_name
 from fencepost.plugin.process import registry, use_registry
 from fencepost.storage import records
-from fencepost.storage.change import Assignment, WorkerAssignment
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import Assignment, TaskId, WorkerAssignment
 from fencepost.task.channel.task_spec import RunSpec, TaskSpec
 from fencepost.task.start.runner import resolved
 from fencepost.worker.settings import WorkerSettings

@@ -9,8 +9,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.client import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage import records
-from fencepost.storage.change import Assignment, WorkerAssignment
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import Assignment, TaskId, WorkerAssignment
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.task.handle import StartIdentity, TaskHandle

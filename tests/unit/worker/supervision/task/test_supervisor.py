@@ -13,8 +13,7 @@ from fencepost.cluster.running import Departures, Start
 from fencepost.config.reference import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.storage import records
-from fencepost.storage.change import Assignment, WorkerAssignment
-from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.change import Assignment, TargetState, TaskId, WorkerAssignment
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import RunState, TaskReport

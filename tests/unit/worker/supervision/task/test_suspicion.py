@@ -1,7 +1,7 @@
 """Who is to blame when the process of a slot dies with its tasks."""
 
 from fencepost.cluster.running import Start
-from fencepost.storage.ids import TaskId
+from fencepost.storage.change import TaskId
 from fencepost.worker.supervision.task.suspicion import EndedStart, Suspicions
 
 CULPRIT, IDLE, BUSY = ((TaskId(name, 0), 7) for name in ("culprit", "idle", "busy"))
