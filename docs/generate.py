@@ -28,8 +28,7 @@ from fencepost.config.connector import (
 )
 from fencepost.config.setting import rendered
 from fencepost.config.worker import WorkerConfig
-from fencepost.plugin.builtin import BUILT_IN
-from fencepost.plugin.kind import PluginKind
+from fencepost.plugin.kind import BUILT_IN, PluginKind
 from fencepost.plugin.registry import PluginRegistry
 from fencepost.rest.access.need import NEEDS, Where
 

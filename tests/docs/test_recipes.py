@@ -95,7 +95,7 @@ class Shout(Transform):
 def test_recipe_for_a_transform_suffices(tree: Tree) -> None:
     tree.write("builtin/transform/shout.py", _SHOUT)
     line = '        "org.example.Shout": "fencepost.builtin.transform.shout:Shout",\n'
-    tree.insert("plugin/builtin.py", '        _TRANSFORMS + "Cast$Key"', line)
+    tree.insert("plugin/kind.py", '        _TRANSFORMS + "Cast$Key"', line)
     code = (
         "from fencepost.api import SourceRecord\n"
         "from fencepost.plugin.kind import PluginKind\n"

@@ -1,7 +1,7 @@
 """The batch client asks again, on a new connection, what it has lost the answer to."""
 
+from fencepost.kafka.errors import LostError
 from fencepost.kafka.produce.coordinator import TransactionCoordinator
-from fencepost.kafka.wire.errors import LostError
 from planted import replace
 
 _ask = TransactionCoordinator._ask

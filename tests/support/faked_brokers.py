@@ -11,8 +11,8 @@ from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse, OffsetFo
 from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import InitProducerIdResponse
 
+from fencepost.kafka.errors import LostError
 from fencepost.kafka.wire.access import Access, Address
-from fencepost.kafka.wire.errors import LostError
 
 TOPIC, TOPIC_ID = "t", UUID(int=7)
 HOST = "broker"

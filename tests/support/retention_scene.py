@@ -10,8 +10,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.retention.keeper import Retention
-from fencepost.retention.reading import readings
-from fencepost.retention.survey import RetentionClients
+from fencepost.retention.survey import RetentionClients, readings
 from fencepost.storage import records
 from fencepost.storage.change import TargetState, TopicRetention
 from fencepost.storage.snapshot import ClusterSnapshot

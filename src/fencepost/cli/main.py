@@ -29,7 +29,7 @@ from fencepost.cli.local.command import docs, hash_password, plugin_app
 from fencepost.cli.local.new import new_app
 from fencepost.cli.output import AlsoJson, end_process
 from fencepost.config import ConfigError
-from fencepost.embedded.cli import app as kafka_app
+from fencepost.embedded.__main__ import app as kafka_app
 from fencepost.telemetry.plain_line import printable
 
 

@@ -14,9 +14,8 @@ from fencepost.builtin.java.plugins import Divided, JavaHosts, JavaPlugins
 from fencepost.builtin.java.port import Classes, HostOptions, JavaClass, Location
 from fencepost.config import ConfigError
 from fencepost.config.connector import PLUGIN_VERSION, ConnectorConfig
-from fencepost.plugin.builtin import BUILT_IN
 from fencepost.plugin.installed import Installed, PluginDescription, VersionUnknownError
-from fencepost.plugin.kind import PluginKind, aliases_of, class_keys
+from fencepost.plugin.kind import BUILT_IN, PluginKind, aliases_of, class_keys
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from fencepost.builtin.java.install.directory import InstallManifest
 from fencepost.config import ConfigError
 from fencepost.config.version import UNDEFINED
-from fencepost.plugin.builtin import BUILT_IN
-from fencepost.plugin.kind import PluginKind
+from fencepost.plugin.kind import BUILT_IN, PluginKind
 from fencepost.plugin.registry import PluginRegistry
 
 

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fencepost import __version__
 from fencepost.config import ConfigError
 from fencepost.config.version import UNDEFINED, answers_to, requirement_of
-from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
 from fencepost.plugin.directory import modules_in, other_version_of, public_name
 from fencepost.plugin.installed import Installed, PluginDescription, no_version, oldest_first
-from fencepost.plugin.kind import PluginKind
+from fencepost.plugin.kind import BUILT_IN, FORMER_NAMES, PluginKind
 from fencepost.plugin.mistake import class_fault, import_fault, offer_for, unknown
 
 

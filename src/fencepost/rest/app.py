@@ -1,14 +1,16 @@
-"""The application: resources, errors and the layers around them."""
+"""The application: resources, pages with their files, errors and the layers around them."""
 
 import ssl
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fencepost import __version__
-from fencepost.cluster.errors import ElsewhereError
+from fencepost.cluster.errors import ElsewhereError, NotFoundError
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.rest.access.access import NO_LIMITS, UNPROTECTED, Access, Limits
 from fencepost.rest.access.access_log import AccessLog
@@ -19,12 +21,29 @@ from fencepost.rest.errors import install_error_handlers
 from fencepost.rest.forwarding import Forwarding
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.model import ERRORS
-from fencepost.rest.path import EncodedPath
+from fencepost.rest.path import EncodedPath, PathText
 from fencepost.rest.resources import cluster, connectors, guide, records
 from fencepost.rest.response import NO_SNIFF, HeaderRule, ResponseHeaders, allow_origins, origins_of
-from fencepost.rest.ui.application import PAGES, add_pages
-from fencepost.rest.ui.inside import Inside
-from fencepost.rest.ui.page import ErrorPages
+from fencepost.rest.ui import config, connector, dead_letters, lineage, offset, overview, workers
+from fencepost.rest.ui.inside import Inside, RestRefusedError, refusal_answer
+from fencepost.rest.ui.page import ErrorPages, assets
+from fencepost.rest.ui.series import Watch
+
+_assets = APIRouter(prefix="/ui/assets", include_in_schema=False)
+_PAGES: tuple[APIRouter, ...] = (
+    overview.router,
+    connector.router,
+    connector.action,
+    config.router,
+    offset.router,
+    connector.logs,
+    dead_letters.router,
+    connector.topic_pages,
+    lineage.router,
+    workers.router,
+    _assets,
+)
+_FOR_A_YEAR = "public, max-age=31536000, immutable"
 
 _MAIN = (
     cluster.root,
@@ -94,12 +113,13 @@ def create_app(
     admin = [cluster.admin] if options.parts.has_admin else []
     resources = [*(_MAIN if options.parts.has_main else ()), *admin]
     has_ui = options.parts.has_main and options.parts.has_ui
-    routers = [*resources, *(PAGES if has_ui else ())]
+    routers = [*resources, *(_PAGES if has_ui else ())]
     app.state.routes = tuple(route for router in routers for route in router.routes)
     for router in routers:
         app.include_router(router)
     if has_ui:
-        add_pages(app)
+        app.state.watch = Watch()
+        app.add_exception_handler(RestRefusedError, refusal_answer)
     _wrap(app, options, gateway, now_s)
     app.add_exception_handler(ElsewhereError, Forwarding(gateway, options.peer_tls).answer)
     return app
@@ -119,3 +139,14 @@ def _wrap(app: FastAPI, options: RestOptions, gateway: Gateway, now_s: Callable[
     app.add_middleware(AccessLog)
     if options.trusted_proxies:
         app.add_middleware(TrustedProxies, networks=options.trusted_proxies)
+
+
+@_assets.get("/{file}")
+async def get_asset(file: PathText, request: Request) -> Response:
+    """Answer with a file; browsers keep it, as its address changes with its content."""
+    found = assets().get(file)
+    if found is None:
+        raise NotFoundError(f"The UI has no file {file}")
+    is_versioned = request.query_params.get("v") == found.version
+    headers = {"cache-control": _FOR_A_YEAR if is_versioned else "no-cache"}
+    return Response(found.content, media_type=found.media_type, headers=headers)

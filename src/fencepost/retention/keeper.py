@@ -18,8 +18,7 @@ from fencepost.config.cluster import RetentionConfig
 from fencepost.kafka.admin.client import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.retention.decision import TopicDecision
-from fencepost.retention.reading import Readings
-from fencepost.retention.survey import REFUSED, Decided, RetentionClients, RetentionSurvey
+from fencepost.retention.survey import REFUSED, Decided, Readings, RetentionClients, RetentionSurvey
 from fencepost.storage import records
 from fencepost.storage.change import TopicRetention
 from fencepost.storage.config_topic import ConfigTopic

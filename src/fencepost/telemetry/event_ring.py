@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fencepost.secret.known import hide, shows_no_answer
-from fencepost.telemetry.subject import add_subject
+from fencepost.telemetry.loggers import add_subject
 from fencepost.telemetry.traces import split_trace
 
 _MOST_BYTES = 8 << 20

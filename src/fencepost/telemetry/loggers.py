@@ -1,9 +1,16 @@
-"""The levels of this process's loggers, under Kafka Connect's names of loggers and levels (KIP-495, KIP-976)."""
+"""What this process's loggers write: from which level on, and about which connector and task.
 
+Loggers and levels have Kafka Connect's names (KIP-495, KIP-976). The subject of a line is in the fields `connector` and
+`task` of its record.
+"""
+
+import contextlib
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import NamedTuple
 
 ROOT = "root"
@@ -21,6 +28,14 @@ LEVELS = {
     "OFF": logging.CRITICAL + 10,
 }
 _NAMES = {level: name for name, level in LEVELS.items()}
+
+FIELDS = ("connector", "task")
+REQUEST = "request"
+"""The attribute of a record about a request: its fields, such as `user` and `status`, which a log of JSON has."""
+
+_Fields = Mapping[str, str | int]
+
+_SUBJECT: ContextVar[_Fields] = ContextVar("subject", default=MappingProxyType({}))
 
 
 class LoggerLevel(NamedTuple):
@@ -104,3 +119,30 @@ def quiet_libraries() -> None:
     """Let libraries log only what an operator needs to know."""
     for name, level in _LEVELS.items():
         logging.getLogger(name).setLevel(level)
+
+
+@contextlib.contextmanager
+def about(connector: str, task: int | None = None) -> Iterator[None]:
+    """Let what this thread logs in the block have the fields `connector` and, if there is one, `task`."""
+    token = _SUBJECT.set(fields_of(connector, task))
+    try:
+        yield
+    finally:
+        _SUBJECT.reset(token)
+
+
+def fields_of(connector: str, task: int | None = None) -> _Fields:
+    """Return the fields for the `extra` of a single line."""
+    return {"connector": connector} if task is None else {"connector": connector, "task": task}
+
+
+def subject() -> _Fields:
+    """Return the fields of what this thread logs."""
+    return _SUBJECT.get()
+
+
+def add_subject(record: logging.LogRecord) -> bool:
+    """Add the fields of the thread to a record, unless it has its own: a filter of handlers, which passes all."""
+    if not hasattr(record, "connector"):
+        record.__dict__.update(_SUBJECT.get())
+    return True

@@ -13,9 +13,8 @@ import structlog
 
 from fencepost.secret.known import protect
 from fencepost.secret.redaction import redacted
-from fencepost.telemetry.loggers import quiet_libraries
+from fencepost.telemetry.loggers import FIELDS, REQUEST, add_subject, quiet_libraries
 from fencepost.telemetry.plain_line import is_json, printable
-from fencepost.telemetry.subject import FIELDS, REQUEST, add_subject
 from fencepost.telemetry.traces import log_what_nobody_catches, split_trace
 
 _CLIENTS = re.compile(r"kafka\.|.*\.librdkafka$")

@@ -11,7 +11,7 @@ import orjson
 
 from fencepost.secret.known import protect
 from fencepost.secret.redaction import redacted
-from fencepost.telemetry.subject import FIELDS, add_subject
+from fencepost.telemetry.loggers import FIELDS, add_subject
 
 _START = '{"time":'
 

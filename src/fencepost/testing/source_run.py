@@ -25,8 +25,7 @@ from fencepost.record import partition_key
 from fencepost.storage.offset_topic import encode_key, encode_offset
 from fencepost.task.control import Control
 from fencepost.task.source.boundary import ConnectorBoundary
-from fencepost.task.source.context import TaskContext
-from fencepost.task.source.loop import in_batches
+from fencepost.task.source.loop import TaskContext, in_batches
 from fencepost.task.source.offsets import OffsetBook, checked_update
 
 _USE = {

@@ -5,8 +5,7 @@ from typing import Any, Self
 
 from fencepost.kafka.group.contributors import Contributors
 from fencepost.kafka.setting.client_settings import admin_conf, transactional_conf
-from fencepost.kafka.value.group_metadata import MemberGeneration, committer_of
-from fencepost.kafka.value.position import GroupOffset
+from fencepost.kafka.value.position import GroupOffset, MemberGeneration, committer_of
 from fencepost.record import TopicPartition
 from fencepost.transaction.input_fence import Signature
 from fencepost.transaction.stable_positions import StablePositions

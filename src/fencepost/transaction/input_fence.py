@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from fencepost.kafka.errors import ASK_S
-from fencepost.kafka.group.contribution import Contribution
 from fencepost.kafka.group.contributors import Contributor, Contributors
+from fencepost.kafka.group.group_offsets import Contribution
 from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition, place_names
 from fencepost.transaction.errors import StaleMemberError, WriterFencedError

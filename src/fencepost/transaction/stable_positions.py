@@ -10,10 +10,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from fencepost.kafka.errors import ASK_S, KafkaAuthorizationError, ReadTimeoutError, retry
-from fencepost.kafka.group.contribution import contribution_of
-from fencepost.kafka.group.group_offsets import Committed
+from fencepost.kafka.group.group_offsets import Committed, contribution_of
 from fencepost.kafka.group.group_survey import GroupSurvey
-from fencepost.kafka.value.group_metadata import MemberGeneration
+from fencepost.kafka.value.position import MemberGeneration
 from fencepost.record import TopicPartition, place_names
 from fencepost.transaction.errors import WriterOpenError
 from fencepost.transaction.input_fence import Fenced, InputFence

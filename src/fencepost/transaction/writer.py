@@ -61,6 +61,13 @@ class IllegalMoveError(RuntimeError):
     """The writer's state does not allow the call, which is a bug in the caller."""
 
 
+def move(current: WriterState, target: WriterState) -> WriterState:
+    """Return `target` if the move is legal. Raises IllegalMoveError."""
+    if target not in LEGAL_MOVES[current]:
+        raise IllegalMoveError(f"a transactional writer cannot go from '{current.value}' to '{target.value}'")
+    return target
+
+
 @dataclass(frozen=True)
 class WriterTimeouts:
     """How long each step may take, in seconds. `commit_s` stays below the client's `socket.timeout.ms`."""
@@ -401,6 +408,4 @@ class TransactionalWriter:
         return produce_error(error, is_overdue=is_overdue)
 
     def _move(self, target: WriterState) -> None:
-        if target not in LEGAL_MOVES[self.state]:
-            raise IllegalMoveError(f"a transactional writer cannot go from '{self.state.value}' to '{target.value}'")
-        self.state = target
+        self.state = move(self.state, target)

@@ -19,8 +19,7 @@ from fencepost.plugin import read_plugin_path
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.reference import providers_of
 from fencepost.retention.keeper import Retention
-from fencepost.retention.reading import readings
-from fencepost.retention.survey import RetentionClients
+from fencepost.retention.survey import RetentionClients, readings
 from fencepost.storage.change import (
     Change,
     ConnectorConfigRemoved,

@@ -9,12 +9,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.errors import AnswerError, KafkaUnavailableError
 from fencepost.kafka.group.group_admin import listed_groups
 from fencepost.kafka.group.group_offsets import GroupOffsets, read_offsets
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.subscription import GroupSubscription
-from fencepost.kafka.wire.errors import AnswerError
 from fencepost.kafka.wire.requests import RequestClient
 from fencepost.record import TopicPartition as Place
 from fencepost.testing import eventually

@@ -19,7 +19,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.codec.encode_header import CorruptBatchError
-from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, LostError
 from fencepost.kafka.fork import ForkedClientError
 from fencepost.kafka.read import batch_reader as batch_reader
 from fencepost.kafka.read import fetched_queue, group_batches
@@ -29,7 +29,6 @@ from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.position import GroupOffset
 from fencepost.kafka.wire.cluster import Cluster
-from fencepost.kafka.wire.errors import LostError
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
 from fencepost.testing import eventually
 from support.clients import cluster_of

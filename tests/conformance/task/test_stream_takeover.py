@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.group.contribution import contribution_of
+from fencepost.kafka.group.group_offsets import contribution_of
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.memberless import memberless, read_stable
 from fencepost.kafka.setting.client_settings import transactional_conf

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.produce.target import Targets
 from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.wire.requests import Targets
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write.committer import PendingBatch, commit_batch, forget_home
 from fencepost.spark.write.decision import EmptiedCheckpointError, home_of, transactional_id

@@ -11,16 +11,15 @@ import pytest
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.kafka.group import contributors
-from fencepost.kafka.group.contribution import Contribution, contribution_of, inner_metadata
 from fencepost.kafka.group.contributors import Contributors
 from fencepost.kafka.group.group_admin import GroupAdmin, MemberRemoval
+from fencepost.kafka.group.group_offsets import Contribution, contribution_of, inner_metadata
 from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.memberless import memberless, read_stable
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.setting.client_settings import sink_conf
-from fencepost.kafka.value.group_metadata import MemberGeneration
-from fencepost.kafka.value.position import GroupOffset
+from fencepost.kafka.value.position import GroupOffset, MemberGeneration
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.transaction import StaleMemberError, TransactionalWriter, WriterFencedError, lane_ids

@@ -17,10 +17,10 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.produce.batch_client import BatchClient
-from fencepost.kafka.produce.target import Targets
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.value.position import GroupOffset, LogRange
+from fencepost.kafka.wire.requests import Targets
 from fencepost.record import TopicPartition
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write import decision as deciding

@@ -8,10 +8,10 @@ import pytest
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topics import TopicSpec
 from fencepost.kafka.group.memberless import read_stable
-from fencepost.kafka.produce.target import Targets
 from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.value.position import GroupOffset
+from fencepost.kafka.wire.requests import Targets
 from fencepost.record import TopicPartition
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write.committer import Kept, PendingBatch, commit_batch

@@ -8,8 +8,8 @@ import tempfile
 
 import pyarrow as pa
 
-from fencepost.kafka.produce.target import Targets
 from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.wire.requests import Targets
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write.committer import PendingBatch, commit_batch
 from fencepost.spark.write.encode import Encoder

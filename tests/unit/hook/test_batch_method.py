@@ -9,7 +9,7 @@ from fencepost.api import Record, RecordColumns, Transform
 from fencepost.builtin.transform.mask_field import MaskFieldValue
 from fencepost.hook.batch_method import covers
 from fencepost.plugin import PluginKind, PluginRegistry
-from fencepost.plugin.builtin import BUILT_IN
+from fencepost.plugin.kind import BUILT_IN
 
 
 class Shouting(Transform):

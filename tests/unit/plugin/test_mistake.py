@@ -148,7 +148,7 @@ def test_connector_that_cannot_run_is_refused_on_look_up(tmp_path: Path, body: s
 
 def test_every_built_in_connector_can_run() -> None:
     registry = PluginRegistry()
-    from fencepost.plugin.builtin import BUILT_IN
+    from fencepost.plugin.kind import BUILT_IN
     from fencepost.plugin.mistake import class_fault
 
     for name in BUILT_IN[PluginKind.CONNECTOR]:

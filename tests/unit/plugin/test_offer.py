@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.builtin.java.install.known import plugin_of
 from fencepost.plugin import PluginKind
-from fencepost.plugin.builtin import BUILT_IN
+from fencepost.plugin.kind import BUILT_IN
 from fencepost.plugin.mistake import offer_for
 
 FILES_S3 = "the connector FilesSink, whose path may be an s3a:// path"

@@ -21,7 +21,7 @@ from fencepost.api import (
     Transform,
 )
 from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, process
-from fencepost.plugin.builtin import BUILT_IN, FORMER_NAMES
+from fencepost.plugin.kind import BUILT_IN, FORMER_NAMES
 from fencepost.task.channel.task_spec import LimitSpec, LookUpSpec, TaskSpec
 from fencepost.task.conversion.plugins import connector_class
 

@@ -7,7 +7,7 @@ import pytest
 from fencepost.cluster.command import EVERY_CONNECTOR, ConnectorCommand, PutConnector, RemoveConnector, independent
 from fencepost.cluster.errors import ConflictError
 from fencepost.retention.keeper import GiveUpRecords
-from fencepost.retention.reading import Readings, SinkReading
+from fencepost.retention.survey import Readings, SinkReading
 from fencepost.storage import records
 from fencepost.storage.change import TopicRetention
 from fencepost.storage.snapshot import ClusterSnapshot

@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.config.reference import RawConfig
 from fencepost.config.worker import WorkerConfig
-from fencepost.retention.reading import SinkReading, reading, readings
+from fencepost.retention.survey import SinkReading, reading, readings
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.plan import is_source, known
 from fencepost.worker.settings import WorkerSettings

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.secret.known import hold
 from fencepost.telemetry.event_ring import EventRing
-from fencepost.telemetry.subject import about, fields_of
+from fencepost.telemetry.loggers import about, fields_of
 
 log = logging.getLogger("fencepost.test_event_ring")
 

@@ -10,8 +10,8 @@ import pytest
 
 from fencepost.secret.known import hold
 from fencepost.telemetry import logs
+from fencepost.telemetry.loggers import about, fields_of
 from fencepost.telemetry.slot_log import SlotFormatter, log_again, write_slot_log
-from fencepost.telemetry.subject import about, fields_of
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from fencepost.plugin import PluginKind
-from fencepost.plugin.builtin import BUILT_IN
+from fencepost.plugin.kind import BUILT_IN
 
 TESTS = Path(__file__).parents[2]
 _WITHOUT = {

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.errors import AnswerError, KafkaUnavailableError, request_failure
 from fencepost.kafka.group.group_survey import GroupSurvey
-from fencepost.kafka.wire.errors import AnswerError, request_failure
 from fencepost.record import TopicPartition
 from fencepost.transaction.input_fence import InputFence
 from fencepost.transaction.stable_positions import StablePositions

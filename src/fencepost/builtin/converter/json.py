@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from fencepost.api import HIGH, LOW, RecordError, Schema, Type, at_least, one_of, setting
+from fencepost.builtin.converter.connect_value import Encode
 from fencepost.builtin.converter.json_decoding import (
     DecodeColumn,
     column_decoder,
@@ -33,7 +34,6 @@ from fencepost.builtin.converter.json_encoding import (
 )
 from fencepost.builtin.converter.json_schema import schema_from_json, schema_to_json
 from fencepost.builtin.converter.plain import AnyPlaceConverter
-from fencepost.builtin.converter.value_check import Encode
 from fencepost.config import Width
 from fencepost.config.check import Check
 from fencepost.record import ArrowColumn, StructColumn, Utf8Column

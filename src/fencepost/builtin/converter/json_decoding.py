@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from fencepost.api import RecordError, Schema
-from fencepost.builtin.converter.logical import LOGICAL_TYPES, has_many_zeros, shown, unscaled, with_scale
+from fencepost.builtin.converter.connect_value import LOGICAL_TYPES, has_many_zeros, shown, unscaled, with_scale
 from fencepost.record import ArrowColumn, MomentColumn, StructColumn
 from fencepost.record.java_value import float32, moment
 from fencepost.record.schema import TIMESTAMP

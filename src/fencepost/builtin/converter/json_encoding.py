@@ -16,11 +16,19 @@ from typing import Any, NamedTuple
 import orjson
 
 from fencepost.api import RecordError, Schema
-from fencepost.builtin.converter import value_check
+from fencepost.builtin.converter import connect_value
+from fencepost.builtin.converter.connect_value import (
+    LOGICAL_TYPES,
+    Encode,
+    has_many_zeros,
+    part,
+    scale_of,
+    struct_encoder,
+    unscaled,
+    with_scale,
+)
 from fencepost.builtin.converter.json_arrow import bare, is_short_decimal, joined, quoted_decimals
 from fencepost.builtin.converter.json_decoding import are_plain
-from fencepost.builtin.converter.logical import LOGICAL_TYPES, has_many_zeros, scale_of, unscaled, with_scale
-from fencepost.builtin.converter.value_check import Encode, part, struct_encoder
 from fencepost.record import ArrowColumn, BinaryColumn, Repeated, StructColumn, Utf8Column
 from fencepost.record.binary_column import constant
 from fencepost.record.java_value import EPOCH, MILLISECOND, shortest_float32
@@ -89,23 +97,23 @@ def _present(schema: Schema, options: EncodingOptions) -> Encode:
 def _plain(schema: Schema, options: EncodingOptions) -> Encode:
     kind = schema.type
     if kind in INTEGER_BITS:
-        return value_check.integer(schema, INTEGER_BITS[kind])
+        return connect_value.integer(schema, INTEGER_BITS[kind])
     if kind in (SchemaType.FLOAT32, SchemaType.FLOAT64):
         return _float32 if kind is SchemaType.FLOAT32 else _float
     if kind is SchemaType.STRUCT:
         return struct_encoder([(field.name, field.name, encoder(field.schema, options)) for field in schema.fields])
     if kind is SchemaType.ARRAY:
         encode = encoder(part(schema.value_schema), options)
-        return lambda value: [encode(item) for item in value_check.items(value)]
+        return lambda value: [encode(item) for item in connect_value.items(value)]
     if kind is SchemaType.MAP:
         return _map(schema, options)
-    return {SchemaType.BOOLEAN: value_check.boolean, SchemaType.STRING: value_check.text, SchemaType.BYTES: _bytes}[
+    return {SchemaType.BOOLEAN: connect_value.boolean, SchemaType.STRING: connect_value.text, SchemaType.BYTES: _bytes}[
         kind
     ]
 
 
 def _float(value: Any) -> float | str:
-    number = value_check.floating(value)
+    number = connect_value.floating(value)
     if math.isfinite(number):
         return number
     return "NaN" if math.isnan(number) else ("Infinity" if number > 0 else "-Infinity")
@@ -116,7 +124,7 @@ def _float32(value: Any) -> float | str:
     try:
         return shortest_float32(number) if isinstance(number, float) else number
     except OverflowError:
-        raise value_check.misfit(SchemaType.FLOAT32, value) from None
+        raise connect_value.misfit(SchemaType.FLOAT32, value) from None
 
 
 def _bytes(value: Any) -> str:
@@ -132,7 +140,7 @@ def _map(schema: Schema, options: EncodingOptions) -> Encode:
     is_object = key_schema.type is SchemaType.STRING
 
     def encode_map(value: Any) -> Any:
-        pairs = [[encode_key(k), encode_value(v)] for k, v in value_check.mapping(value, SchemaType.MAP).items()]
+        pairs = [[encode_key(k), encode_value(v)] for k, v in connect_value.mapping(value, SchemaType.MAP).items()]
         return {_NULL_KEY if key is None else key: item for key, item in pairs} if is_object else pairs
 
     return encode_map

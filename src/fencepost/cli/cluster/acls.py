@@ -55,7 +55,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.setting.client_settings import admin_conf, producer_conf, reader_conf
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.plugin import PluginKind
-from fencepost.plugin.builtin import BUILT_IN, ROUTERS
+from fencepost.plugin.kind import BUILT_IN, ROUTERS
 from fencepost.worker.plan import (
     Client,
     ConnectorPlan,

@@ -136,8 +136,7 @@ def edit(connect: "Connect", name: ConnectorName, yes: Yes = False) -> None:
     In place of a secret is ${fill:KEY}, which keeps the value that the connector has.
     """
     from fencepost.cli.connector.view import existing_connector
-    from fencepost.cli.file.apply import DIFFERENT, WRONG, Applying, Options
-    from fencepost.cli.file.export import document_of, text_of
+    from fencepost.cli.file.apply import DIFFERENT, WRONG, Applying, Options, document_of, text_of
     from fencepost.cli.masking import Masking
 
     view, masking = existing_connector(connect, name), Masking()
@@ -201,7 +200,7 @@ def export(
     In place of a secret is ${fill:KEY}, with which `apply` keeps the value that the connector has. For another cluster,
     it has to be replaced by the secret or by a reference; the keys are listed.
     """
-    from fencepost.cli.file.export import export_connectors
+    from fencepost.cli.file.apply import export_connectors
 
     export_connectors(connect, patterns or (), directory, with_secrets=with_secrets)
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.errors import translate
-from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, request_failure
+from fencepost.kafka.errors import AnswerError, LostError, UnsupportedError, request_failure, translate
 from fencepost.kafka.wire.requests import AdminRequests, Place, by_topic
 from fencepost.record import TopicPartition
 

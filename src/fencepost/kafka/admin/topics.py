@@ -13,9 +13,8 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AclOperation, AclPermissionType, ConfigSource
 
 from fencepost.kafka.admin.log_offsets import LogOffsets
-from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError, ensure
 from fencepost.kafka.wire.cluster import TOPIC_RESOURCE, text_of_id
-from fencepost.kafka.wire.errors import ensure
 from fencepost.kafka.wire.requests import FIRST_ANSWER_S, AdminRequests, Refusals
 
 _SET, _DELETE = 0, 1

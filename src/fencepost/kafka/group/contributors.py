@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.errors import AGAIN_S, ASK_S, KafkaAuthorizationError, retry
-from fencepost.kafka.group.contribution import contribution_of
-from fencepost.kafka.group.group_offsets import Committed
+from fencepost.kafka.errors import AGAIN_S, ASK_S, AnswerError, KafkaAuthorizationError, LostError, ensure, retry
+from fencepost.kafka.group.group_offsets import Committed, contribution_of
 from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
-from fencepost.kafka.wire.errors import AnswerError, LostError, ensure
 from fencepost.kafka.wire.requests import RequestClient
 from fencepost.record import TopicPartition
 

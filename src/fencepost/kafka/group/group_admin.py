@@ -19,11 +19,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError, retry
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError, ensure, retry
 from fencepost.kafka.group.group_offsets import GroupInUseError
 from fencepost.kafka.group.subscription import CLASSIC, DEAD
 from fencepost.kafka.wire.coordinators import GROUP
-from fencepost.kafka.wire.errors import ensure
 from fencepost.kafka.wire.requests import RequestClient
 
 

@@ -1,25 +1,34 @@
 """Reads and changes committed offsets of consumer groups, as their coordinators report them, without librdkafka.
 
 librdkafka may crash the process: it dereferences a null pointer while a coordinator is starting (see `group_admin`).
+
+The metadata of an offset may name the producer that last added it to a transaction (E20). It is committed in the same
+transaction as the offset, so it never names a producer whose offset does not count. Other metadata is kept in it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import orjson
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.errors import ASK_S, KafkaAuthorizationError, KafkaRequestError
+from fencepost.kafka.errors import ASK_S, AnswerError, KafkaAuthorizationError, KafkaRequestError, ensure
 from fencepost.kafka.value.position import NO_EPOCH, GroupOffset
 from fencepost.kafka.wire.coordinators import GROUP
-from fencepost.kafka.wire.errors import AnswerError, ensure
 from fencepost.kafka.wire.requests import RequestClient, by_topic
 from fencepost.record import TopicPartition
 
 MAY_NOT_DESCRIBE = "the principal may not Describe it"
 _VERSION = 8  # of OffsetFetch: many groups in one request, topics by name
 _NUL = "\0"  # librdkafka ends the metadata of offsets with one
+
+_BY, _INNER = "fencepost.by", "note"
+
+METADATA_MAX_BYTES = 4096
+"""The most bytes of an offset's metadata by default: Kafka's `offset.metadata.max.bytes`."""
 
 
 class Committed(NamedTuple):
@@ -217,3 +226,45 @@ class GroupOffsets:
         for topic in getattr(answer, "topics", ()):
             for each in topic.partitions:
                 ensure(each.error_code, f"{topic.name}-{each.partition_index}")
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """The producer of an offset: its transactional id, and its producer id and epoch (the incarnation)."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+    def to_metadata(self, inner_metadata: str = "") -> str:
+        """Return the metadata for an offset of this producer; `inner_metadata` is included, and never cut.
+
+        If both together are larger than a broker accepts, return `inner_metadata` alone.
+        """
+        by: dict[str, object] = {_BY: [self.transactional_id, self.producer_id, self.producer_epoch]}
+        if inner_metadata:
+            by[_INNER] = inner_metadata
+        text = orjson.dumps(by)
+        return inner_metadata if len(text) > METADATA_MAX_BYTES else text.decode()
+
+
+def contribution_of(metadata: str) -> Contribution | None:
+    """Return the producer that an offset's metadata names; None if it has another format or is empty."""
+    by = _parsed(metadata).get(_BY)
+    if not isinstance(by, list) or [type(each) for each in by] != [str, int, int]:
+        return None
+    return Contribution(*by)
+
+
+def inner_metadata(metadata: str) -> str:
+    """Return an offset's metadata without the producer."""
+    parsed = _parsed(metadata)
+    return str(parsed.get(_INNER, "")) if _BY in parsed else metadata
+
+
+def _parsed(metadata: str) -> dict[str, Any]:
+    try:
+        parsed = orjson.loads(metadata)
+    except orjson.JSONDecodeError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}

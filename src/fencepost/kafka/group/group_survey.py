@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.errors import KafkaAuthorizationError
+from fencepost.kafka.errors import KafkaAuthorizationError, ensure
 from fencepost.kafka.group.group_admin import kind_of, listed_groups
 from fencepost.kafka.group.group_offsets import (
     MAY_NOT_DESCRIBE,
@@ -33,7 +33,6 @@ from fencepost.kafka.group.subscription import (
     processed_topics,
     subscribed_topics,
 )
-from fencepost.kafka.wire.errors import ensure
 from fencepost.kafka.wire.requests import RequestClient
 from fencepost.record import TopicPartition
 
@@ -207,12 +206,12 @@ class GroupSurvey:
     def _members(self, groups: Collection[str], kind: str, doubts: dict[str, str]) -> list[Any]:
         if not groups:
             return []
-        from fencepost.kafka.group import group_message
+        from fencepost.kafka.group import schema
 
         message = {
-            CONSUMER: group_message.ConsumerGroupDescribeRequest,
-            SHARE: group_message.ShareGroupDescribeRequest,
-            STREAMS: group_message.StreamsGroupDescribeRequest,
+            CONSUMER: schema.ConsumerGroupDescribeRequest,
+            SHARE: schema.ShareGroupDescribeRequest,
+            STREAMS: schema.StreamsGroupDescribeRequest,
         }[kind]
         found = []
         for node, of_node in by_coordinator(self._client, groups, doubts).items():
@@ -223,7 +222,7 @@ class GroupSurvey:
     def _share_topics(self, groups: Collection[str], doubts: dict[str, str]) -> dict[str, set[str]]:
         if not groups:
             return {}
-        from fencepost.kafka.group.group_message import DescribeShareGroupOffsetsRequest
+        from fencepost.kafka.group.schema import DescribeShareGroupOffsetsRequest
 
         asked = DescribeShareGroupOffsetsRequest.AskedGroup
         found: dict[str, set[str]] = {}

@@ -7,8 +7,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from fencepost.kafka.errors import ensure
 from fencepost.kafka.group.group_offsets import MAY_NOT_DESCRIBE, Offsets
-from fencepost.kafka.wire.errors import ensure
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 DEAD = "Dead"

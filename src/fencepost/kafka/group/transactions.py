@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.kafka.errors import AnswerError, ensure
 from fencepost.kafka.wire.coordinators import TRANSACTION
-from fencepost.kafka.wire.errors import AnswerError, ensure
 from fencepost.kafka.wire.requests import RequestClient
 
 _UNKNOWN_ID = 105  # TRANSACTIONAL_ID_NOT_FOUND

@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from fencepost.kafka.errors import AnswerError
 from fencepost.kafka.produce.batch_records import BatchRecords
 from fencepost.kafka.produce.incarnation import error_of_answer
 from fencepost.kafka.produce.protocol import Protocol
@@ -21,9 +22,7 @@ from fencepost.kafka.produce.transactional_client import (
     ensure_checked,
 )
 from fencepost.kafka.produce.written_runs import WrittenRuns
-from fencepost.kafka.value.group_metadata import Committer, committer_of
-from fencepost.kafka.value.position import GroupOffset
-from fencepost.kafka.wire.errors import AnswerError
+from fencepost.kafka.value.position import Committer, GroupOffset, committer_of
 
 
 class BatchClient(BatchRecords, TransactionalClient):

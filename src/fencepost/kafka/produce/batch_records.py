@@ -17,6 +17,7 @@ from fencepost.kafka.codec.compress import NAMES
 from fencepost.kafka.codec.encode_cut import Limits, placed, spare_partitions
 from fencepost.kafka.codec.encode_header import EncodedBatch
 from fencepost.kafka.codec.encode_rows import rows
+from fencepost.kafka.errors import AnswerError
 from fencepost.kafka.produce.incarnation import Incarnation, error_of_answer
 from fencepost.kafka.produce.protocol import Protocol
 from fencepost.kafka.produce.transactional_client import LET_PASS, Failure, ProducerError, RecordProducer
@@ -25,7 +26,6 @@ from fencepost.kafka.setting.batch_settings import BatchSettings
 from fencepost.kafka.value.whole import NO_PARTITION, NOW, PlacedBatch, PlacedRecords, placed_records
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import Cluster, Taking
-from fencepost.kafka.wire.errors import AnswerError
 from fencepost.record import BinaryColumn, HeaderBytes, Repeated, TopicPartition, is_missing, picked
 
 

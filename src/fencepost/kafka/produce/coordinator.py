@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.codec.encode import unsigned
+from fencepost.kafka.errors import BUSY, MOVED, AnswerError, ensure, retry_on
 from fencepost.kafka.setting.batch_settings import BatchSettings
-from fencepost.kafka.value.group_metadata import Committer
-from fencepost.kafka.value.position import GroupOffset
+from fencepost.kafka.value.position import Committer, GroupOffset
 from fencepost.kafka.wire.cluster import Cluster, ask_node
 from fencepost.kafka.wire.connection import Connection
 from fencepost.kafka.wire.coordinators import TRANSACTION
-from fencepost.kafka.wire.errors import BUSY, MOVED, AnswerError, ensure, retry_on
 from fencepost.kafka.wire.frame import Data
 from fencepost.kafka.wire.requests import by_topic
 from fencepost.record import TopicPartition

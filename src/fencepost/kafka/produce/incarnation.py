@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError
 
+from fencepost.kafka.errors import AnswerError, LostError, TooLargeError, UnsupportedError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.produce.protocol import Protocol
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError, classify
-from fencepost.kafka.wire.errors import AnswerError, LostError, TooLargeError, UnsupportedError
 
 _CONNECT_AGAIN_S = 0.05
 _FINAL = frozenset({KafkaError.INVALID_TRANSACTION_TIMEOUT, KafkaError.UNSUPPORTED_VERSION})

@@ -18,6 +18,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Ka
 from fencepost.kafka.codec.columns import Content, Taken
 from fencepost.kafka.codec.encode_header import SEQUENCES, BatchProducer
 from fencepost.kafka.codec.encode_rows import encode_columns
+from fencepost.kafka.errors import BUSY, MOVED, AnswerError, TooLargeError, ensure
 from fencepost.kafka.produce import coordinator
 from fencepost.kafka.produce.coordinator import (
     ELSEWHERE,
@@ -27,12 +28,10 @@ from fencepost.kafka.produce.coordinator import (
     until_known,
 )
 from fencepost.kafka.setting.batch_settings import BatchSettings
-from fencepost.kafka.value.group_metadata import Committer
-from fencepost.kafka.value.position import GroupOffset
+from fencepost.kafka.value.position import Committer, GroupOffset
 from fencepost.kafka.wire.cluster import Cluster, ask_node, take
 from fencepost.kafka.wire.connection import Connection
 from fencepost.kafka.wire.coordinators import GROUP
-from fencepost.kafka.wire.errors import BUSY, MOVED, AnswerError, TooLargeError, ensure
 from fencepost.kafka.wire.frame import Data
 from fencepost.record import TopicPartition
 

@@ -23,7 +23,16 @@ from confluent_kafka import KafkaError
 from fencepost.config import ConfigError
 from fencepost.kafka.codec.committed import Position
 from fencepost.kafka.codec.encode_header import CorruptBatchError
-from fencepost.kafka.errors import NOT_AUTHENTICATED, KafkaAuthorizationError, KafkaRequestError, translate
+from fencepost.kafka.errors import (
+    NOT_AUTHENTICATED,
+    AnswerError,
+    KafkaAuthorizationError,
+    KafkaRequestError,
+    LostError,
+    UnsupportedError,
+    ensure,
+    translate,
+)
 from fencepost.kafka.read.consumer import OffsetCommitter
 from fencepost.kafka.read.fetched_queue import Copies, FetchedForm, FetchedQueue
 from fencepost.kafka.read.plan_reader import DOING, Read
@@ -32,7 +41,6 @@ from fencepost.kafka.value.position import LogPosition
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import Cluster, known_id, known_leader, text_of_id
 from fencepost.kafka.wire.connection import Connection, answering
-from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, ensure
 from fencepost.kafka.wire.experience import QUIET_S
 from fencepost.record import TopicPartition, place_names
 

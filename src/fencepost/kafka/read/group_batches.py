@@ -23,12 +23,11 @@ from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.client_fetcher import READING, ClientFetcher
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION
 from fencepost.kafka.read.doubt import DOUBT_EVERY_S, SURE_S, Doubts, LowestEnds
-from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched
+from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched, WaitingRecords
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.read.known_positions import StartPositions, assigned_log, committed_position, nowhere_to_begin
 from fencepost.kafka.read.member_client import MemberClient
 from fencepost.kafka.read.plan_reader import Read
-from fencepost.kafka.read.waiting_records import WaitingRecords
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.position import NO_EPOCH, GroupOffset, LogPosition
 from fencepost.record import TopicPartition

@@ -19,12 +19,10 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.errors import ASK_S, KafkaRequestError
-from fencepost.kafka.group.contribution import inner_metadata
-from fencepost.kafka.group.group_offsets import Committed
+from fencepost.kafka.group.group_offsets import Committed, inner_metadata
 from fencepost.kafka.read.member_client import MemberClient, MemberIdentity
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.kafka.value.group_metadata import MemberGeneration
-from fencepost.kafka.value.position import NO_EPOCH, GroupOffset, LogPosition
+from fencepost.kafka.value.position import NO_EPOCH, GroupOffset, LogPosition, MemberGeneration
 from fencepost.record import TopicPartition
 
 _TOPIC_ID = "fencepost.topic_id"

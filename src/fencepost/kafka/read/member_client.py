@@ -11,8 +11,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.errors import is_unavailable, translate
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION, close_consumer
-from fencepost.kafka.value.group_metadata import MemberGeneration, generation_of
-from fencepost.kafka.value.position import GroupOffset
+from fencepost.kafka.value.position import GroupOffset, MemberGeneration, generation_of
 from fencepost.kafka.wire.library_client import CommitWatch, library_log, new_client
 from fencepost.record import TopicPartition
 

@@ -24,10 +24,9 @@ from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.client_reader import ClientReader
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION
 from fencepost.kafka.read.doubt import SURE_S, Doubts, report_loss
-from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched
+from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched, decoded_chunks
 from fencepost.kafka.read.plan_reader import PlanReader, Read
 from fencepost.kafka.read.record_columns import BYTES, ROWS, decoded_records, fetched_records, pieces, schema
-from fencepost.kafka.read.waiting_records import decoded_chunks
 from fencepost.kafka.setting.batch_settings import lacking_to_read
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.position import GapKind, LogPosition, LogRange

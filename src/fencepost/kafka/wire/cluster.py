@@ -13,10 +13,10 @@ from uuid import UUID
 
 from confluent_kafka import KafkaError
 
+from fencepost.kafka.errors import AnswerError, LostError, UnsupportedError, ensure, retry_on
 from fencepost.kafka.wire.access import Access, Address
 from fencepost.kafka.wire.connection import Connection, connect
 from fencepost.kafka.wire.coordinators import AnyBroker, Coordinators, ask_others
-from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, ensure, retry_on
 from fencepost.kafka.wire.experience import NOT_LED, QUIET_S, TopicView, experience_of, led_of
 from fencepost.record import TopicPartition
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from fencepost.kafka.errors import AnswerError, LostError, UnsupportedError, ensure
 from fencepost.kafka.wire.access import Access, Address
-from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError, ensure
 from fencepost.kafka.wire.frame import Data, Frames
 
 log = logging.getLogger(__name__)

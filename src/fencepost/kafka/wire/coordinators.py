@@ -12,9 +12,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from fencepost.kafka.errors import BUSY, AnswerError, LostError, UnsupportedError, ensure, retry_on
 from fencepost.kafka.wire.access import Access, Address
 from fencepost.kafka.wire.connection import Connection, connect
-from fencepost.kafka.wire.errors import BUSY, AnswerError, LostError, UnsupportedError, ensure, retry_on
 from fencepost.kafka.wire.experience import Experience
 
 _SOON_S = 2.0

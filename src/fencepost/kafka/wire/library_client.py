@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException
 
 from fencepost.api import FencedError
-from fencepost.kafka.errors import translate
+from fencepost.kafka.errors import AnswerError, LostError, UnsupportedError, translate
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import NO_TOPICS_AGE_S, Cluster
 from fencepost.kafka.wire.coordinators import GROUP
-from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError
 from fencepost.kafka.wire.experience import experience_with
 
 _NOISE = (

@@ -16,32 +16,38 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.errors import NOT_AUTHENTICATED, KafkaRequestError, KafkaUnavailableError, retry, translate
-from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.setting.client_settings import transaction_timeout_ms
-from fencepost.kafka.wire.access import Access
-from fencepost.kafka.wire.cluster import NO_TOPICS_AGE_S, Cluster, ask_node
-from fencepost.kafka.wire.coordinators import TRANSACTION
-from fencepost.kafka.wire.errors import (
+from fencepost.kafka.errors import (
     BUSY,
     MOVED,
+    NOT_AUTHENTICATED,
     AnswerError,
+    KafkaRequestError,
+    KafkaUnavailableError,
     LostError,
     UnsupportedError,
     ensure,
     request_failure,
+    retry,
     retry_on,
+    translate,
 )
+from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.setting.client_settings import transaction_timeout_ms
+from fencepost.kafka.wire.access import Access
+from fencepost.kafka.wire.cluster import NO_TOPICS_AGE_S, Cluster, ask_node, known_id
+from fencepost.kafka.wire.coordinators import TRANSACTION
 
 log = logging.getLogger(__name__)
 
 _CLIENT_ID = "fencepost"
 _MOST_S = 15.0  # then a producer tries
 _ASK_AGAIN_S, _MOVED_AGAIN_S = 0.01, 0.05
+
+_ANSWER_S = 60.0
 
 
 def lock_out_by_request(conf: Mapping[str, Any], transactional_id: str, timeout_s: float) -> bool:
@@ -307,3 +313,37 @@ class AdminRequests:
 
 def _name(answer: Any) -> str:
     return str(answer.resource_name if hasattr(answer, "resource_name") else answer.name)
+
+
+class Target(NamedTuple):
+    """A topic: its id, its number of partitions, and the largest batch that it takes; None if that is not known."""
+
+    id: str
+    partitions: int
+    most_bytes: int | None
+
+
+class Targets:
+    """Looks topics up, over connections that stay open. For one thread at a time."""
+
+    def __init__(self, conf: Mapping[str, Any]) -> None:
+        """`conf` uses librdkafka's names. Nothing is sent yet."""
+        self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        self._cluster = Cluster(Access.of(conf), metadata_age_s=0.0)
+
+    def get(self, topic: str, *, with_limit: bool = True) -> Target:
+        """Ask for a topic now, and for its limit, which is another request. Brokers may create a missing topic.
+
+        Raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
+        """
+        deadline_s = time.monotonic() + _ANSWER_S
+        try:
+            partitions = len(self._cluster.leaders(topic, deadline_s))
+            most_bytes = self._cluster.taking(topic, deadline_s).most_bytes if with_limit else None
+            return Target(known_id(self._cluster, topic), partitions, most_bytes)
+        except (AnswerError, LostError, UnsupportedError) as error:
+            raise request_failure(error, f"looking up topic {topic}", self._bootstrap) from error
+
+    def close(self) -> None:
+        """Close the connections. Idempotent."""
+        self._cluster.close()

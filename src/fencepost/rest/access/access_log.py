@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fencepost.rest.access.caller import caller_of
 from fencepost.rest.path import sent_path
-from fencepost.telemetry.subject import REQUEST
+from fencepost.telemetry.loggers import REQUEST
 
 access = logging.getLogger("fencepost.rest.access")
 

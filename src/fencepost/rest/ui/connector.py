@@ -18,7 +18,7 @@ from fencepost.cluster.glance import (
 )
 from fencepost.cluster.topic_records import EARLIEST, LATEST
 from fencepost.rest.path import ConnectorName, PathText, TaskNumber
-from fencepost.rest.ui import plot
+from fencepost.rest.ui import series
 from fencepost.rest.ui.inside import path_of
 from fencepost.rest.ui.visit import Visit, Visiting, digest
 
@@ -64,8 +64,8 @@ async def _live(name: str, visit: Visit) -> dict[str, Any]:
         "rate": visit.series.rate(name),
         "errors": sum(task.get("errors_total") or 0 for task in by_task.values()),
         "dead_letters": sum(task.get("dead_letters_total") or 0 for task in by_task.values()),
-        "throughput": plot.throughput(points),
-        "lag": plot.lag(points),
+        "throughput": series.throughput(points),
+        "lag": series.lag(points),
     }
     return content | {"seen": digest(content)}
 

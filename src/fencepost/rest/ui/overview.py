@@ -10,10 +10,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from fencepost.cluster.glance import WORST_FIRST, connector_word, delivery_word, figures_of, kind_word
-from fencepost.rest.ui import plot
 from fencepost.rest.ui.inside import path_of
 from fencepost.rest.ui.page import age
-from fencepost.rest.ui.series import Series
+from fencepost.rest.ui.series import SPARK_POINTS, Series, spark
 from fencepost.rest.ui.visit import Visit, Visiting, digest
 from fencepost.telemetry.traces import reason_in
 
@@ -113,8 +112,8 @@ def with_rate(row: Row, series: Series) -> Row:
 
 
 def with_spark(row: Row, series: Series) -> Row:
-    spark = plot.spark(series.points(row.name, plot.SPARK_POINTS))
-    return replace(row, recent=replace(row.recent, rate=series.rate(row.name), spark=spark))
+    line = spark(series.points(row.name, SPARK_POINTS))
+    return replace(row, recent=replace(row.recent, rate=series.rate(row.name), spark=line))
 
 
 def selected(found: Iterable[Row], wanted: Wanted) -> list[Row]:

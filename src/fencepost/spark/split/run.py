@@ -15,7 +15,7 @@ from fencepost.spark.partition.write import PartitionResult, Position, rows_afte
 from fencepost.task.channel.client import ChannelError, SplitClient
 from fencepost.task.delivery.copies import OffsetCopier
 from fencepost.task.delivery.finish import OffsetRecords
-from fencepost.task.source.client_choice import split_conf
+from fencepost.task.source.processing import split_conf
 from fencepost.transaction import (
     CommitUnknownError,
     ProduceError,

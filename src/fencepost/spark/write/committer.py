@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from fencepost.api import FatalError, FencedError
 from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.produce.batch_client import BatchClient
-from fencepost.kafka.produce.target import Target, Targets
 from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.kafka.setting.table import ClientKind
 from fencepost.kafka.value.position import GroupOffset
+from fencepost.kafka.wire.requests import Target, Targets
 from fencepost.spark.write.decision import (
     Decision,
     DecisionTopic,

@@ -14,8 +14,8 @@ from fencepost.kafka.codec.encode import Rows, encode_batch
 from fencepost.kafka.codec.encode_cut import Limits, RowQueue, grouped, placed, spare_partitions
 from fencepost.kafka.codec.encode_header import EncodedBatch
 from fencepost.kafka.codec.encode_rows import rows
-from fencepost.kafka.produce.target import Target
 from fencepost.kafka.setting.batch_settings import BatchSettings
+from fencepost.kafka.wire.requests import Target
 from fencepost.record import Repeated, TopicPartition
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.task.delivery.outgoing import OutgoingColumns

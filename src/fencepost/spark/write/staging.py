@@ -13,7 +13,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from fencepost.api import FatalError
 from fencepost.kafka.codec.encode_header import HEADER, EncodedBatch
-from fencepost.kafka.produce.target import Target
+from fencepost.kafka.wire.requests import Target
 from fencepost.record import TopicPartition
 from fencepost.spark.write.encode import Encoder, PlacedBatch
 from fencepost.spark.write.folder import Folder

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from fencepost.kafka.produce.target import Target, Targets
 from fencepost.kafka.setting.table import ClientKind
+from fencepost.kafka.wire.requests import Target, Targets
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.row.registry_columns import RegistryBytes
 from fencepost.spark.write.encode import Encoder

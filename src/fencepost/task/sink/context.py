@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from fencepost.api import ErrantRecordReporter, FencingToken, SinkRecord
 from fencepost.config.reference import given_values
 from fencepost.hook.hosted_task import ForeignRecordError, GroupMember
-from fencepost.kafka.value.group_metadata import committer_of
+from fencepost.kafka.value.position import committer_of
 from fencepost.record import TopicPartition
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control

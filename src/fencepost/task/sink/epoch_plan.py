@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from fencepost.api import Epoch, OffsetRange
-from fencepost.kafka.group.contribution import inner_metadata
+from fencepost.kafka.group.group_offsets import inner_metadata
 from fencepost.kafka.value.position import NO_EPOCH, GroupOffset, shares
 from fencepost.record import TopicPartition
 

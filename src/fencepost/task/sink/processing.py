@@ -31,11 +31,11 @@ from fencepost.task.conversion.columns import (
     bytes_to_headers,
     column_to_connect,
     have_header_of,
+    in_parts,
     topic_groups,
     unless_empty,
 )
 from fencepost.task.failure.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC, number_of
-from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import Tolerance
 
 Pairs = Sequence[tuple[str, bytes | None]]

@@ -5,14 +5,19 @@ columns; otherwise its records are processed one by one, with retries and tolera
 dropped or fails: a batch in which anything is unusual is divided, and the parts that still are go one by one.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
-from fencepost.api import Converter, HeaderConverter, RecordError, SourceRecord, UnavailableError
+from fencepost.api import Converter, Form, HeaderConverter, RecordError, SourceRecord, UnavailableError
 from fencepost.builtin.transform.chain import Chain
 from fencepost.config.cluster import ALL_OPEN, CLOSED, ClosedTopics
 from fencepost.hook.hosted_task import HostedBatch
+from fencepost.kafka.produce.producer import batch_client_fault, sends_batches
+from fencepost.kafka.setting.table import BATCH, CLIENT, DIGESTS
 from fencepost.kafka.value.whole import PolledBatches
 from fencepost.record import (
     Batch,
@@ -29,17 +34,23 @@ from fencepost.record import (
 )
 from fencepost.record.java_value import as_java_writes
 from fencepost.record.schema import STRING
+from fencepost.task.channel.split_message import SplitRun
+from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.conversion.columns import (
     column_to_bytes,
     have_header_of,
     headers_to_bytes,
+    in_parts,
     unless_empty,
     values_to_bytes,
 )
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingBatches, OutgoingColumns, merged
 from fencepost.task.failure.dead_letter_producer import TransactionDeadLetters
-from fencepost.task.failure.parts import in_parts
 from fencepost.task.failure.tolerance import Tolerance
+
+log = logging.getLogger(__name__)
+
+_LOOKS = "transforms or converters look inside records"
 
 
 @dataclass
@@ -260,3 +271,51 @@ def _moved(columns: OutgoingColumns, start: int) -> OutgoingColumns:
 
 def column_or_none(column: list[int | None]) -> list[int | None] | None:
     return None if all(v is None for v in column) else column
+
+
+def chosen_conf(
+    spec: TaskSpec, form: Form, make_processor: Callable[[], Processor], *, reads_batches: bool = False
+) -> Mapping[str, Any]:
+    """Return the producer settings of a task that may choose its client, with its choice."""
+    if spec.commits.ledger_topic:
+        left_out = spec.commits.ledger_topic, spec.output.offsets_topic
+        return {**spec.output.producer_conf, CLIENT: BATCH, DIGESTS: left_out}
+    if not spec.is_exactly_once or (form is Form.RECORDS and not reads_batches):
+        return spec.output.producer_conf
+    conf = {**spec.output.producer_conf, CLIENT: BATCH}
+    refusal = batch_client_fault(spec.output.producer_conf)
+    if refusal is None:
+        processor = make_processor()
+        with closing(processor):
+            if reads_batches:
+                refusal = batches_refusal(spec, conf, processor)
+            elif not processor.keeps_columns:
+                refusal = _LOOKS
+    if refusal is not None:
+        log.info("task %s writes with librdkafka: %s", spec.id, refusal)
+        return spec.output.producer_conf
+    log.info("task %s writes with the batch client", spec.id)
+    return conf
+
+
+def split_conf(run: SplitRun) -> Mapping[str, Any]:
+    """Return the producer settings of a split's run, whose records are columns, with its choice of a client."""
+    if not run.chooses_client or run.transactional_id is None:
+        return run.producer_conf
+    refusal = batch_client_fault(run.producer_conf)
+    if refusal is not None:
+        log.info("split run %s writes with librdkafka: %s", run.run, refusal)
+        return run.producer_conf
+    return {**run.producer_conf, CLIENT: BATCH}
+
+
+def batches_refusal(spec: TaskSpec, conf: Mapping[str, Any], processor: Processor) -> str | None:
+    """Return the reason why producers with these settings cannot copy record batches unopened, or None."""
+    compression = conf.get("compression.type", "none")
+    if not spec.is_exactly_once:
+        return "the worker does not have exactly.once.source.support=enabled"
+    if not sends_batches(conf):
+        return "producer.client is librdkafka"
+    if compression != "none":
+        return f"the producer's compression.type is {compression}, but unopened batches keep their own compression"
+    return None if processor.keeps_bytes else _LOOKS

@@ -33,12 +33,10 @@ from fencepost.task.delivery.delivery import Delivery, PlainDelivery, topics_of
 from fencepost.task.delivery.finish import GroupPositions
 from fencepost.task.failure.dead_letter import ensure_topics
 from fencepost.task.source.boundary import Boundary, ConnectorBoundary, boundary_of
-from fencepost.task.source.client_choice import batches_refusal, chosen_conf
-from fencepost.task.source.context import HostedContext, TaskContext
-from fencepost.task.source.loop import SourceLoop
+from fencepost.task.source.loop import HostedContext, SourceLoop, TaskContext
 from fencepost.task.source.mixed_processing import processor_of
 from fencepost.task.source.offsets import OffsetBook
-from fencepost.task.source.processing import Processor
+from fencepost.task.source.processing import Processor, batches_refusal, chosen_conf
 from fencepost.task.source.written import WrittenRecords
 from fencepost.task.start.counters import Counters
 from fencepost.task.start.producing import Admit, ProducingRunner, StartOverError

@@ -24,7 +24,7 @@ from fencepost.task.failure.tolerance import BackOff, pause_after
 from fencepost.task.start.counters import Counters
 from fencepost.task.start.progress import ProgressWatch
 from fencepost.task.tracing.exports import spans_dropped
-from fencepost.telemetry.subject import about
+from fencepost.telemetry.loggers import about
 from fencepost.telemetry.traces import trace_of
 
 

@@ -28,7 +28,7 @@ from fencepost.reference.providers import restored
 from fencepost.storage.change import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
-from fencepost.telemetry.subject import fields_of
+from fencepost.telemetry.loggers import fields_of
 from fencepost.telemetry.traces import reason_first, trace_of
 from fencepost.worker.plan import refuse_fixed_references
 from fencepost.worker.state import RETRY_S

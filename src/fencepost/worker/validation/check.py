@@ -40,7 +40,7 @@ from fencepost.plugin import PluginKind
 from fencepost.reference import is_of_providers
 from fencepost.worker.closed_topics import closed_by_name
 from fencepost.worker.plan import PRODUCER, AnyStream, fixed_reference_faults
-from fencepost.worker.validation import client_settings, sink, stream
+from fencepost.worker.validation import client_settings, reader
 from fencepost.worker.validation.chain import CLASS, Examination, Faults, converter_faults, invalid
 from fencepost.worker.validation.typo import renamed_keys
 
@@ -290,17 +290,17 @@ def key_in(text: str, keys: Collection[str]) -> str:
 CHECKS = (
     Check("keys that were renamed", _renamed),
     Check("classes of converters", _converters),
-    Check("topics of a sink", sink.topic_faults, of=SinkConnector),
-    Check("a pattern for closed topics", sink.closed_pattern_faults, of=SinkConnector),
-    Check("dead letters among the topics", sink.dead_letter_faults, of=SinkConnector),
-    Check("resent dead letters", sink.resend_faults, of=SinkConnector),
-    Check("the consumer group", sink.group_faults, of=SinkConnector),
-    Check("the group protocol", sink.protocol_faults, of=SinkConnector),
-    Check("a stream's output", stream.output_faults, of=StreamConnector),
-    Check("one cluster", stream.cluster_faults, of=StreamConnector),
+    Check("topics of a sink", reader.topic_faults, of=SinkConnector),
+    Check("a pattern for closed topics", reader.closed_pattern_faults, of=SinkConnector),
+    Check("dead letters among the topics", reader.dead_letter_faults, of=SinkConnector),
+    Check("resent dead letters", reader.resend_faults, of=SinkConnector),
+    Check("the consumer group", reader.group_faults, of=SinkConnector),
+    Check("the group protocol", reader.protocol_faults, of=SinkConnector),
+    Check("a stream's output", reader.output_faults, of=StreamConnector),
+    Check("one cluster", reader.cluster_faults, of=StreamConnector),
     Check("a stream's interval of commits", interval_faults, of=StreamConnector),
-    Check("the isolation level", stream.isolation_faults, of=StreamConnector | SqlStream),
-    Check("a query's checkpoint", stream.checkpoint_faults, of=SqlStream),
+    Check("the isolation level", reader.isolation_faults, of=StreamConnector | SqlStream),
+    Check("a query's checkpoint", reader.checkpoint_faults, of=SqlStream),
     Check("creation of topics by sources", _topic_creation, but_not=SinkConnector),
     Check("creation of topics by streams", _topic_creation, of=StreamConnector),
     Check("dead letters among the offsets", _dead_letters_topic),
@@ -316,9 +316,9 @@ CHECKS = (
     Check("dead letters of sources", _unlisted(DeadLetterConfig), but_not=SinkConnector),
     Check("choices of sinks", _unlisted(SinkChoice), of=SinkConnector),
     Check("construction", _construction),
-    Check("a stream that reads its output", stream.loop_faults, of=AnyStream, needs_instance=True),
+    Check("a stream that reads its output", reader.loop_faults, of=AnyStream, needs_instance=True),
     Check("epochs", _epochs, of=EpochConnector, needs_instance=True),
-    Check("a query", stream.query_faults, of=SqlStream, needs_instance=True),
+    Check("a query", reader.query_faults, of=SqlStream, needs_instance=True),
     Check("exactly-once support", exactly_once_faults, of=SourceConnector, needs_instance=True),
     Check("boundaries of transactions", boundary_faults, of=SourceConnector, needs_instance=True),
     Check("a source's interval of commits", _frame_interval, of=SourceConnector, needs_instance=True),

@@ -28,8 +28,7 @@ from fencepost.task.channel.task_spec import DeadLetterSpec
 from fencepost.task.delivery.delivery import Delivery
 from fencepost.task.delivery.outgoing import Outgoing, OutgoingColumns
 from fencepost.task.source.boundary import Boundary, ConnectorBoundary, IntervalBoundary, PollBoundary
-from fencepost.task.source.context import HostedContext
-from fencepost.task.source.loop import LoopEnd
+from fencepost.task.source.loop import HostedContext, LoopEnd
 from fencepost.testing import eventually
 from support.java_host import ScriptedHost, ScriptedJava, ScriptedTask, polled
 from support.scripted_plugins import PRICES, plugins_with

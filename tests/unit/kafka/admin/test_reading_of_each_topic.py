@@ -9,9 +9,8 @@ from kafka.protocol.admin import DescribeConfigsResponse
 from kafka.protocol.metadata import MetadataResponse
 
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.errors import AnswerError, KafkaUnavailableError
 from fencepost.kafka.wire.cluster import Cluster
-from fencepost.kafka.wire.errors import AnswerError
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.kafka.group.contribution import METADATA_MAX_BYTES, Contribution, contribution_of, inner_metadata
+from fencepost.kafka.group.group_offsets import METADATA_MAX_BYTES, Contribution, contribution_of, inner_metadata
 
 BY = Contribution("connect-cluster-C-0", 7, 3)
 

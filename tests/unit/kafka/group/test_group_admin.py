@@ -4,9 +4,8 @@ import pytest
 from confluent_kafka import KafkaError
 from kafka.protocol.admin import DescribeGroupsResponse
 
-from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
+from fencepost.kafka.errors import AnswerError, KafkaAuthorizationError, KafkaUnavailableError, request_failure
 from fencepost.kafka.group.group_admin import Group, group_of
-from fencepost.kafka.wire.errors import AnswerError, request_failure
 
 
 def answer(code: int, version: int) -> DescribeGroupsResponse:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.kafka.group.group_message import StreamsGroupDescribeResponse
+from fencepost.kafka.group.schema import StreamsGroupDescribeResponse
 from fencepost.kafka.group.subscription import is_still_there, processed_topics
 
 Group = StreamsGroupDescribeResponse.DescribedGroup

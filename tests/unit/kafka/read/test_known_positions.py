@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 
-from fencepost.kafka.group.contribution import Contribution
+from fencepost.kafka.group.group_offsets import Contribution
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.fetched_queue import Unread
 from fencepost.kafka.read.group_batches import BatchFetcher

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from fencepost.kafka.codec import decode_columns
 from fencepost.kafka.codec.committed import Answered, Position, committed_batches
 from fencepost.kafka.codec.encode_header import CorruptBatchError
-from fencepost.kafka.read.fetched_queue import UnreadBatch, UnreadFetched
-from fencepost.kafka.read.waiting_records import WaitingRecords
+from fencepost.kafka.read.fetched_queue import UnreadBatch, UnreadFetched, WaitingRecords
 from fencepost.record import AppendTime, BinaryColumn, Repeated, Runs, TopicPartition
 from support.old_messages import APPEND_MS, CODECS, old_log
 from support.slow_batch import Kept, PlainRecord, headed, kept_batch

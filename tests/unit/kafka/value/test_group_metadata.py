@@ -8,7 +8,7 @@ from confluent_kafka import Consumer
 
 from fencepost.api import FatalError
 from fencepost.kafka.group.memberless import memberless
-from fencepost.kafka.value.group_metadata import Committer, committer_of, generation_of
+from fencepost.kafka.value.position import Committer, committer_of, generation_of
 
 
 def test_consumer_that_has_not_joined_has_no_generation() -> None:

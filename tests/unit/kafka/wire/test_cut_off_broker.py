@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.errors import AnswerError, KafkaUnavailableError, LostError, UnsupportedError
 from fencepost.kafka.group import contributors
 from fencepost.kafka.read import batch_reader, range_input
 from fencepost.kafka.read.batch_reader import BatchReader
@@ -24,7 +24,6 @@ from fencepost.kafka.wire import cluster, coordinators, experience
 from fencepost.kafka.wire.access import Access
 from fencepost.kafka.wire.cluster import Cluster, text_of_id
 from fencepost.kafka.wire.coordinators import TRANSACTION
-from fencepost.kafka.wire.errors import AnswerError, LostError, UnsupportedError
 from fencepost.kafka.wire.experience import planned_by_topic
 from fencepost.kafka.wire.requests import RequestClient, lock_out_by_request
 from fencepost.record import TopicPartition

@@ -14,11 +14,10 @@ import pytest
 from confluent_kafka import KafkaError
 from kafka.protocol.metadata import MetadataResponse
 
-from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.errors import AnswerError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group import group_admin
 from fencepost.kafka.group.group_admin import Group, GroupAdmin
 from fencepost.kafka.wire.cluster import Cluster, text_of_id
-from fencepost.kafka.wire.errors import AnswerError
 from fencepost.kafka.wire.requests import RequestClient
 from support.secured import key_store
 

@@ -6,8 +6,8 @@ from starlette.testclient import TestClient
 
 from fencepost.cluster.figures import MOST_POINTS, PastFigures, Sample
 from fencepost.rest import create_app
-from fencepost.rest.ui import plot
-from fencepost.rest.ui.series import Series
+from fencepost.rest.ui.series import Series, throughput
+from fencepost.rest.ui.series import lag as plot_of_lag
 from rest.fake import FakeWorker
 
 
@@ -53,7 +53,7 @@ def test_task_without_figures_for_a_while_makes_no_peak() -> None:
 def test_a_long_silence_is_a_gap() -> None:
     series = filled((0, [figures(0)]), (10, [figures(10)]), (100, [figures(20)]), (110, [figures(30)]))
     assert rates(series) == [1, None, 1]
-    drawn = plot.throughput(series.points("c"))
+    drawn = throughput(series.points("c"))
     assert drawn is not None
     assert [len(line.pieces) for line in drawn.lines] == [0, 0]  # single points make no lines
 
@@ -67,11 +67,11 @@ def test_old_points_and_deleted_connectors_are_forgotten() -> None:
 
 def test_plot_has_a_label_that_sums_up_its_values() -> None:
     series = filled(*((10.0 * n, [figures(n * 1000, lag=5 * n)]) for n in range(7)))
-    drawn = plot.lag(series.points("c"))
+    drawn = plot_of_lag(series.points("c"))
     assert drawn is not None
     assert drawn.label == "Lag of the last 50 s: lag 30 now; at most 30"
     assert [text for _, text in drawn.ticks] == ["0", "25", "50"]
-    assert plot.lag(filled((0, [figures(0)]), (10, [figures(1)])).points("c")) is None
+    assert plot_of_lag(filled((0, [figures(0)]), (10, [figures(1)])).points("c")) is None
 
 
 def past(*written: float, since_s: float = 0.0) -> PastFigures:

@@ -100,7 +100,7 @@ _PYTHON = (
          FatalError, "Put the query back"),
         ("assertion failed: There are [1] sources in the checkpoint offsets and now there are [2] sources requested",
          FatalError, "does not fit its checkpoint"),
-        (_PYTHON + "fencepost.kafka.wire.errors.LostError: cannot connect\n\nThe above exception was the direct cause\n"
+        (_PYTHON + "fencepost.kafka.errors.LostError: cannot connect\n\nThe above exception was the direct cause\n"
          "fencepost.kafka.errors.KafkaUnavailableError: no broker answers", RetriableError, "no broker answers"),
         (_PYTHON + "fencepost.spark.write.decision.DecidedOtherwiseError: batch 3 is decided", FatalError, "batch 3"),
         (_PYTHON + "fencepost.api.errors.FatalError: batch 3 could not be sent", RuntimeError, "batch 3 could"),

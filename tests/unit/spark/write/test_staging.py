@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.api import FatalError
 from fencepost.kafka.codec.decode import records_of
-from fencepost.kafka.produce.target import Target
+from fencepost.kafka.wire.requests import Target
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write.encode import Encoder
 from fencepost.spark.write.folder import Folder

@@ -10,7 +10,7 @@ import pytest
 from fencepost.api import FatalError
 from fencepost.kafka.codec.compress import NAMES
 from fencepost.kafka.codec.decode import DecodedRecord, records_of
-from fencepost.kafka.produce.target import Target
+from fencepost.kafka.wire.requests import Target
 from fencepost.record import TopicPartition
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write.encode import Encoder, RowTooLargeError

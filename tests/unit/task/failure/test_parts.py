@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.api import UnavailableError
-from fencepost.task.failure.parts import MISSES, PART, in_parts
+from fencepost.task.conversion.columns import MISSES, PART, in_parts
 
 Span = tuple[str, int, int]
 

@@ -15,8 +15,8 @@ from fencepost.kafka.value.fetched import Fetched
 from fencepost.plugin import find
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
 from fencepost.task.control import Control
-from fencepost.task.failure import parts
-from fencepost.task.failure.parts import PART
+from fencepost.task.conversion import columns as conversion
+from fencepost.task.conversion.columns import PART
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.processing import SinkProcessor
 from support.column_records import OneByOne, Watched
@@ -107,6 +107,6 @@ def test_columns_and_single_records_put_the_same(
     batch = fetched(*values, others=min(others, len(values)))
     fast, slow = processor(Chain(links)), processor(OneByOne(links))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "PART", part)
+        patch.setattr(conversion, "PART", part)
         assert seen(fast.process(batch)) == seen(slow.process(batch))
     assert fast.tolerance.counters.skipped == slow.tolerance.counters.skipped

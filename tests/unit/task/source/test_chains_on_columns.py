@@ -17,9 +17,9 @@ from fencepost.plugin import find
 from fencepost.record import Batch, BinaryColumn, PolledAt, PositionColumn, RecordColumns, Repeated, Utf8Column
 from fencepost.record.schema import STRING
 from fencepost.task.control import Control
+from fencepost.task.conversion import columns as conversion
+from fencepost.task.conversion.columns import PART
 from fencepost.task.delivery.outgoing import OutgoingColumns
-from fencepost.task.failure import parts
-from fencepost.task.failure.parts import PART
 from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.source.processing import Processor
 from support.column_records import OneByOne, Watched, batch_of, batches
@@ -262,7 +262,7 @@ def test_columns_and_single_records_send_the_same(columns: RecordColumns, which:
         own.letters = kept  # type: ignore[assignment]
         own.tolerance.tell = kept.tell
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "PART", part)
+        patch.setattr(conversion, "PART", part)
         assert rows(sent(fast, batch), len(batch)) == rows(sent(slow, batch), len(batch))
     assert letters[0] == letters[1]
     assert fast.tolerance.counters.skipped == slow.tolerance.counters.skipped == len(letters[0])

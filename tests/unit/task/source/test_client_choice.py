@@ -15,9 +15,8 @@ from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.delivery.lane import HELD_BYTES, HELD_COLUMNS_BYTES, QueueLimits, held_bytes
 from fencepost.task.failure.tolerance import ErrorCounters
-from fencepost.task.source.client_choice import batches_refusal, chosen_conf, split_conf
 from fencepost.task.source.mixed_processing import processor_of
-from fencepost.task.source.processing import Processor
+from fencepost.task.source.processing import Processor, batches_refusal, chosen_conf, split_conf
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"

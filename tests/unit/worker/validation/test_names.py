@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from fencepost.worker.validation import stream
-from fencepost.worker.validation.stream import matching_names
+from fencepost.worker.validation import reader
+from fencepost.worker.validation.reader import matching_names
 
 
 @pytest.mark.parametrize("pattern", ["orders-.*", "(a|b)-[0-9]+", "x{3}(y{2}){2}"])
@@ -28,7 +28,7 @@ def test_matching_names_are_legal_topic_names(pattern: str) -> None:
 def test_nested_repetitions_in_a_pattern_are_expanded_once() -> None:
     """Twice each would never end."""
     assert matching_names("(" * 10 + "a" + "+)" * 10)
-    assert stream._of(re._parser.parse("(" * 60 + "a" + "+)" * 60))  # type: ignore[attr-defined]
+    assert reader._of(re._parser.parse("(" * 60 + "a" + "+)" * 60))  # type: ignore[attr-defined]
 
 
 def test_too_large_pattern_has_no_matching_names() -> None:

@@ -27,7 +27,7 @@ from fencepost.builtin.java.port import (
     TaskStart,
 )
 from fencepost.builtin.java.protocol import CONTROL
-from fencepost.telemetry.subject import fields_of, subject
+from fencepost.telemetry.loggers import fields_of, subject
 
 log = logging.getLogger(__name__)
 

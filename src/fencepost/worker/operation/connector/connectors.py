@@ -32,6 +32,7 @@ from fencepost.storage.config_topic import TopicWriter
 from fencepost.storage.status_topic import State, Status, StatusTable, StatusTopic
 from fencepost.worker.operation.connector.answer import (
     info_of,
+    lineage_of,
     masked,
     status_of,
     task_status_of,
@@ -40,7 +41,6 @@ from fencepost.worker.operation.connector.answer import (
     with_restarting,
 )
 from fencepost.worker.operation.connector.dead_letters import DeadLetters
-from fencepost.worker.operation.connector.lineage import lineage_of
 from fencepost.worker.operation.offset.offsets import Offsets
 from fencepost.worker.operation.request import READ_S, STALE, Requests
 from fencepost.worker.plan import refusal_of_change

@@ -38,7 +38,7 @@ from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.secret.known import hide
 from fencepost.task.sink.reader import ReadTopics
-from fencepost.telemetry.subject import about
+from fencepost.telemetry.loggers import about
 from fencepost.worker.operation.connector.topic_records import ASK_S, Room, browsing
 from fencepost.worker.operation.request import Requests
 from fencepost.worker.plan import BOOTSTRAP, Client, ConnectorPlan, known, type_of_config

@@ -36,7 +36,7 @@ from fencepost.plugin import PluginKind
 from fencepost.plugin.process import registry
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.secret.known import hide
-from fencepost.worker.operation.connector.lineage import lineage_of
+from fencepost.worker.operation.connector.answer import lineage_of
 from fencepost.worker.operation.request import Requests
 from fencepost.worker.plan import Client, ConnectorPlan, known, logged
 from fencepost.worker.settings import WorkerSettings

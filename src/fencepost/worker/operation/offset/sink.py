@@ -35,7 +35,7 @@ from fencepost.kafka.group.group_admin import take_out_dead_members
 from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.record.java_value import java_text
-from fencepost.retention.reading import reading
+from fencepost.retention.survey import reading
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.offset.alteration import DONE, FRAMEWORK_ONLY, Lead, ask_connector
 from fencepost.worker.plan import Client, known, own_group, sink_client_id

@@ -10,7 +10,7 @@ from fencepost.cluster.running import Start
 from fencepost.storage.change import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import RunState
-from fencepost.telemetry.subject import fields_of
+from fencepost.telemetry.loggers import fields_of
 from fencepost.telemetry.traces import reason_first
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy
 from fencepost.worker.supervision.fence import TaskFence

@@ -22,7 +22,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import HANGS, RunState, TaskReport
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.telemetry.subject import fields_of
+from fencepost.telemetry.loggers import fields_of
 from fencepost.telemetry.traces import reason_first, trace_of
 from fencepost.worker.plan import type_of
 from fencepost.worker.settings import WorkerSettings

@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.cluster.info import LineageEnd
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.operation.connector.lineage import _external, lineage_of
+from fencepost.worker.operation.connector.answer import _external, lineage_of
 
 Ends = list[tuple[str, str, str | None]]
 

@@ -11,9 +11,16 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 from fencepost.api import RecordError, Schema, SchemaType
-from fencepost.builtin.converter import value_check
+from fencepost.builtin.converter import connect_value
+from fencepost.builtin.converter.connect_value import (
+    LOGICAL_TYPES,
+    member_of_union,
+    part,
+    shown,
+    struct_encoder,
+    unscaled,
+)
 from fencepost.builtin.converter.json_encoding import is_plain
-from fencepost.builtin.converter.logical import LOGICAL_TYPES, shown, unscaled
 from fencepost.builtin.converter.registry.avro import parsing
 from fencepost.builtin.converter.registry.avro.parsing import AvroType, of_json, parsed
 from fencepost.builtin.converter.registry.avro.schema import from_connect, is_map_entry, optional_part, to_connect
@@ -21,7 +28,6 @@ from fencepost.builtin.converter.registry.client import WrittenSchema
 from fencepost.builtin.converter.registry.converter import Extra, RegistryConverter
 from fencepost.builtin.converter.registry.format import Reader, Referenced, Writer, Written
 from fencepost.builtin.converter.registry.settings import AvroMapping
-from fencepost.builtin.converter.value_check import member_of_union, part, struct_encoder
 from fencepost.record.schema import DATE, TIME, TIMESTAMP
 from fencepost.record.type_table import DECIMAL_NAME
 
@@ -221,7 +227,7 @@ class _Builder:
         is_number = schema.name == DECIMAL_NAME
 
         def encode(value: Any) -> bytes:
-            data = _number_bytes(schema, value, size) if is_number else value_check.binary(to_plain(value))
+            data = _number_bytes(schema, value, size) if is_number else connect_value.binary(to_plain(value))
             if len(data) != size:
                 raise RecordError(f"A value of {avro.name} must have {size} bytes, but has {len(data)}")
             return data
@@ -233,7 +239,7 @@ class _Builder:
         encode, decode = node.encode, node.decode
 
         def encode_map(value: Any) -> dict[str, Any]:
-            return {value_check.text(key): encode(item) for key, item in value_check.mapping(value).items()}
+            return {connect_value.text(key): encode(item) for key, item in connect_value.mapping(value).items()}
 
         def decode_map(value: Any) -> dict[str, Any]:
             assert decode is not None
@@ -252,7 +258,9 @@ class _Builder:
         encode, decode = node.encode, node.decode
 
         def encode_map(value: Any) -> list[Any]:
-            return [encode({parsing.KEY: key, parsing.VALUE: item}) for key, item in value_check.mapping(value).items()]
+            return [
+                encode({parsing.KEY: key, parsing.VALUE: item}) for key, item in connect_value.mapping(value).items()
+            ]
 
         def decode_map(value: Any) -> dict[Any, Any]:
             entries = value if decode is None else map(decode, value)
@@ -265,7 +273,7 @@ class _Builder:
         encode, decode = node.encode, node.decode
 
         def encode_array(value: Any) -> list[Any]:
-            return list(map(encode, value_check.items(value)))
+            return list(map(encode, connect_value.items(value)))
 
         decode_array = None if decode is None else lambda value: list(map(decode, value))
         return Node({"type": "array", "items": node.schema}, encode_array, decode_array)
@@ -349,13 +357,13 @@ def _number_bytes(schema: Schema, value: Any, size: int) -> bytes:
 
 
 _CHECKS: dict[str, Callable[[Schema], Convert]] = {
-    "boolean": lambda schema: value_check.boolean,
-    "int": lambda schema: value_check.integer(schema, 32),
-    "long": lambda schema: value_check.integer(schema, 64),
-    "float": lambda schema: value_check.single,
-    "double": lambda schema: value_check.floating,
-    "bytes": lambda schema: value_check.binary,
-    "string": lambda schema: value_check.text,
+    "boolean": lambda schema: connect_value.boolean,
+    "int": lambda schema: connect_value.integer(schema, 32),
+    "long": lambda schema: connect_value.integer(schema, 64),
+    "float": lambda schema: connect_value.single,
+    "double": lambda schema: connect_value.floating,
+    "bytes": lambda schema: connect_value.binary,
+    "string": lambda schema: connect_value.text,
 }
 
 

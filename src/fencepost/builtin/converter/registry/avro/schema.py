@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
-from fencepost.builtin.converter.logical import LOGICAL_TYPES, scale_of
+from fencepost.builtin.converter.connect_value import LOGICAL_TYPES, part, scale_of
 from fencepost.builtin.converter.registry.avro import parsing
 from fencepost.builtin.converter.registry.avro.parsing import KEY, MISSING, VALUE, AvroField, AvroType
 from fencepost.builtin.converter.registry.settings import AvroMapping
-from fencepost.builtin.converter.value_check import part
 from fencepost.record import Field
 from fencepost.record.schema import DATE, TIME, TIMESTAMP, decimal
 from fencepost.record.type_table import DECIMAL_NAME

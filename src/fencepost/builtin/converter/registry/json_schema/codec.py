@@ -8,11 +8,18 @@ from collections.abc import Callable, ItemsView
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
-from fencepost.builtin.converter import value_check
+from fencepost.builtin.converter import connect_value
+from fencepost.builtin.converter.connect_value import (
+    LOGICAL_TYPES,
+    Encode,
+    member_of_union,
+    part,
+    shown,
+    struct_encoder,
+)
 from fencepost.builtin.converter.json_decoding import decode as decode_scalar
 from fencepost.builtin.converter.json_encoding import EncodingOptions, with_nulls
 from fencepost.builtin.converter.json_encoding import encoder as json_encoder
-from fencepost.builtin.converter.logical import LOGICAL_TYPES, shown
 from fencepost.builtin.converter.registry.settings import (
     GENERAL_UNION,
     KEY,
@@ -20,7 +27,6 @@ from fencepost.builtin.converter.registry.settings import (
     VALUE,
     JsonSchemaMapping,
 )
-from fencepost.builtin.converter.value_check import Encode, member_of_union, part, struct_encoder
 from fencepost.record.type_table import DECIMAL_NAME, INTEGER_BITS
 
 _COMPOUND = (SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP)
@@ -53,11 +59,11 @@ def _compound_encoder(schema: Schema, mapping: JsonSchemaMapping, omits_unknown:
         return (_union_encoder if is_union(schema) else _struct_encoder)(schema, mapping, omits_unknown)
     encode_item = encoder(part(schema.value_schema), mapping, omits_unknown=omits_unknown)
     if schema.type is SchemaType.ARRAY:
-        return lambda value: [encode_item(item) for item in value_check.items(value)]
+        return lambda value: [encode_item(item) for item in connect_value.items(value)]
     encode_key = encoder(part(schema.key_schema), mapping, omits_unknown=omits_unknown)
 
     def entries(value: Any) -> ItemsView[Any, Any]:
-        return value_check.mapping(value, SchemaType.MAP).items()
+        return connect_value.mapping(value, SchemaType.MAP).items()
 
     if has_text_keys(schema):
         return lambda value: {encode_key(k): encode_item(v) for k, v in entries(value)}

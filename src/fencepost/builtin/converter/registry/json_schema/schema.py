@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
+from fencepost.builtin.converter.connect_value import part
 from fencepost.builtin.converter.registry.client import WrittenSchema
 from fencepost.builtin.converter.registry.json_schema.codec import decoder, encoder, has_text_keys, is_union
 from fencepost.builtin.converter.registry.settings import (
@@ -25,7 +26,6 @@ from fencepost.builtin.converter.registry.settings import (
     VERSION,
     JsonSchemaMapping,
 )
-from fencepost.builtin.converter.value_check import part
 from fencepost.record import Field
 from fencepost.record.schema import STRING
 from fencepost.record.type_table import DECIMAL_NAME

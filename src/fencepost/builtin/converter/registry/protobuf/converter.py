@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
-from fencepost.builtin.converter import value_check
-from fencepost.builtin.converter.logical import LOGICAL_TYPES, scale_of, shown
+from fencepost.builtin.converter import connect_value
+from fencepost.builtin.converter.connect_value import LOGICAL_TYPES, member_of_union, part, scale_of, shown
 from fencepost.builtin.converter.registry.client import WrittenSchema
 from fencepost.builtin.converter.registry.converter import Extra, RegistryConverter
 from fencepost.builtin.converter.registry.format import Format, Reader, Referenced, Writer, Written
@@ -30,7 +30,6 @@ from fencepost.builtin.converter.registry.protobuf.schema import (
     union_name,
 )
 from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
-from fencepost.builtin.converter.value_check import member_of_union, part
 from fencepost.record import Field
 from fencepost.record.java_value import moment
 from fencepost.record.literal import MOST_DIGITS
@@ -93,7 +92,7 @@ def _filler(message: Any, schema: Schema, mapping: ProtobufMapping, omits_unknow
             fills[field.name] = _field_filler(fields[field_name(field.name, mapping)], field, mapping, omits_unknown)
 
     def fill(target: Any, value: Any) -> None:
-        given = value_check.mapping(value)
+        given = connect_value.mapping(value)
         if not fills.keys() >= given.keys() and not omits_unknown:
             raise RecordError(f"{sorted(set(given) - fills.keys())[0]} is not a valid field name")
         for name, fill_field in fills.items():
@@ -127,7 +126,7 @@ def _present_filler(descriptor: Any, schema: Schema, mapping: ProtobufMapping, o
         fill = _filler(descriptor.message_type, entry_schema(schema), mapping, omits_unknown)
 
         def fill_entries(target: Any, value: Any) -> None:
-            for key, item in value_check.mapping(value).items():
+            for key, item in connect_value.mapping(value).items():
                 fill(getattr(target, name).add(), {"key": key, "value": item})
 
         return fill_entries
@@ -149,11 +148,11 @@ def _array_filler(descriptor: Any, items: Schema, mapping: ProtobufMapping, omit
     name = descriptor.name
     if descriptor.type != _MESSAGE:
         convert = _to_scalar(descriptor, items)
-        return lambda target, value: getattr(target, name).extend(map(convert, value_check.items(value)))
+        return lambda target, value: getattr(target, name).extend(map(convert, connect_value.items(value)))
     fill = _message_filler(descriptor, items, mapping, omits_unknown)
 
     def fill_items(target: Any, value: Any) -> None:
-        for item in value_check.items(value):
+        for item in connect_value.items(value):
             fill(getattr(target, name).add(), item)
 
     return fill_items
@@ -167,13 +166,13 @@ def _map_filler(descriptor: Any, schema: Schema, mapping: ProtobufMapping, omits
         to_value = _to_scalar(entry["value"], values)
 
         def fill_scalars(target: Any, value: Any) -> None:
-            getattr(target, name).update({to_key(k): to_value(v) for k, v in value_check.mapping(value).items()})
+            getattr(target, name).update({to_key(k): to_value(v) for k, v in connect_value.mapping(value).items()})
 
         return fill_scalars
     fill = _message_filler(entry["value"], values, mapping, omits_unknown)
 
     def fill_messages(target: Any, value: Any) -> None:
-        for key, item in value_check.mapping(value).items():
+        for key, item in connect_value.mapping(value).items():
             fill(getattr(target, name)[to_key(key)], item)
 
     return fill_messages
@@ -210,20 +209,20 @@ def _to_scalar(descriptor: Any, schema: Schema) -> Convert:
     if descriptor.type == _ENUM:
         return _to_enum(descriptor.enum_type, schema)
     if kind is SchemaType.STRING:
-        return value_check.text
+        return connect_value.text
     if kind is SchemaType.BYTES:
-        return value_check.binary
+        return connect_value.binary
     if kind is SchemaType.BOOLEAN:
-        return value_check.boolean
+        return connect_value.boolean
     if kind in (SchemaType.FLOAT32, SchemaType.FLOAT64):
-        return value_check.floating
-    check = value_check.integer(schema, 64)
+        return connect_value.floating
+    check = connect_value.integer(schema, 64)
     return (lambda value: check(value) % _RANGE) if descriptor.type in (4, 6) else check  # unsigned, as in Java
 
 
 def _to_enum(enum: Any, schema: Schema) -> Convert:
     if schema.type is not SchemaType.STRING:
-        return value_check.integer(schema, 32)
+        return connect_value.integer(schema, 32)
     numbers = {each.name: each.number for each in enum.values}
 
     def convert(value: Any) -> int:

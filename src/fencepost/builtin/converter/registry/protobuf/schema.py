@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from fencepost.api import RecordError, Schema, SchemaType
-from fencepost.builtin.converter.logical import scale_of
+from fencepost.builtin.converter.connect_value import part, scale_of
 from fencepost.builtin.converter.registry.protobuf import settings
 from fencepost.builtin.converter.registry.protobuf.settings import ProtobufMapping
-from fencepost.builtin.converter.value_check import part
 from fencepost.record import Field
 from fencepost.record import schema as record_schema
 from fencepost.record.type_table import DECIMAL_NAME
