@@ -9,10 +9,9 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.codec.columns import PartitionColumns
+from fencepost.kafka.codec.columns import PartitionColumns, encode_columns
 from fencepost.kafka.codec.decode_columns import decoded_columns
 from fencepost.kafka.codec.encode_header import HEADER
-from fencepost.kafka.codec.encode_rows import encode_columns
 from fencepost.kafka.codec.run_digest import BLOCK
 from fencepost.ledger.finding import DifferenceKind
 from support.ledger_stage import LedgerStage

@@ -19,7 +19,7 @@ from bench.whole import Placed, placed_records, split_transactions
 from fencepost.builtin.postgres.source.connector import PostgresSource
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing.pipeline import Pipeline
-from fencepost.testing.waiting import eventually
+from fencepost.testing.verdict import eventually
 from support.long_form import IS_LONG
 from support.postgres import Postgres, running_postgres
 

@@ -3,7 +3,7 @@
 import contextlib
 from typing import Any
 
-from fencepost.worker.host.epoch.sink_task import EpochSinkTask
+from fencepost.worker.host.epoch.sink_and_stream import EpochSinkTask
 from planted import replace
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
+from fencepost.kafka.codec.columns import rows
 from fencepost.kafka.codec.encode import Rows
-from fencepost.kafka.codec.encode_rows import rows
 from support.slow_batch import Kept, PlainRecord
 
 _LENGTHS = (0, 1, 2, 60, 61, 62, 63, 64, 65, 127, 128, 8_100, 8_191, 8_192, 16_383, 16_384)

@@ -20,8 +20,7 @@ from fencepost.task.failure.tolerance import Tolerance
 from fencepost.task.sink.context import HostedContext, Reporter
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.start.counters import SinkCounters
-from fencepost.task.start.run import TaskRun
+from fencepost.task.start.run import SinkCounters, TaskRun
 from support.group_stage import GroupStage, Moment, fetched
 from support.jars import SINK
 from support.java_host import ScriptedHost, ScriptedJava, ScriptedSink

@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fencepost.kafka.codec.columns import PartitionColumns
-from fencepost.kafka.codec.encode_rows import encode_columns
+from fencepost.kafka.codec.columns import PartitionColumns, encode_columns
 from fencepost.kafka.produce.batch_records import BatchQueue
 from fencepost.kafka.read.browse import TopicBrowser
 from fencepost.kafka.setting.client_settings import range_conf, reader_conf, transactional_conf

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
 from typing import Any
 
-from fencepost.testing.waiting import eventually
+from fencepost.testing.verdict import eventually
 
 _CONNECT_TIMEOUT_S = 10.0
 _LOOK_AGAIN_S = 0.05

@@ -5,9 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fencepost.builtin.java.index import JavaIndex
-from fencepost.plugin import PluginRegistry
+from fencepost.plugin import PluginRegistry, registry, use_registry
 from fencepost.plugin.java_side import JavaSide
-from fencepost.plugin.process import registry, use_registry
 from support.jars import SOURCE, write_jar
 from support.java_host import ScriptedJava
 

@@ -20,8 +20,7 @@ from fencepost.task.source.boundary import Boundary, PollBoundary
 from fencepost.task.source.loop import SourceLoop
 from fencepost.task.source.offsets import OffsetBook
 from fencepost.task.source.processing import Processor
-from fencepost.task.start.counters import Counters
-from fencepost.task.start.run import TaskRun
+from fencepost.task.start.run import Counters, TaskRun
 from fencepost.task.tracing.tracing import NO_TRACING, Tracing
 
 

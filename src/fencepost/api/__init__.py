@@ -12,8 +12,7 @@ from fencepost.api.connector import Connector, ConnectorContext
 from fencepost.api.converter import Converter, HeaderConverter
 from fencepost.api.dataframe import CsvLines, DataFrameConnector, Positions, Split
 from fencepost.api.dataframe_sink import DataFrameSink
-from fencepost.api.dataframe_stream import DataFrameStream
-from fencepost.api.epoch import Epoch, EpochConnector, OffsetRange
+from fencepost.api.epoch import DataFrameStream, Epoch, EpochConnector, OffsetRange
 from fencepost.api.errors import (
     ConnectError,
     FatalError,

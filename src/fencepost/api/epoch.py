@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from fencepost.api.sink import SinkConnector
 from fencepost.api.source import ExactlyOnceSupport
-from fencepost.config import Type, at_least, setting
+from fencepost.config import HIGH, Type, at_least, non_empty, setting
 from fencepost.record import TopicPartition
 
 
@@ -115,3 +115,32 @@ class EpochConnector(SinkConnector):
     def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
         """Return the properties of one task: an epoch covers all partitions, and a Spark task reads each of them."""
         return super().task_configs(1)
+
+
+class DataFrameStream(EpochConnector):
+    """Transforms records with the query `transforms.sql`, in columns from end to end.
+
+    The runtime does all the work. For each range a Spark task writes the rows of the query and commits the end offset
+    of the range in one transaction, on behalf of the group's member on the driver. A range that is committed is never
+    written again; records of a range that is not committed are planned again.
+
+    >>> from fencepost.api import DataFrameStream
+    >>> stream = DataFrameStream({"output.topic": "adults", "transforms.sql": "SELECT value.name FROM records"})
+    >>> stream.topic
+    'adults'
+    """
+
+    epoch_interval_ms: int = setting(
+        "epoch.interval.ms", default=500, type=Type.LONG, check=at_least(0),
+        doc="The least time between the starts of two epochs while there are fewer new records than `epoch.rows.max`.",
+    )  # fmt: skip
+    topic: str = setting("output.topic", check=non_empty(), importance=HIGH, doc="The topic to write to.")
+    topic_field: str | None = setting(
+        "output.topic.field", default=None,
+        doc="The column of the query that names the topic of each row; it is not part of the value. A row in which it "
+        "is null goes to `output.topic`.",
+    )  # fmt: skip
+    key_field: str | None = setting(
+        "output.key.field", default=None,
+        doc="The column of the query that is the key of each row; it stays part of the value. Unset: no key.",
+    )  # fmt: skip

@@ -19,7 +19,7 @@ from fencepost.cluster.errors import (
 from fencepost.cluster.fencing import configs_to_fence, plan_fencing
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.operations import REQUEST_S
-from fencepost.cluster.threads_by_key import ThreadsByKey
+from fencepost.cluster.threads import ThreadsByKey
 from fencepost.config.reference import RawConfig
 from fencepost.storage.internal_topics import READ_S
 from fencepost.storage.snapshot import ClusterSnapshot

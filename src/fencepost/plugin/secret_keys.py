@@ -14,8 +14,8 @@ from fencepost.config.connector import (
 )
 from fencepost.config.reference import references, replaced
 from fencepost.hook.hosted_task import KnowsSettings
+from fencepost.plugin import registry
 from fencepost.plugin.kind import PluginKind, class_keys
-from fencepost.plugin.process import registry
 from fencepost.plugin.registry import PluginRegistry
 from fencepost.secret.known import hold
 from fencepost.secret.redaction import has_key, has_login, has_password, is_secret_name

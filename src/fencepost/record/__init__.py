@@ -25,15 +25,17 @@ from fencepost.record.column import (
     picked,
     runs_of,
 )
-from fencepost.record.partition_key import PartitionKey, is_same, partition_key
 from fencepost.record.record import (
     AppendTime,
     ConnectRecord,
     Header,
+    PartitionKey,
     ReadHeader,
     SinkRecord,
     SourceRecord,
     TopicPartition,
+    is_same,
+    partition_key,
     place_names,
 )
 from fencepost.record.schema import Field, Schema, SchemaError

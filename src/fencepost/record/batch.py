@@ -11,8 +11,7 @@ import orjson
 
 from fencepost.record.column import Repeated, Runs, picked
 from fencepost.record.java_value import milliseconds
-from fencepost.record.partition_key import PartitionKey, partition_key
-from fencepost.record.record import Header, SourceRecord
+from fencepost.record.record import Header, PartitionKey, SourceRecord, partition_key
 from fencepost.record.schema import Schema
 from fencepost.record.type_table import rows_of_arrow
 

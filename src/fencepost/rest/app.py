@@ -14,17 +14,23 @@ from fencepost.cluster.errors import ElsewhereError, NotFoundError
 from fencepost.cluster.operations import ConnectOperations
 from fencepost.rest.access.access import NO_LIMITS, UNPROTECTED, Access, Limits
 from fencepost.rest.access.access_log import AccessLog
-from fencepost.rest.access.caller import authorize
 from fencepost.rest.access.guard import Guard
+from fencepost.rest.access.need import authorize
 from fencepost.rest.access.origin import Network, TrustedProxies
-from fencepost.rest.errors import install_error_handlers
 from fencepost.rest.forwarding import Forwarding
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.model import ERRORS
 from fencepost.rest.path import EncodedPath, PathText
 from fencepost.rest.resources import cluster, connectors, guide, records
-from fencepost.rest.response import NO_SNIFF, HeaderRule, ResponseHeaders, allow_origins, origins_of
-from fencepost.rest.ui import config, connector, dead_letters, lineage, offset, overview, workers
+from fencepost.rest.response import (
+    NO_SNIFF,
+    HeaderRule,
+    ResponseHeaders,
+    allow_origins,
+    install_error_handlers,
+    origins_of,
+)
+from fencepost.rest.ui import config, connector, dead_letters, lineage, offset, overview
 from fencepost.rest.ui.inside import Inside, RestRefusedError, refusal_answer
 from fencepost.rest.ui.page import ErrorPages, assets
 from fencepost.rest.ui.series import Watch
@@ -40,7 +46,6 @@ _PAGES: tuple[APIRouter, ...] = (
     dead_letters.router,
     connector.topic_pages,
     lineage.router,
-    workers.router,
     _assets,
 )
 _FOR_A_YEAR = "public, max-age=31536000, immutable"

@@ -26,12 +26,11 @@ from fencepost.cluster.errors import (
 )
 from fencepost.cluster.operations import LEADER_LOOK_S, LEADER_RETRY_S, REQUEST_S
 from fencepost.cluster.session_key import INVALID_SIGNATURE
-from fencepost.rest.access.caller import CALLER, caller_of, encoded
+from fencepost.rest.access.need import CALLER, caller_of, encoded
 from fencepost.rest.access.principal import Principal
 from fencepost.rest.body import kept_body
-from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
-from fencepost.rest.response import WARNINGS
+from fencepost.rest.response import WARNINGS, error_answer, status_of
 
 if TYPE_CHECKING:
     import ssl

@@ -32,8 +32,7 @@ from fencepost.testing.source import (
     TestingSource,
 )
 from fencepost.testing.source_run import OffsetStore, SourceRun, poll_once
-from fencepost.testing.verdict import Observation, Sighting, Verdict, judge
-from fencepost.testing.waiting import eventually
+from fencepost.testing.verdict import Observation, Sighting, Verdict, eventually, judge
 
 __all__ = [
     "COMMIT",

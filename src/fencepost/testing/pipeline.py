@@ -24,8 +24,7 @@ from fencepost.plugin.directory import public_name
 from fencepost.testing.reader import read_committed
 from fencepost.testing.source import Item, TestingSource, TestingSourceConnector
 from fencepost.testing.source_run import properties_of
-from fencepost.testing.verdict import Observation
-from fencepost.testing.waiting import eventually
+from fencepost.testing.verdict import Observation, eventually
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _STRING = "org.apache.kafka.connect.storage.StringConverter"

@@ -7,8 +7,7 @@ from typing import Any
 
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.read.log import LogReader, LogRecord
-from fencepost.testing.verdict import Observation
-from fencepost.testing.waiting import eventually
+from fencepost.testing.verdict import Observation, eventually
 
 _POLL_S = 0.2
 _WAIT_MS = 250  # how often an idle topic is fetched, and how late its end is noticed

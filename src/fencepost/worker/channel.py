@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from fencepost.task.channel.signature import SignatureError, SignatureVerifier, StaleError
+from fencepost.task.channel.client import SignatureError, SignatureVerifier, StaleError
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from fencepost.builtin.java.port import HostOptions, JavaClass, Location
 from fencepost.builtin.java.questions import Questions
 from fencepost.builtin.java.start import start_host
 from fencepost.config import ConfigError
-from fencepost.testing.waiting import eventually
+from fencepost.testing.verdict import eventually
 from support.quick import QUICK
 
 _SECONDS = 120  # for the start of a host beside other tests

@@ -27,7 +27,7 @@ from fencepost.builtin.java.error import (
 )
 from fencepost.builtin.java.port import HostOptions, JavaClass, Location, SourceTaskStart
 from fencepost.builtin.java.start import start_host
-from fencepost.testing.waiting import eventually
+from fencepost.testing.verdict import eventually
 from support.java_plugins import CONVERTERS
 
 Starter = Callable[..., HostedSourceTask]

@@ -23,7 +23,7 @@ from fencepost.builtin.java.port import HostOptions, JavaClass, Location
 from fencepost.builtin.java.start import start_host
 from fencepost.config import ConfigError
 from fencepost.telemetry.loggers import loggers
-from fencepost.testing.waiting import eventually
+from fencepost.testing.verdict import eventually
 from support.quick import QUICK
 
 _SECONDS = 120  # for the start of a host beside other tests

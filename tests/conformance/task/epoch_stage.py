@@ -27,8 +27,8 @@ from fencepost.task.channel.split_message import Whereabouts
 from fencepost.task.channel.task_spec import DeadLetterSpec, InputSpec, OutputSpec, TaskSpec
 from fencepost.task.sink.epoch_plan import EpochMetadata
 from fencepost.worker.host.epoch import membership as epoch_work
-from fencepost.worker.host.epoch import sink_task as epoch_task
-from fencepost.worker.host.epoch.sink_task import EpochSinkTask
+from fencepost.worker.host.epoch import sink_and_stream as epoch_task
+from fencepost.worker.host.epoch.sink_and_stream import EpochSinkTask
 from support.group_commit import put_at
 
 

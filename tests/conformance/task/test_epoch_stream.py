@@ -24,7 +24,7 @@ from fencepost.task.sink.epoch_plan import EpochOffset
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
-from fencepost.worker.host.epoch.stream_task import EpochStreamTask
+from fencepost.worker.host.epoch.sink_and_stream import EpochStreamTask
 from fencepost.worker.host.frame import task as frame_task
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.fence import TaskFence

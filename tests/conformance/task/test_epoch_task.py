@@ -351,7 +351,7 @@ def test_epoch_is_not_reread_for_dead_letters_when_no_row_was_left_out(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, count: int | None, epochs: int
 ) -> None:
     monkeypatch.setattr("epoch_stage.Sink.writes_at_once", True)
-    monkeypatch.setattr("fencepost.worker.host.epoch.sink_task.Tally.count", lambda _: count)
+    monkeypatch.setattr("fencepost.worker.host.epoch.sink_and_stream.Tally.count", lambda _: count)
     stage.produce(5)
     stage.start(**LETTERS)
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
@@ -376,8 +376,8 @@ def test_a_difference_between_rows_left_out_and_dead_letters_is_logged(
 ) -> None:
     """Some have gone from the topic since they were read, or were told otherwise when they were read again."""
     monkeypatch.setattr("epoch_stage.Sink.writes_at_once", True)
-    monkeypatch.setattr("fencepost.worker.host.epoch.sink_task.Tally.count", lambda _: count)
-    monkeypatch.setattr("fencepost.worker.host.epoch.sink_task.write_dead_letters", lambda *_: written)
+    monkeypatch.setattr("fencepost.worker.host.epoch.sink_and_stream.Tally.count", lambda _: count)
+    monkeypatch.setattr("fencepost.worker.host.epoch.sink_and_stream.write_dead_letters", lambda *_: written)
     stage.produce(5)
     stage.start(**LETTERS)
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)

@@ -15,11 +15,10 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Producer
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.codec.columns import PartitionColumns, binary
+from fencepost.kafka.codec.columns import PartitionColumns, binary, encode_columns, rows
 from fencepost.kafka.codec.committed import CopiedBatch
 from fencepost.kafka.codec.compress import Codec
 from fencepost.kafka.codec.encode import encode_batch
-from fencepost.kafka.codec.encode_rows import encode_columns, rows
 from fencepost.kafka.group.memberless import memberless, read_stable
 from fencepost.kafka.produce import coordinator, protocol
 from fencepost.kafka.produce.batch_client import BatchClient

@@ -25,7 +25,7 @@ from fencepost.cluster.session_key import (
 )
 from fencepost.embedded import EmbeddedKafka
 from fencepost.rest.access.basic import hashed
-from fencepost.rest.access.caller import CALLER, encoded
+from fencepost.rest.access.need import CALLER, encoded
 from fencepost.rest.access.principal import Principal
 from fencepost.storage.change import SessionKey
 from fencepost.storage.config_topic import ConfigTopic

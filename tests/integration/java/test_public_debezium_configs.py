@@ -9,7 +9,7 @@ import pytest
 from bench.postgres import debezium
 
 from fencepost.config.worker import WorkerConfig
-from fencepost.plugin.process import registry, use_registry
+from fencepost.plugin import registry, use_registry
 from fencepost.worker.validation.validation import validate_connector
 from support.command_line import Ran, fencepost
 from support.settings import SETTINGS

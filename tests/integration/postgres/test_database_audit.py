@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.builtin.postgres.source.connector import PostgresSource
-from fencepost.cli.connector.database_scope import source_audit
+from fencepost.cli.connector.audit_scope import source_audit
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.ledger import database_audit, topic_rows

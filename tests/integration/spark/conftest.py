@@ -7,7 +7,7 @@ import pytest
 from secret_values import CHANNEL_SECRET, SECRET
 
 from fencepost.spark.session.session import SparkRuntime
-from fencepost.task.channel.signature import SECRET_VARIABLE
+from fencepost.task.channel.client import SECRET_VARIABLE
 from support.quick import spark_properties
 
 _HERE = Path(__file__).parent

@@ -21,7 +21,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.spark.slot.job import SlotJobs
-from fencepost.task.channel.signature import SECRET_VARIABLE
+from fencepost.task.channel.client import SECRET_VARIABLE
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
 from support.quick import spark_properties

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fencepost import plugin as own_plugins
 from fencepost.api import ConfigError, FatalError
 from fencepost.builtin.connector.file_stream.lines import FileStart, GrowingFile
 from fencepost.builtin.connector.file_stream.sink import FileStreamSinkConnector, LineFile
@@ -15,7 +16,7 @@ from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.builtin.connector.spool.source import SpoolDirectorySource
 from fencepost.config.connector_limit import FileLimit, file_limit, use_file_limit
 from fencepost.config.worker import WorkerConfig
-from fencepost.plugin import PluginRegistry, process
+from fencepost.plugin import PluginRegistry
 from fencepost.task.channel.task_spec import LimitSpec, LookUpSpec, TaskSpec
 from fencepost.task.conversion.plugins import use_plugins
 from fencepost.worker.settings import limit_files
@@ -131,7 +132,7 @@ def test_task_refuses_a_file_when_its_path_became_a_link_to_a_worker_file(etc: P
 
 
 def test_file_limits_of_a_task_spec_apply_after_transfer_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_registry", PluginRegistry())  # in which it disables a plug-in
+    monkeypatch.setattr(own_plugins, "_registry", PluginRegistry())  # in which it disables a plug-in
     limits = LimitSpec(("/data",), ("/data/roles",), ("FileStreamSink",))
     spec = TaskSpec("c", 0, 1, "i", {}, {}, look_up=LookUpSpec(limits=limits))
     use_plugins(TaskSpec.from_json(spec.to_json()))

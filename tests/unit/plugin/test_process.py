@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.plugin import PluginKind, ensure_plugin_path, find, process, read_plugin_path, registry, use_plugin_path
+from fencepost import plugin as own_plugins
+from fencepost.plugin import PluginKind, ensure_plugin_path, find, read_plugin_path, registry, use_plugin_path
 
 GOOD = """
 from fencepost.api import SourceConnector, SourceTask
@@ -22,7 +23,7 @@ class EarlyConnector(SourceConnector):
 def test_plugins_are_read_at_once_and_load_failures_are_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(process, "_registry", process._registry)
+    monkeypatch.setattr(own_plugins, "_registry", own_plugins._registry)
     (tmp_path / "fp_early.py").write_text(GOOD)
     (tmp_path / "fp_early_broken.py").write_text("import no_such_module")
     (tmp_path / "fp-dashed.py").write_text(GOOD)
@@ -38,12 +39,12 @@ def test_plugins_are_read_at_once_and_load_failures_are_logged(
 
 
 def test_plugins_are_not_read_without_directories(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_registry", process._registry)
+    monkeypatch.setattr(own_plugins, "_registry", own_plugins._registry)
     assert read_plugin_path(())._found is None
 
 
 def test_plugin_directories_are_used_again_after_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_registry", process._registry)
+    monkeypatch.setattr(own_plugins, "_registry", own_plugins._registry)
     mine, other = tmp_path / "mine", tmp_path / "other"
     for directory in (mine, other):
         directory.mkdir()
@@ -55,7 +56,7 @@ def test_plugin_directories_are_used_again_after_others(tmp_path: Path, monkeypa
 
 
 def test_registry_is_kept_for_the_same_directories_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_registry", process._registry)
+    monkeypatch.setattr(own_plugins, "_registry", own_plugins._registry)
     first = use_plugin_path([str(tmp_path)], ["-Xmx1g"])
     ensure_plugin_path([str(tmp_path)], ["-Xmx1g"])
     assert registry() is first

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencepost import __version__
+from fencepost import plugin as own_plugins
 from fencepost.api import (
     ConfigError,
     ConfigProvider,
@@ -20,7 +21,7 @@ from fencepost.api import (
     ReplicationPolicy,
     Transform,
 )
-from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError, process
+from fencepost.plugin import PluginKind, PluginRegistry, PluginVersionError
 from fencepost.plugin.kind import BUILT_IN, FORMER_NAMES
 from fencepost.task.channel.task_spec import LimitSpec, LookUpSpec, TaskSpec
 from fencepost.task.conversion.plugins import connector_class
@@ -366,7 +367,7 @@ def test_class_is_neither_found_nor_listed_when_it_is_disabled(name: str) -> Non
 
 
 def test_slot_refuses_a_class_when_the_worker_has_disabled_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_registry", PluginRegistry())
+    monkeypatch.setattr(own_plugins, "_registry", PluginRegistry())
     given = {"connector.class": "FileStreamSource"}
     limits = LimitSpec(disabled_plugins=("FileStreamSource",))
     with pytest.raises(ConfigError, match=r"plugin\.disabled"):

@@ -139,7 +139,7 @@ def test_an_unexpected_error_is_logged_and_its_text_is_not_shown(
     client: TestClient, worker: FakeWorker, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker.failure = RuntimeError("password=hunter2")
-    with caplog.at_level(logging.ERROR, "fencepost.rest.errors"):
+    with caplog.at_level(logging.ERROR, "fencepost.rest.response"):
         answer = client.put("/connectors/file/pause")
     assert answer.json() == {
         "error_code": 500,
@@ -155,7 +155,7 @@ def test_base_exception_of_an_authors_code_answers_500(
 ) -> None:
     """asyncio would take CancelledError for the end of the request, and SystemExit for its own end."""
     worker.failure = error
-    with caplog.at_level(logging.ERROR, "fencepost.rest.errors"):
+    with caplog.at_level(logging.ERROR, "fencepost.rest.response"):
         answer = client.get("/connectors/file")
     assert (answer.status_code, answer.json()["error_code"]) == (500, 500)
     assert type(error).__name__ in caplog.text

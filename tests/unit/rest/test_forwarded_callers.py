@@ -23,7 +23,7 @@ from fencepost.cluster.session_key import (
 )
 from fencepost.rest import create_app
 from fencepost.rest.access.access import Access
-from fencepost.rest.access.caller import CALLER, encoded
+from fencepost.rest.access.need import CALLER, encoded
 from fencepost.rest.access.principal import Grant, Principal, Role, Rules
 from fencepost.rest.app import RestOptions
 from fencepost.rest.server import Endpoint, RestServer

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from fencepost.testing import eventually, waiting
+from fencepost.testing import eventually, verdict
 
 
 class Clock:
@@ -25,7 +25,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
-    monkeypatch.setattr(waiting, "time", made)
+    monkeypatch.setattr(verdict, "time", made)
     return made
 
 

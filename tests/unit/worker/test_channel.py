@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.task.channel.client import ChannelClient, ChannelFailedError, ChannelRefusedError
-from fencepost.task.channel.signature import SECRET_VARIABLE
+from fencepost.task.channel.client import SECRET_VARIABLE, ChannelClient, ChannelFailedError, ChannelRefusedError
 from fencepost.testing import eventually
 from fencepost.worker.channel import ChannelServer, ChannelTls
 from support.no_exception import no_exceptions

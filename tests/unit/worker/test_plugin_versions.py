@@ -2,10 +2,11 @@
 
 import pytest
 
+from fencepost import plugin as own_plugins
 from fencepost.builtin.transform.chain import Chain
 from fencepost.cluster.info import ConnectorType, KeyReport, ValidationReport
 from fencepost.config.worker import WorkerConfig
-from fencepost.plugin import PluginRegistry, process
+from fencepost.plugin import PluginRegistry
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.conversion.plugins import ChainConfig, config_of, connector_of, converter_of
@@ -56,12 +57,12 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> PluginRegistry:
 
 @pytest.fixture(autouse=True)
 def used(registry: PluginRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_registry", registry)
+    monkeypatch.setattr(own_plugins, "_registry", registry)
 
 
 def validate(**more: str) -> ValidationReport:
     config = {"name": "c", "connector.class": "Feed", **{k.replace("__", "."): v for k, v in more.items()}}
-    return validate_connector(config, plugins=process.registry(), worker=WorkerConfig(SETTINGS))
+    return validate_connector(config, plugins=own_plugins.registry(), worker=WorkerConfig(SETTINGS))
 
 
 def reports(report: ValidationReport) -> dict[str, KeyReport]:
@@ -93,10 +94,10 @@ def test_connector_of_a_missing_version_has_unknown_type_and_hidden_passwords() 
 
 def test_transforms_and_converters_run_in_the_versions_that_a_config_asks_for() -> None:
     config = {"transforms": "old,new", "transforms.old.type": "Mark", "transforms.new.type": "Mark"}
-    made = Chain.from_config(config | {"transforms.old.plugin.version": "[1.0]"}, process.find)
+    made = Chain.from_config(config | {"transforms.old.plugin.version": "[1.0]"}, own_plugins.find)
     assert [link.transform.version for link in made.links] == [OLDEST, NEWEST]  # type: ignore[attr-defined]
     properties = {"key.converter": "Text", "key.converter.plugin.version": "1.0", "value.converter": "Text"}
-    chain = ChainConfig(properties, process.find)
+    chain = ChainConfig(properties, own_plugins.find)
     converters = [converter_of(chain, f"{side}.converter") for side in ("key", "value")]
     assert [one.version for one in converters] == [OLDEST, NEWEST]
     assert "plugin.version" not in converters[0].originals

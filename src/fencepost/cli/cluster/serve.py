@@ -20,8 +20,8 @@ from fencepost.config.rest import ADMIN_HTTPS, LISTENERS_HTTPS, Listener, bracke
 from fencepost.config.setting import Type
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.setting.client_settings import admin_conf, member_conf, producer_conf, reader_conf
+from fencepost.plugin import registry
 from fencepost.plugin.origins import Origins
-from fencepost.plugin.process import registry
 from fencepost.rest.access.access import Access, Limits, access_of, exposures
 from fencepost.rest.access.origin import HostNames
 from fencepost.rest.app import Parts, RestOptions, create_app

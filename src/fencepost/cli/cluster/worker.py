@@ -28,7 +28,7 @@ from fencepost.plugin import PluginKind
 from fencepost.secret.known import hide
 from fencepost.spark.session.archive_making import LateArchive
 from fencepost.spark.session.error import SparkError
-from fencepost.task.slot.memory import lasting_imports
+from fencepost.telemetry.measure import lasting_imports
 from fencepost.telemetry.plain_line import announce, is_json
 from fencepost.worker.host.driver import Driver
 

@@ -15,8 +15,7 @@ from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.builtin.postgres.source.connector import PostgresSource
 from fencepost.cli.client import BOOTSTRAP, client_properties, read_worker_file
 from fencepost.cli.connect import Connect
-from fencepost.cli.connector.audit_scope import GivenEnds, files_scope, mirror_scope
-from fencepost.cli.connector.database_scope import source_audit
+from fencepost.cli.connector.audit_scope import GivenEnds, files_scope, mirror_scope, source_audit
 from fencepost.cli.output import Output, Printer
 from fencepost.config import ConfigError
 from fencepost.config.connector import RuntimeChoice

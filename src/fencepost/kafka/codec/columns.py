@@ -1,4 +1,4 @@
-"""Records of one partition as columns, and queues of records that will become batches."""
+"""Records of one partition as columns, queues of records that will become batches, and the encoding of columns."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -7,9 +7,12 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.kafka.codec.encode_header import EncodedBatch
+from fencepost.kafka.codec.compress import Codec
+from fencepost.kafka.codec.encode import Rows, column, encode_batch, joined, lengths, varints
+from fencepost.kafka.codec.encode_header import BatchProducer, EncodedBatch
+from fencepost.kafka.value.fetched import header_lists
 from fencepost.kafka.value.whole import DeliveryCallback
-from fencepost.record import BinaryColumn, HeaderBytes, Repeated, Utf8Column, joined_column, runs_of
+from fencepost.record import BinaryColumn, HeaderBytes, HeaderColumn, Repeated, Runs, Utf8Column, joined_column, runs_of
 from fencepost.record.binary_column import size_bytes
 
 # The bytes around a record's own: its length, attributes, offset, the lengths of key and value, the number of headers.
@@ -18,10 +21,11 @@ _SAME_TIME, _ANY_TIME = 5, 10  # one for all of a call, and some calls in a batc
 _AROUND_HEADER = 5 + 5
 _BATCH_HEADER = 61
 # A number whose type Arrow must infer costs as much as a column of numbers, because Arrow looks for packages first.
-_INT64 = pa.int64()
+_BINARY, _INT32, _INT64 = pa.binary(), pa.int32(), pa.int64()
 _NOTHING = pa.scalar(0, pa.int32())
 Column: TypeAlias = pa.Array | pa.ChunkedArray | Utf8Column | Sequence[bytes | None]
 Headers = Sequence[Sequence[HeaderBytes]]
+AnyHeaders: TypeAlias = pa.Array | HeaderColumn | Headers
 
 
 class PartitionColumns(NamedTuple):
@@ -244,8 +248,83 @@ def _own_bytes(headers: Sequence[HeaderBytes]) -> int:
     return sum(len(name.encode()) + len(value or b"") for name, value in headers)
 
 
-def _header_bytes(headers: Headers) -> Any:
+def _header_bytes(headers: AnyHeaders) -> Any:
     found = [(_own_bytes(each) + len(each) * _AROUND_HEADER, count) for each, count in runs_of(headers)]
     if len(found) == len(headers):
         return pa.array([size for size, _ in found], _INT64)
     return pa.concat_arrays([pa.repeat(pa.scalar(size, _INT64), count) for size, count in found])
+
+
+def rows(
+    values: Column,
+    *,
+    now_ms: int,
+    keys: Column | None = None,
+    timestamps: pa.Array | Sequence[int | None] | None = None,
+    headers: AnyHeaders | None = None,
+) -> Rows:
+    """Return records of one topic as columns of one length. Text becomes UTF-8 bytes; Arrow columns are not copied.
+
+    `timestamps` are milliseconds since 1970; `now_ms` replaces missing ones. `headers` from Arrow are lists of structs
+    of a name and a value.
+    """
+    found = None if keys is None else binary(keys)
+    return Rows(
+        binary(values),
+        _times(timestamps, now_ms),
+        None if found is None or found.null_count == len(found) else found,
+        None if headers is None else _headers(headers),
+    )
+
+
+def _times(timestamps: Any, now_ms: int) -> pa.Array | int:
+    if timestamps is None:
+        return now_ms
+    times = timestamps.cast(_INT64) if isinstance(timestamps, pa.Array) else pa.array(timestamps, _INT64)
+    return pc.fill_null(times, pa.scalar(now_ms, _INT64)) if times.null_count else times
+
+
+def _headers(headers: AnyHeaders) -> pa.Array | None:
+    """Return each row's headers as in a record. Those that many rows have in common are encoded once."""
+    if not isinstance(headers, Repeated | Runs):
+        if not isinstance(headers, pa.Array):
+            headers = header_lists(headers.raw if isinstance(headers, HeaderColumn) else headers)
+        return _encoded_headers(headers)
+    runs = [*runs_of(headers)]
+    encoded = _encoded_headers(header_lists([each for each, _ in runs]))
+    return encoded and pa.concat_arrays(
+        [pa.repeat(each, count) for each, (_, count) in zip(encoded, runs, strict=True)]
+    )
+
+
+def _encoded_headers(lists: pa.Array) -> pa.Array | None:
+    """Return each row's headers as in a record: their number, then names and values with their lengths."""
+    entries = lists.flatten()
+    if not len(entries):
+        return None
+    names, values = map(binary, entries.flatten())
+    each = joined((varints(lengths(names)), column(names), varints(lengths(values)), column(values)))
+    counts = pc.fill_null(pc.list_value_length(lists), pa.scalar(0, _INT32))
+    ends = pc.cumulative_sum(counts)
+    offsets = pa.concat_arrays([pa.array([0], _INT32), ends])
+    of_a_row = pc.binary_join(pa.ListArray.from_arrays(offsets, each), pa.scalar(b"", _BINARY))
+    return joined((varints(counts), column(of_a_row)))
+
+
+def encode_columns(
+    columns: PartitionColumns,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    transactional: bool,
+    compression: str,
+) -> tuple[bytes, int]:
+    """Return the bytes of a batch of these records (at least one), and the number of records."""
+    times = columns.timestamps
+    now_ms, each = (times, None) if isinstance(times, int) else (0, times)
+    made = rows(columns.values, now_ms=now_ms, keys=columns.keys, timestamps=each, headers=columns.headers)
+    batch = encode_batch(made, Codec(compression))
+    return b"".join(
+        batch.stamped(BatchProducer(producer_id, producer_epoch, transactional), base_sequence)
+    ), batch.count

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
 
+from fencepost.kafka.codec.columns import rows
 from fencepost.kafka.codec.compress import LZ4_HEADER, NAMES, Codec, decompressed
 from fencepost.kafka.codec.encode import encode_batch
 from fencepost.kafka.codec.encode_header import HEADER, Buffer, CorruptBatchError, EncodedBatch
-from fencepost.kafka.codec.encode_rows import rows
 from fencepost.record import HeaderBytes
 
 _CODEC, _LOG_APPEND_TIME = 0x07, 0x08

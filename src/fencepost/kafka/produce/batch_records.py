@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError, murmur2
 
 from fencepost.config import ConfigError
-from fencepost.kafka.codec.columns import Content, PartitionColumns, QueuedRecords, Taken, binary
+from fencepost.kafka.codec.columns import Content, PartitionColumns, QueuedRecords, Taken, binary, rows
 from fencepost.kafka.codec.committed import CopiedBatch
 from fencepost.kafka.codec.compress import NAMES
 from fencepost.kafka.codec.encode_cut import Limits, placed, spare_partitions
 from fencepost.kafka.codec.encode_header import EncodedBatch
-from fencepost.kafka.codec.encode_rows import rows
 from fencepost.kafka.errors import AnswerError
 from fencepost.kafka.produce.incarnation import Incarnation, error_of_answer
 from fencepost.kafka.produce.protocol import Protocol

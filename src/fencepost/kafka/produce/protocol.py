@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, KafkaError
 
-from fencepost.kafka.codec.columns import Content, Taken
+from fencepost.kafka.codec.columns import Content, Taken, encode_columns
 from fencepost.kafka.codec.encode_header import SEQUENCES, BatchProducer
-from fencepost.kafka.codec.encode_rows import encode_columns
 from fencepost.kafka.errors import BUSY, MOVED, AnswerError, TooLargeError, ensure
 from fencepost.kafka.produce import coordinator
 from fencepost.kafka.produce.coordinator import (

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fencepost.rest.access.caller import caller_of
+from fencepost.rest.access.need import caller_of
 from fencepost.rest.path import sent_path
 from fencepost.telemetry.loggers import REQUEST
 

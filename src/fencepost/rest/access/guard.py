@@ -24,14 +24,13 @@ from fencepost.cluster.errors import OperationError
 from fencepost.config.rest import RestConfig, RestLimitConfig
 from fencepost.rest.access.access import NO_LIMITS, Access, Limits
 from fencepost.rest.access.access_log import log_change
-from fencepost.rest.access.caller import CALLER, Caller, decoded, keep_caller
-from fencepost.rest.access.need import READING, is_audited, is_between_workers
+from fencepost.rest.access.need import CALLER, READING, Caller, decoded, is_audited, is_between_workers, keep_caller
 from fencepost.rest.access.origin import is_of_own_site, network_of
 from fencepost.rest.access.principal import PEER, Authenticator, Checked, Principal, Rules, UncheckedError
 from fencepost.rest.body import read_signed_body
-from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.path import signed_target
+from fencepost.rest.response import error_answer, status_of
 
 _MOST_KNOWN = 10_000
 

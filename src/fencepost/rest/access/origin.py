@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fencepost.config.rest import RestAccessConfig
 from fencepost.rest.access.access_log import AccessLog, log_change
 from fencepost.rest.access.need import is_change
-from fencepost.rest.errors import error_answer
+from fencepost.rest.response import error_answer
 
 _OWN = ("same-origin", "none")
 

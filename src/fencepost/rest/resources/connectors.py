@@ -9,7 +9,7 @@ from fencepost.cluster.errors import BadRequestError, NotFoundError
 from fencepost.cluster.figures import ConnectorFigures
 from fencepost.cluster.info import ConnectorInfo, ConnectorStatus, StoredConnector, TaskInfo, TaskState
 from fencepost.cluster.operations import LocalOperations
-from fencepost.rest.access.caller import Asking, Caller
+from fencepost.rest.access.need import Asking, Caller
 from fencepost.rest.access.principal import Role
 from fencepost.rest.body import offsets_body, read_create_request, read_offsets, read_string_map
 from fencepost.rest.gateway import Worker

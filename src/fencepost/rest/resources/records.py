@@ -18,7 +18,7 @@ from fencepost.cluster.topic_records import (
     ResendRequest,
     TopicEntry,
 )
-from fencepost.rest.access.caller import Asking
+from fencepost.rest.access.need import Asking
 from fencepost.rest.body import json_object, parse_json, read_body, refuse_shape, refuse_unknown
 from fencepost.rest.gateway import Worker
 from fencepost.rest.model import ResendBody, takes

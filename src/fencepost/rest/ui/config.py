@@ -13,9 +13,8 @@ from starlette.responses import Response
 
 from fencepost.builtin.java.install.known import search
 from fencepost.config import ConfigError
-from fencepost.plugin import PluginKind
+from fencepost.plugin import PluginKind, registry
 from fencepost.plugin.installed import summary
-from fencepost.plugin.process import registry
 from fencepost.plugin.secret_keys import secret_keys, undecided_keys
 from fencepost.rest.gateway import Gateway, Worker
 from fencepost.rest.path import ConnectorName

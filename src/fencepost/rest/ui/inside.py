@@ -10,9 +10,8 @@ from starlette.datastructures import State
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fencepost.rest.errors import error_answer
 from fencepost.rest.forwarding import FORWARD
-from fencepost.rest.response import to_json
+from fencepost.rest.response import error_answer, to_json
 
 _SHARED = ("type", "asgi", "http_version", "scheme", "server", "client", "root_path", "state", "app")
 

@@ -17,7 +17,7 @@ from starlette.requests import Request
 
 from fencepost.cluster.figures import MOST_POINTS, PERIOD_S, FigureColumns, PastFigures, Sample, merged
 from fencepost.cluster.glance import figures_of
-from fencepost.rest.access.caller import Caller, keep_caller
+from fencepost.rest.access.need import Caller, keep_caller
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.ui.inside import RestRefusedError, ask_for
 from fencepost.rest.ui.page import count, rate, span

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from fencepost.cluster.errors import ForbiddenError
-from fencepost.rest.access.caller import Asking, Caller
+from fencepost.rest.access.need import Asking, Caller
 from fencepost.rest.access.origin import is_of_own_site
 from fencepost.rest.access.principal import Role
 from fencepost.rest.body import read_body

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fencepost.task.slot.memory import give_back, lasting_imports, share_a_heap
+from fencepost.telemetry.measure import give_back, lasting_imports, share_a_heap
 
 _LIGHT = (
     "pyspark.worker",

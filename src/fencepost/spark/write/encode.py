@@ -8,12 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.api import FatalError
-from fencepost.kafka.codec.columns import binary
+from fencepost.kafka.codec.columns import binary, rows
 from fencepost.kafka.codec.compress import Codec
 from fencepost.kafka.codec.encode import Rows, encode_batch
 from fencepost.kafka.codec.encode_cut import Limits, RowQueue, grouped, placed, spare_partitions
 from fencepost.kafka.codec.encode_header import EncodedBatch
-from fencepost.kafka.codec.encode_rows import rows
 from fencepost.kafka.setting.batch_settings import BatchSettings
 from fencepost.kafka.wire.requests import Target
 from fencepost.record import Repeated, TopicPartition

@@ -14,8 +14,7 @@ from fencepost.record import TopicPartition
 from fencepost.task.failure.dead_letter_producer import DeadLetters
 from fencepost.task.sink.context import SinkContext, SinkInput
 from fencepost.task.sink.reader import Offsets
-from fencepost.task.start.counters import SinkCounters
-from fencepost.task.start.run import TaskRun
+from fencepost.task.start.run import SinkCounters, TaskRun
 
 
 @dataclass

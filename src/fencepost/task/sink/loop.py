@@ -21,8 +21,7 @@ from fencepost.task.sink.commits import SinkCommits, SinkPositions
 from fencepost.task.sink.context import SinkContext, SinkInput
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.sink.reader import Offsets, ReaderStatus
-from fencepost.task.start.counters import SinkCounters
-from fencepost.task.start.run import TaskRun
+from fencepost.task.start.run import SinkCounters, TaskRun
 
 log = logging.getLogger(__name__)
 

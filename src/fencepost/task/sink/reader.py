@@ -13,8 +13,7 @@ from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition, distinct
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
-from fencepost.task.start.counters import SinkCounters
-from fencepost.task.start.run import TaskRun
+from fencepost.task.start.run import SinkCounters, TaskRun
 
 _MEASURE_S = 1.0
 

@@ -27,8 +27,7 @@ from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.mixed_processing import sink_processor_of
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.sink.reader import subscription
-from fencepost.task.start.counters import SinkCounters
-from fencepost.task.start.run import TaskRun
+from fencepost.task.start.run import SinkCounters, TaskRun
 from fencepost.task.start.runner import Report, TaskRunner, admitted
 from fencepost.task.tracing.exports import tracing_of
 

@@ -29,7 +29,6 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.copies import Copy
 from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.slot import stack_reader
-from fencepost.task.slot.memory import Garbage, rare_collections
 from fencepost.task.slot.watchdog import Watchdog
 from fencepost.task.slot.worker_line import SlotSpec, WorkerLine
 from fencepost.task.source.runner import SourceRunner
@@ -38,9 +37,9 @@ from fencepost.task.start.progress import stack_of
 from fencepost.task.start.runner import Report, TaskRunner
 from fencepost.task.stream.runner import StreamRunner
 from fencepost.task.tracing.exports import close_tracing
-from fencepost.telemetry.loggers import loggers, quiet_libraries
+from fencepost.telemetry.loggers import about, loggers, quiet_libraries
+from fencepost.telemetry.measure import Garbage, rare_collections
 from fencepost.telemetry.slot_log import write_slot_log
-from fencepost.telemetry.subject import about
 from fencepost.telemetry.traces import log_what_nobody_catches
 
 

@@ -15,8 +15,7 @@ from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.source.boundary import Boundary
 from fencepost.task.source.offsets import AcknowledgedOffsets, PendingOffsets
 from fencepost.task.source.processing import Processor
-from fencepost.task.start.counters import Counters
-from fencepost.task.start.run import CurrentDelivery, TaskRun
+from fencepost.task.start.run import Counters, CurrentDelivery, TaskRun
 
 
 @dataclass(slots=True)

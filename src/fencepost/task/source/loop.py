@@ -27,8 +27,7 @@ from fencepost.task.source.boundary import Boundary, BoundaryDecision
 from fencepost.task.source.commits import CommitCallbacks, SourceCommits, SourceSender
 from fencepost.task.source.offsets import OffsetBook, PendingOffsets
 from fencepost.task.source.processing import Processor
-from fencepost.task.start.counters import Counters
-from fencepost.task.start.run import CurrentDelivery, TaskRun
+from fencepost.task.start.run import Counters, CurrentDelivery, TaskRun
 
 _RIGHT = (
     "return Batch.of_rows(rows, topic=..., source_partition=..., offset=...), a list of SourceRecord, or None if there "

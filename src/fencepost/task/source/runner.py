@@ -38,9 +38,8 @@ from fencepost.task.source.mixed_processing import processor_of
 from fencepost.task.source.offsets import OffsetBook
 from fencepost.task.source.processing import Processor, batches_refusal, chosen_conf
 from fencepost.task.source.written import WrittenRecords
-from fencepost.task.start.counters import Counters
 from fencepost.task.start.producing import Admit, ProducingRunner, StartOverError
-from fencepost.task.start.run import TaskRun
+from fencepost.task.start.run import Counters, TaskRun
 from fencepost.task.start.runner import Report, admitted
 from fencepost.task.tracing.exports import tracing_of
 

@@ -21,8 +21,8 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.conversion.plugins import use_plugins
 from fencepost.task.failure.tolerance import BackOff, pause_after
-from fencepost.task.start.counters import Counters
 from fencepost.task.start.progress import ProgressWatch
+from fencepost.task.start.run import Counters
 from fencepost.task.tracing.exports import spans_dropped
 from fencepost.telemetry.loggers import about
 from fencepost.telemetry.traces import trace_of

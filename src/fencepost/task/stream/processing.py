@@ -27,7 +27,7 @@ from fencepost.task.sink.mixed_processing import sink_processor
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.mixed_processing import source_processor
 from fencepost.task.source.processing import Processor
-from fencepost.task.start.counters import StreamCounters
+from fencepost.task.start.run import StreamCounters
 
 Report = Callable[[SinkRecord, Exception], None]
 

@@ -33,9 +33,8 @@ from fencepost.task.failure.dead_letter import ensure_topics
 from fencepost.task.failure.tolerance import StoppedInRetryError
 from fencepost.task.sink.loop import LONGEST_POLL_S
 from fencepost.task.sink.reader import Offsets, OutputGuard, ReaderStatus, subscription
-from fencepost.task.start.counters import StreamCounters
 from fencepost.task.start.producing import Admit, ProducingRunner
-from fencepost.task.start.run import TaskRun
+from fencepost.task.start.run import StreamCounters, TaskRun
 from fencepost.task.start.runner import Report, admitted
 from fencepost.task.stream.processing import StreamContext, StreamProcessor, StreamStep, stream_processor_of
 from fencepost.task.stream.transactions import (

@@ -14,8 +14,7 @@ from fencepost.task.delivery.delivery import TopicCreation
 from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.sink.reader import GroupReader, Offsets, OutputGuard
-from fencepost.task.start.counters import StreamCounters
-from fencepost.task.start.run import CurrentDelivery, TaskRun
+from fencepost.task.start.run import CurrentDelivery, StreamCounters, TaskRun
 from fencepost.transaction import StaleMemberError
 
 _MOST_RECORDS = 20_000

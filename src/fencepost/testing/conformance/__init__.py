@@ -6,11 +6,9 @@ run a connector in this process without Kafka, with the runtime's own contexts a
 that does not apply is skipped.
 """
 
-from fencepost.testing.conformance.dataframe_sink import DataFrameSinkConformance
-from fencepost.testing.conformance.dataframe_source import DataFrameSourceConformance
-from fencepost.testing.conformance.sink import SinkConformance
+from fencepost.testing.conformance.dataframe import DataFrameSinkConformance, DataFrameSourceConformance
+from fencepost.testing.conformance.sink import SinkConformance, StreamConformance
 from fencepost.testing.conformance.source import SourceConformance
-from fencepost.testing.conformance.stream import StreamConformance
 from fencepost.testing.conformance.transform import TransformConformance
 
 __all__ = [

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fencepost.task.control import Control
-from fencepost.testing.waiting import eventually
+from fencepost.testing.verdict import eventually
 
 Config = Mapping[str, object]
 

@@ -184,8 +184,7 @@ class DataFrameHost:
 
     def _task(self, spec: TaskSpec, runtime: "SparkRuntime") -> FrameTask:
         """Return a task, not started. The first one imports PySpark, unless Spark's start has done so."""
-        from fencepost.worker.host.epoch.sink_task import EpochSinkTask
-        from fencepost.worker.host.epoch.stream_task import EpochStreamTask
+        from fencepost.worker.host.epoch.sink_and_stream import EpochSinkTask, EpochStreamTask
         from fencepost.worker.host.query import QueryTask
         from fencepost.worker.host.split.task import SplitTask
 

@@ -12,8 +12,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.secret.known import hide
 from fencepost.spark.session.error import SparkError
 from fencepost.spark.session.jvm import DriverJvm
-from fencepost.task.channel.client import CA_VARIABLE
-from fencepost.task.channel.signature import SECRET_VARIABLE
+from fencepost.task.channel.client import CA_VARIABLE, SECRET_VARIABLE
 from fencepost.telemetry.plain_line import print_early
 from fencepost.telemetry.slot_log import log_again
 

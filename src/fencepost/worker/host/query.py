@@ -18,7 +18,7 @@ from fencepost.spark.write.folder import Folder
 from fencepost.task.channel.message import QUERY_LAGS, RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.delivery import topics_of
-from fencepost.task.start.counters import QueryCounters
+from fencepost.task.start.run import QueryCounters
 from fencepost.task.start.runner import NotAdmittedError
 from fencepost.worker.host.frame.task import FrameHost, FrameTask
 from fencepost.worker.plan import ConnectorPlan, query_owner

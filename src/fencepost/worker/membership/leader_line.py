@@ -31,7 +31,7 @@ from fencepost.cluster.errors import (
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.operations import LEADER_LOOK_S, LEADER_RETRY_S, REQUEST_S
 from fencepost.cluster.rounds import FencingRounds
-from fencepost.cluster.threads_by_key import ThreadsByKey
+from fencepost.cluster.threads import ThreadsByKey
 from fencepost.config.reference import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.membership.peers import LateClient, Peers, begun

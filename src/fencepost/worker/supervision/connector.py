@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from fencepost.api import Connector, RetriableError
 from fencepost.cluster.errors import BadRequestError
-from fencepost.cluster.threads_by_key import ThreadsByKey
+from fencepost.cluster.threads import ThreadsByKey
 from fencepost.config import ConfigError
 from fencepost.config.cluster import ClosedTopics
 from fencepost.config.connector import ConnectorConfig

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from fencepost.cluster.info import ConnectorType
 from fencepost.cluster.running import Departures
-from fencepost.cluster.threads_by_key import ThreadsByKey
+from fencepost.cluster.threads import ThreadsByKey
 from fencepost.config.reference import RawConfig
 from fencepost.storage.change import TaskId, WorkerAssignment
 from fencepost.storage.internal_topics import READ_S

@@ -12,7 +12,7 @@ from fencepost.cli.cluster.serve import faults_of
 from fencepost.cli.cluster.worker import _worker_config
 from fencepost.config import ConfigError
 from fencepost.config.file import read_properties
-from fencepost.plugin.process import registry, use_registry
+from fencepost.plugin import registry, use_registry
 
 FILES = Path(__file__).parents[3] / "fixtures" / "worker_files"
 JKS, UNPROTECTED = "ssl.truststore.location", "listeners"

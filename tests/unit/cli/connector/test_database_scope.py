@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from fencepost.cli.connector.database_scope import source_audit
+from fencepost.cli.connector.audit_scope import source_audit
 from fencepost.cli.main import app
 from fencepost.config import ConfigError
 from support.http_answers import Answer, HttpAnswers

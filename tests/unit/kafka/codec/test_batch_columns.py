@@ -7,8 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.kafka.codec.columns import PartitionColumns, Pending, binary
-from fencepost.kafka.codec.encode_rows import encode_columns
+from fencepost.kafka.codec.columns import PartitionColumns, Pending, binary, encode_columns
 from fencepost.kafka.codec.run_digest import RunDigest
 from fencepost.record import HeaderBytes, Repeated
 

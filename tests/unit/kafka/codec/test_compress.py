@@ -6,9 +6,9 @@ import random
 import pyarrow as pa
 import pytest
 
+from fencepost.kafka.codec.columns import rows
 from fencepost.kafka.codec.compress import NAMES, NONE, Codec, decompressed
 from fencepost.kafka.codec.encode import encode_batch
-from fencepost.kafka.codec.encode_rows import rows
 
 TEXT = b"".join(b"line %d of some text\n" % index for index in range(60_000))  # of several blocks
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from fencepost.kafka.codec.columns import encode_columns, rows
 from fencepost.kafka.codec.compress import NONE, Codec
 from fencepost.kafka.codec.encode import Rows, encode_batch
-from fencepost.kafka.codec.encode_rows import encode_columns, rows
 from fencepost.record import HeaderColumn, Repeated, Runs, Utf8Column
 from support.batch_records import drawn_records
 from support.slow_batch import PlainRecord, slow_batch, slow_body

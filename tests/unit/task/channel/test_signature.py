@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fencepost.task.channel import signature
-from fencepost.task.channel.signature import SignatureError, SignatureVerifier, Signer, StaleError
+from fencepost.task.channel import client
+from fencepost.task.channel.client import SignatureError, SignatureVerifier, Signer, StaleError
 
 SECRET = b"secret"
 BODY = b'{"slot":"a"}'
@@ -67,12 +67,12 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     steady = time.monotonic
 
     def move(by_s: float) -> None:
-        monkeypatch.setattr(signature.time, "monotonic", lambda: steady() + by_s)
+        monkeypatch.setattr(client.time, "monotonic", lambda: steady() + by_s)
 
     return move
 
 
-@pytest.mark.parametrize("drift_s", [-signature.WINDOW_S - 1, signature.WINDOW_S + 1])
+@pytest.mark.parametrize("drift_s", [-client.WINDOW_S - 1, client.WINDOW_S + 1])
 def test_stale_request_is_refused_and_its_signer_learns_the_verifiers_time(
     verifier: SignatureVerifier, elsewhere: Callable[[float], None], drift_s: float
 ) -> None:
@@ -91,7 +91,7 @@ def test_stale_request_is_refused_and_its_signer_learns_the_verifiers_time(
 
 def test_delayed_request_is_refused(verifier: SignatureVerifier, elsewhere: Callable[[float], None]) -> None:
     headers = sign(SECRET, "POST", "/p", BODY)
-    elsewhere(signature.WINDOW_S + 1)
+    elsewhere(client.WINDOW_S + 1)
     with pytest.raises(StaleError):
         verifier.verify("POST", "/p", BODY, headers)
 

@@ -20,8 +20,7 @@ from fencepost.task.sink import loop as module
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.start.counters import SinkCounters
-from fencepost.task.start.run import TaskRun
+from fencepost.task.start.run import SinkCounters, TaskRun
 from fencepost.task.tracing.tracing import NO_TRACING
 from support.group_stage import A, B, GroupStage, Moment, fetched
 from support.noted_tracing import NotedTracing

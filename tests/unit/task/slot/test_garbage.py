@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost.task.slot.memory import Garbage, lasting_imports, rare_collections
+from fencepost.telemetry.measure import Garbage, lasting_imports, rare_collections
 
 
 class Knot:

@@ -10,8 +10,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the options are
 
 _GIVEN_BACK = """
 import psutil
-from fencepost.task.slot.memory import Garbage
-from fencepost.task.slot.memory import share_a_heap
+from fencepost.telemetry.measure import Garbage
+from fencepost.telemetry.measure import share_a_heap
 
 def resident():
     return psutil.Process().memory_info().rss >> 20
@@ -41,7 +41,7 @@ print(pyarrow.default_memory_pool().backend_name)
 
 _ONE_HEAP = """
 import ctypes, threading
-from fencepost.task.slot.memory import share_a_heap
+from fencepost.telemetry.measure import share_a_heap
 
 share_a_heap()
 

@@ -26,11 +26,11 @@ from fencepost.task.channel.message import (
 )
 from fencepost.task.channel.task_spec import OutputSpec, RunSpec, TaskSpec
 from fencepost.task.slot import slot as module
-from fencepost.task.slot.memory import Garbage
 from fencepost.task.slot.slot import Slot, run_slot
 from fencepost.task.slot.worker_line import SlotSpec
-from fencepost.task.start.counters import SinkCounters
+from fencepost.task.start.run import SinkCounters
 from fencepost.task.start.runner import TaskRunner
+from fencepost.telemetry.measure import Garbage
 from fencepost.testing import eventually
 from fencepost.worker.channel import ChannelServer
 from support.no_exception import no_exceptions

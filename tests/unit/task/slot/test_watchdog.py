@@ -15,9 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from fencepost.task.channel.client import ChannelClient
+from fencepost.task.channel.client import SECRET_VARIABLE, ChannelClient
 from fencepost.task.channel.message import Path as PathOfChannel
-from fencepost.task.channel.signature import SECRET_VARIABLE
 from fencepost.task.slot import stack_reader
 from fencepost.task.slot.slot import Slot
 from fencepost.task.slot.stack_reader import Tasks, stacks_of

@@ -2,7 +2,7 @@
 
 import time
 
-from fencepost.task.start.counters import Counters
+from fencepost.task.start.run import Counters
 
 
 def sent(counters: Counters, count: int = 1) -> float:

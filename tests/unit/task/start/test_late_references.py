@@ -8,15 +8,16 @@ from typing import Any, ClassVar
 
 import pytest
 
+from fencepost import plugin as own_plugins
 from fencepost.api import ConfigData, ConfigProvider, RetriableError
-from fencepost.plugin import PluginRegistry, process
+from fencepost.plugin import PluginRegistry
 from fencepost.plugin.secret_keys import secret_keys
 from fencepost.reference import Providers
 from fencepost.secret.known import hide, remember
 from fencepost.task.channel.message import RunState, TaskReport
 from fencepost.task.channel.task_spec import LookUpSpec, OutputSpec, References, TaskSpec
 from fencepost.task.start import runner
-from fencepost.task.start.counters import Counters
+from fencepost.task.start.run import Counters
 from fencepost.task.start.runner import TaskRunner
 from fencepost.testing import eventually
 
@@ -163,7 +164,7 @@ def test_secrets_declared_by_a_plugin_class_are_hidden_from_the_start(
 ) -> None:
     """No other task of the process has looked for plug-ins yet."""
     (tmp_path / "locked_51.py").write_text(_LOCKED)
-    monkeypatch.setattr(process, "_registry", PluginRegistry())
+    monkeypatch.setattr(own_plugins, "_registry", PluginRegistry())
     secret_keys(
         {"connector.class": "locked_51.Locked", "pin": "Tr0ub4dor"}
     )  # a class that is not there yet is not kept

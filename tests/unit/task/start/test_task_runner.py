@@ -8,7 +8,7 @@ from fencepost.hook.hosted_task import HostLostError
 from fencepost.task.channel.message import RETRYING, LostTask, RunState, TaskReport
 from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
 from fencepost.task.slot.slot import ReportFilter
-from fencepost.task.start.counters import StreamCounters
+from fencepost.task.start.run import StreamCounters
 from fencepost.task.start.runner import TaskRunner
 from support.no_exception import PanicException, no_exceptions
 

@@ -19,8 +19,7 @@ from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.failure.tolerance import StoppedInRetryError, Tolerance
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.processing import Processor
-from fencepost.task.start.counters import StreamCounters
-from fencepost.task.start.run import TaskRun
+from fencepost.task.start.run import StreamCounters, TaskRun
 from fencepost.task.stream.processing import StreamContext, StreamProcessor, StreamStep
 from fencepost.task.stream.runner import StreamLoop
 from fencepost.task.stream.transactions import StreamBoundary, StreamIntervalBoundary, StreamPollBoundary

@@ -14,10 +14,11 @@ from urllib.parse import unquote
 
 import pytest
 
+from fencepost import plugin as own_plugins
 from fencepost.cluster.errors import OperationError
 from fencepost.config.worker import WorkerConfig
-from fencepost.plugin import PluginRegistry, process
-from fencepost.rest.errors import status_of
+from fencepost.plugin import PluginRegistry
+from fencepost.rest.response import status_of
 from fencepost.worker.operation.plugin import Plugins
 from oracle.plugin_scenario import COLUMNS, row
 from oracle.record import WORKER
@@ -89,7 +90,7 @@ def as_kafkas_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let built-in plug-ins have the version that Kafka's had, which requirements in the recorded configs name."""
     registry = PluginRegistry()
     monkeypatch.setattr(sys.modules[PluginRegistry.__module__], "__version__", KAFKAS_VERSION)
-    monkeypatch.setattr(process, "_registry", registry)
+    monkeypatch.setattr(own_plugins, "_registry", registry)
 
 
 def _id(answer: list[Any]) -> str:

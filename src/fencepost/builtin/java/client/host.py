@@ -6,8 +6,7 @@ from contextlib import closing
 from typing import Any, Self
 
 from fencepost.api import ConnectorContext
-from fencepost.builtin.java.client.events import Events
-from fencepost.builtin.java.client.line import Line
+from fencepost.builtin.java.client.line import Events, Line
 from fencepost.builtin.java.client.process import START_S, HostProcess
 from fencepost.builtin.java.client.session import (
     HostedConnector,

@@ -7,8 +7,7 @@ from typing import Any
 
 from fencepost.api import ExactlyOnceSupport, RecordMetadata
 from fencepost.builtin.java.client.crossing import Crossing, columns_of, polled_of, processing_of
-from fencepost.builtin.java.client.events import Events
-from fencepost.builtin.java.client.line import Line, Message, Reply, exception_of
+from fencepost.builtin.java.client.line import Events, Line, Message, Reply, exception_of
 from fencepost.builtin.java.error import JavaPluginError
 from fencepost.builtin.java.port import (
     CommittedOffsets,

@@ -32,7 +32,7 @@ from fencepost.task.sink.epoch_plan import (
     newest,
     planned,
 )
-from fencepost.task.start.counters import SinkCounters
+from fencepost.task.start.run import SinkCounters
 from fencepost.task.tracing.tracing import FrameBatch, FrameWork
 from fencepost.worker.host.epoch.membership import CutShortError, EpochMembership, EpochWork, HeldPartitions
 from fencepost.worker.host.frame.task import FrameHost, FrameTask

@@ -25,8 +25,8 @@ from fencepost.task.channel.split_message import Whereabouts
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.control import Control
 from fencepost.task.failure.tolerance import BackOff, text_of
-from fencepost.task.start.counters import Counters
 from fencepost.task.start.progress import ProgressWatch
+from fencepost.task.start.run import Counters
 from fencepost.task.start.runner import NotAdmittedError, report_of
 from fencepost.task.tracing.exports import spans_dropped, tracing_of
 from fencepost.task.tracing.tracing import Tracing

@@ -22,7 +22,7 @@ from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.delivery.copies import Copy, OffsetCopier, copier_of, with_copies
 from fencepost.task.delivery.delivery import topics_of
 from fencepost.task.delivery.lanes import open_delivery
-from fencepost.task.start.counters import Counters
+from fencepost.task.start.run import Counters
 from fencepost.task.start.runner import admitted
 from fencepost.task.tracing.tracing import FrameWork
 from fencepost.transaction import ProduceError, fence, lane_ids

@@ -32,8 +32,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.browse import Effort, Range, TopicBrowser, TopicRecord, backwards, size_of
 from fencepost.kafka.setting.client_settings import range_conf
-from fencepost.plugin import PluginKind
-from fencepost.plugin.process import registry
+from fencepost.plugin import PluginKind, registry
 from fencepost.plugin.secret_keys import hold_given_secrets
 from fencepost.secret.known import hide
 from fencepost.worker.operation.connector.answer import lineage_of

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from fencepost.cluster.running import Start
+from fencepost.cluster.threads import EventLoop
 from fencepost.storage.change import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.task.channel.message import RunState
@@ -15,7 +16,6 @@ from fencepost.telemetry.traces import reason_first
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.status import StatusBoard
-from fencepost.worker.supervision.task.event_loop import EventLoop
 from fencepost.worker.supervision.task.handle import HandleState, TaskHandle, TaskTable
 from fencepost.worker.supervision.task.suspicion import Trials, blame
 from fencepost.worker.supervision.task_metrics import TaskTotals

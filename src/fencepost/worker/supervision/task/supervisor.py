@@ -17,6 +17,7 @@ from functools import partial
 
 from fencepost.cluster.info import ConnectorType
 from fencepost.cluster.running import Departures
+from fencepost.cluster.threads import TICK_S, EventLoop
 from fencepost.storage.change import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
@@ -31,7 +32,6 @@ from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.port import AWAY_S, HostLookup, NoRoomError, Notices
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.task.endings import Endings, Failures
-from fencepost.worker.supervision.task.event_loop import TICK_S, EventLoop
 from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle, TaskTable
 from fencepost.worker.supervision.task.specs import AbandonedError, AwayError, Preparation
 from fencepost.worker.supervision.task_metrics import TaskTotals

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.builtin.java.client.process import _environment
-from fencepost.task.channel.signature import SECRET_VARIABLE
+from fencepost.task.channel.client import SECRET_VARIABLE
 
 
 def test_host_of_plug_ins_does_not_get_the_secret_of_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:

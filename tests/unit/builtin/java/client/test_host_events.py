@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from fencepost.builtin.java.client import line
-from fencepost.builtin.java.client.events import Events
+from fencepost.builtin.java.client.line import Events
 from fencepost.telemetry.event_ring import event_of
 from fencepost.testing import eventually
 

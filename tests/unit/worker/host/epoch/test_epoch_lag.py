@@ -8,7 +8,7 @@ import pytest
 from fencepost.record import TopicPartition
 from fencepost.task.channel.message import RunState
 from fencepost.task.sink.epoch_plan import EpochMetadata, EpochOffset
-from fencepost.task.start.counters import SinkCounters
+from fencepost.task.start.run import SinkCounters
 from fencepost.worker.host.epoch import task as planner_module
 from fencepost.worker.host.epoch.membership import HeldPartitions
 from fencepost.worker.host.epoch.task import EpochLogs, EpochPlanner, EpochTask

@@ -15,7 +15,7 @@ from fencepost.spark.session.jvm import JvmFigures
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.task.start.counters import Counters, SinkCounters
+from fencepost.task.start.run import Counters, SinkCounters
 from fencepost.telemetry.measure import WindowedRates
 from fencepost.worker.operation.metric.collector import ExporterFigures, WorkerFigures, WorkerMetrics
 from fencepost.worker.supervision.task_metrics import TaskTotals

@@ -15,7 +15,7 @@ from fencepost.storage.change import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.task.start.counters import Counters, StreamCounters
+from fencepost.task.start.run import Counters, StreamCounters
 from fencepost.worker.operation.metric.collector import WorkerFigures, WorkerMetrics
 from fencepost.worker.supervision.task_metrics import TaskTotals
 

@@ -14,7 +14,7 @@ from fencepost.rest.response import to_json
 from fencepost.storage.change import Assignment, TaskId, WorkerAssignment
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import RETRYING, RunState, TaskReport
-from fencepost.task.start.counters import Counters, SinkCounters, StreamCounters
+from fencepost.task.start.run import Counters, SinkCounters, StreamCounters
 from fencepost.worker.operation.observation import figures
 from fencepost.worker.operation.observation.figures import Description, Figures, delivery_of, described, figures_of
 from fencepost.worker.supervision.task_metrics import TaskTotals

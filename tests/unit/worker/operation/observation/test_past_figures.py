@@ -8,7 +8,7 @@ from fencepost.rest.response import to_json
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.channel.message import RunState, TaskReport
-from fencepost.task.start.counters import Counters
+from fencepost.task.start.run import Counters
 from fencepost.worker.operation.observation import figures as module
 from fencepost.worker.operation.observation.figures import Figures, Past
 from fencepost.worker.supervision.task_metrics import TaskTotals

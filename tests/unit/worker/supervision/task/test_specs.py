@@ -15,9 +15,8 @@ from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.admin.client import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.plugin import PluginRegistry
+from fencepost.plugin import PluginRegistry, registry, use_registry
 from fencepost.plugin.directory import public_name
-from fencepost.plugin.process import registry, use_registry
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, TaskId, WorkerAssignment
 from fencepost.task.channel.task_spec import RunSpec, TaskSpec

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fencepost.cluster.running import Departures, Start
+from fencepost.cluster.threads import EventLoop
 from fencepost.config.reference import RawConfig
 from fencepost.config.worker import WorkerConfig
 from fencepost.storage import records
@@ -24,7 +25,6 @@ from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, Re
 from fencepost.worker.supervision.port import NoRoomError
 from fencepost.worker.supervision.task import supervisor as module
 from fencepost.worker.supervision.task.endings import Failures
-from fencepost.worker.supervision.task.event_loop import EventLoop
 from fencepost.worker.supervision.task.handle import HandleState, StartIdentity, TaskHandle
 from fencepost.worker.supervision.task.specs import AbandonedError, AwayError
 from fencepost.worker.supervision.task.supervisor import TaskSupervisor
