@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.task.source.context import TaskContext
+from fencepost.task.source.loop import TaskContext
 
 
 class Look:
