@@ -1,6 +1,7 @@
 """Fencepost's own defaults of client settings, for each kind of client, and what users' settings may change of them."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from fencepost.kafka.setting.batch_settings import lacking
 from fencepost.kafka.setting.table import (
@@ -190,6 +191,11 @@ def range_conf(properties: Mapping[str, object], group_id: str) -> Translated:
     return _assigned_conf(_RANGE_BASE, properties, group_id)
 
 
+def committed_range_conf(connection: Mapping[str, Any], group_id: str) -> Conf:
+    """Return the settings of a consumer that reads committed records of ranges, from those of another client."""
+    return _assigned(_RANGE_BASE | dict(connection), group_id, "read_committed")
+
+
 def plan_conf(properties: Mapping[str, object], group_id: str = _READER) -> Translated:
     """Return the settings of a consumer that reads given partitions without end and joins no group.
 
@@ -210,9 +216,12 @@ def begins_at(properties: Mapping[str, object]) -> str:
 def _assigned_conf(base: Conf, properties: Mapping[str, object], group_id: str) -> Translated:
     given = {key: value for key, value in properties.items() if key not in ("group.id", "isolation.level")}
     user = translate(ClientKind.CONSUMER, given)
+    return Translated(_assigned(base | user.conf, group_id, isolation_level(properties)), user.warnings)
+
+
+def _assigned(conf: Conf, group_id: str, isolation: str) -> Conf:
     own = {key: _READER_BASE[key] for key in _READER_BASE if key not in _RANGE_BASE}
-    fixed = own | {"group.id": group_id, "isolation.level": isolation_level(properties)}
-    return Translated(fitted(base | user.conf | fixed), user.warnings)
+    return fitted(conf | own | {"group.id": group_id, "isolation.level": isolation})
 
 
 def member_conf(properties: Mapping[str, object], group_id: str) -> Translated:

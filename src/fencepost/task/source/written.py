@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from fencepost.api import FatalError, RecordError, SourceRecord
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.read.browse import TopicBrowser
+from fencepost.kafka.setting.client_settings import committed_range_conf
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.source.processing import Processor
 
@@ -16,7 +18,7 @@ _NEWEST = 600
 """How many offsets of each partition are looked at. Changes with one position are rows of one page, 291 at most, and
 each may be a transaction with a marker."""
 _COUNTED = b""
-_READER = {"group.id": "fencepost-look", "isolation.level": "read_committed"}
+_READER = "fencepost-look"
 
 
 class WrittenRecords:
@@ -48,11 +50,9 @@ class WrittenRecords:
         """Return the values of the newest records of a topic by their keys, in order."""
         if topic not in self._topics:
             found: dict[bytes | None, list[bytes | None]] = {}
-            try:
-                browser = TopicBrowser({**self._spec.output.admin_conf, **_READER}, topic)
-            except MissingTopicError:
-                return found
-            for written in browser.read({p: (end - _NEWEST, end) for p, (_, end) in browser.ranges.items()}):
-                found.setdefault(written.key, []).append(written.value)
+            with suppress(MissingTopicError):
+                browser = TopicBrowser(committed_range_conf(self._spec.output.admin_conf, _READER), topic)
+                for written in browser.read({p: (end - _NEWEST, end) for p, (_, end) in browser.ranges.items()}):
+                    found.setdefault(written.key, []).append(written.value)
             self._topics[topic] = found
         return self._topics[topic]
