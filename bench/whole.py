@@ -1,15 +1,17 @@
 """Which transactions of a database were split over two of Kafka's, judged from the brokers' segment files."""
 
-import struct
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.codec.encode_header import HEADER
 from fencepost.kafka.read.log import LogReader, LogRecord
 
-_HEADER = struct.Struct(">qiibIhiqqqhii").unpack_from
+_CONTROL = 0x20
+_FIRST_TWO = 12
+"""Bytes of a batch that its length does not count."""
 
 
 class Placed(NamedTuple):
@@ -39,15 +41,15 @@ class Segments:
 
     def _read(self, data: bytes) -> None:
         at = 0
-        while at + 61 <= len(data):
-            base, length, _, _, _, attributes, _, _, latest, producer, *_ = _HEADER(data, at)
+        while at + HEADER.size <= len(data):
+            base, length, _, _, _, attributes, _, _, latest, producer, *_ = HEADER.unpack_from(data, at)
             if length <= 0:
                 return
-            if attributes & 0x20:
+            if attributes & _CONTROL:
                 self._ends.setdefault(producer, []).append((base, latest))
             else:
                 self._starts.append((base, producer))
-            at += 12 + length
+            at += _FIRST_TWO + length
 
 
 def placed_records(kafka: EmbeddedKafka, topic: str) -> list[Placed]:

@@ -63,10 +63,6 @@ def test_each_batch_is_one_transaction_when_processes_of_a_query_are_killed(
         verdicts = campaign.verdicts(lambda _: kafka.bootstrap_servers)
         print(*verdicts.values(), sep="\n", flush=True)
     sparks = verdicts.pop(SPARKS_OWN)
-    unclean = {query: str(each) for query, each in verdicts.items() if not each.is_clean}
-    campaign.evidence.verdict = "; ".join(unclean) or "clean"
-    assert not unclean, unclean
-    assert campaign.open_transactions() == []
-    assert campaign.new_ids() == set()
+    campaign.ensure_clean(verdicts)
     assert sparks.delivery.duplicated, "Spark's own sink has doubled nothing: no fault has hit the queries"
     assert faults.hits >= LEAST_FAULTS

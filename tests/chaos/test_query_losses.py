@@ -80,9 +80,5 @@ def test_each_batch_is_one_transaction_when_executors_and_brokers_are_lost(
         brokers.await_well()
         verdicts = campaign.verdicts(lambda place: servers[brokers.leader_of(*place) - 1])
         print(*verdicts.values(), sep="\n", flush=True)
-    unclean = {query: str(each) for query, each in verdicts.items() if not each.is_clean}
-    campaign.evidence.verdict = "; ".join(unclean) or "clean"
-    assert not unclean, unclean
-    assert campaign.open_transactions() == []
-    assert campaign.new_ids() == set()
+    campaign.ensure_clean(verdicts)
     assert losses.hits == len(faults)

@@ -164,6 +164,14 @@ class QueryCampaign:
         self.evidence.records = len(records)
         return {query: self._verdict(query, records, server_of) for query in self.given.queries}
 
+    def ensure_clean(self, verdicts: Mapping[str, QueryVerdict]) -> None:
+        """Record and check that all verdicts are clean, and that no transaction is open and no id has been added."""
+        unclean = {query: str(each) for query, each in verdicts.items() if not each.is_clean}
+        self.evidence.verdict = "; ".join(unclean) or "clean"
+        assert not unclean, unclean
+        assert self.open_transactions() == []
+        assert self.new_ids() == set()
+
     def _verdict(self, query: str, records: Sequence[InputRecord], server_of: Callable[[Place], str]) -> QueryVerdict:
         topic = f"{self.given.topic}-{query}"
         ends = batch_ends(self._directory / f"{query}-checkpoint", self.given.topic) if query != SPARKS_OWN else []
