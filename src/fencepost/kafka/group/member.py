@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from fencepost.api.errors import FatalError
 from fencepost.kafka.errors import KafkaRequestError, translate
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.wire.library_client import coordinator_node, library_conf, library_log
+from fencepost.kafka.wire.library_client import close_consumer, coordinator_node, library_conf, library_log
 from fencepost.telemetry.measure import WindowedRates
 
 EVERY_MS = 1000
@@ -222,7 +222,8 @@ class GroupMembership:
         self._stop = threading.Event()
         self._owns = False
         self._number = 0
-        self._consumer = Consumer(library_conf(self._conf), logger=library_log(__name__))
+        self._has_joined = False  # with this consumer
+        self._consumer = self._client()
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
 
     def start(self) -> None:
@@ -235,19 +236,26 @@ class GroupMembership:
         """Stop polling and close the consumer."""
         self._stop.set()
         if self._thread.ident is None:
-            self._consumer.close()  # it never joined
+            close_consumer(self._consumer)  # it never joined
         else:
             self._thread.join(10.0)
+
+    def _client(self) -> Any:
+        return Consumer(library_conf(self._conf), logger=library_log(__name__))
 
     def _join(self) -> None:
         self.meter.joins()
         self._consumer.subscribe(
             [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
+        self._has_joined = True
 
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
+                if not self._has_joined:
+                    self._consumer = self._client()
+                    self._join()
                 message = self._consumer.poll(_POLL_S)
                 problem = None if message is None else message.error()
                 if self._line.is_wrong():
@@ -258,7 +266,7 @@ class GroupMembership:
                 log.warning("group membership: %s", error)
                 self._lose()
                 self._stop.wait(1.0)
-        self._consumer.close()
+        close_consumer(self._consumer)
 
     def _take(self, problem: Any) -> None:
         if problem.fatal() or problem.code() == KafkaError._FATAL:
@@ -287,13 +295,9 @@ class GroupMembership:
     def _replace(self, why: str) -> None:
         self._lose()
         log.error("this worker has lost its membership and joins again: %s", why)
-        try:
-            self._consumer.close()
-        except KafkaException as error:
-            log.info("group membership: %s", error)
+        self._has_joined = False
+        close_consumer(self._consumer)
         self._stop.wait(_REJOIN_S)
-        self._consumer = Consumer(library_conf(self._conf), logger=library_log(__name__))
-        self._join()
 
     def _is_taken_soon(self) -> bool:
         deadline = time.monotonic() + _ANNOUNCED_S

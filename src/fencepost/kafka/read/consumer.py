@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.errors import is_unavailable, translate
 from fencepost.kafka.value.position import GroupOffset
-from fencepost.kafka.wire.library_client import library_log, new_client
+from fencepost.kafka.wire.library_client import close_consumer, library_log, new_client
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -45,12 +45,6 @@ def obstacle_of(error: Any) -> str:
 
 def place_of(message: Any) -> TopicPartition:
     return TopicPartition(message.topic(), message.partition())
-
-
-def close_consumer(consumer: Any) -> None:
-    """Close a consumer, whatever state it is in."""
-    with contextlib.suppress(KafkaException, RuntimeError):
-        consumer.close()
 
 
 class OffsetCommitter:

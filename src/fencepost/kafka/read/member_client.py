@@ -10,9 +10,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.errors import is_unavailable, translate
-from fencepost.kafka.read.consumer import UNKNOWN_PARTITION, close_consumer
+from fencepost.kafka.read.consumer import UNKNOWN_PARTITION
 from fencepost.kafka.value.position import GroupOffset, MemberGeneration, generation_of
-from fencepost.kafka.wire.library_client import CommitWatch, library_log, new_client
+from fencepost.kafka.wire.library_client import CommitWatch, close_consumer, library_log, new_client
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)

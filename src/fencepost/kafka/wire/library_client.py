@@ -8,7 +8,7 @@ be replaced when the coordinator of its group has moved. Also filters the log li
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
@@ -68,6 +68,12 @@ def new_client(kind: Callable[..., T], conf: Mapping[str, Any], **arguments: Any
 log = logging.getLogger(__name__)
 
 _FAILING_S, _LOOK_S, _SOON_S = 5.0, 5.0, 2.0
+
+
+def close_consumer(consumer: Any) -> None:
+    """Close a consumer, whatever state it is in. It raises a SystemError if it has lost what a callback raised."""
+    with suppress(KafkaException, RuntimeError, SystemError):
+        consumer.close()
 
 
 def coordinator_node(conf: Mapping[str, Any], group: str, timeout_s: float) -> int | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from fencepost.kafka.group.member import GroupMembership, ReplacedError, Term
 from fencepost.testing import eventually
@@ -37,6 +37,8 @@ class Client:
             self.events.append(lambda: Message(self.fault))
 
     def poll(self, _: float) -> Any:
+        if self.is_closed:
+            raise RuntimeError("Consumer closed")
         return self.events.pop(0)() if self.events else None
 
     def consumer_group_metadata(self) -> str:
@@ -74,6 +76,42 @@ def test_member_joins_again_after_a_fatal_error_of_its_client(client: type[Clien
     assert [term.metadata for term in terms] == ["of client 1", None, "of client 2"]
     assert [each.is_closed for each in client.made] == [True, True]
     assert client.made[0].conf == client.made[1].conf
+
+
+def test_member_joins_again_if_the_end_of_its_client_fails(
+    client: type[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client has forgotten what a callback raised, and is closed."""
+
+    def close(self: Client) -> None:
+        self.is_closed = True
+        raise SystemError("exception <class 'str'> is not a BaseException subclass")
+
+    monkeypatch.setattr(client, "close", close)
+    terms: list[Term] = []
+    member = _joined(terms, [])
+    eventually(lambda: len(terms) == 3, within_s=60)
+    member.stop()
+    assert [term.metadata for term in terms] == ["of client 1", None, "of client 2"]
+
+
+def test_member_joins_again_if_no_client_can_be_made_at_first(
+    client: type[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = Client.subscribe
+
+    def subscribe(self: Client, *args: Any, **kwargs: Any) -> None:
+        self.events = []
+        if len(self.made) == 2:
+            raise KafkaException(KafkaError(KafkaError._RESOLVE, "no address"))
+        begin(self, *args, **kwargs)
+
+    monkeypatch.setattr(client, "subscribe", subscribe)
+    terms: list[Term] = []
+    member = _joined(terms, [])
+    eventually(lambda: len(terms) == 3, within_s=60)
+    member.stop()
+    assert [term.metadata for term in terms] == ["of client 1", None, "of client 3"]
 
 
 def test_replaced_member_reports_the_loss_and_does_not_join_again(
