@@ -4,11 +4,17 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from confluent_kafka import TopicPartition as ClientPartition
+
 from fencepost.kafka.codec.committed import Answered
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.setting.client_settings import sink_conf
+from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
+from fencepost.testing import eventually
+from support.group_commit import commit_for
+from support.log_writer import LogWriter
 
 
 class Notes:
@@ -57,6 +63,22 @@ class Members:
 
     def offsets(self) -> GroupOffsets:
         return GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group)
+
+
+def commit_late(members: Members, member: GroupInput, writer: LogWriter, offset: int) -> None:
+    """Commit an offset of partition 0 in a topic that was created again since, and has five records.
+
+    Members do so that do not know of the new topic yet.
+    """
+    place = TopicPartition(members.topic, 0)
+    member.commit({place: offset})
+    (committed,) = member._client.consumer.committed([ClientPartition(*place)], timeout=30)
+    member.close()
+    assert committed.leader_epoch == 0
+    writer.recreate(members.topic, partitions=2)
+    writer.send(members.topic, [str(n) for n in range(5)], 0)
+    eventually(lambda: not members.offsets().read(), within_s=60)  # the broker deletes it with the topic
+    commit_for(members.offsets(), [GroupOffset(*place, offset, committed.metadata, committed.leader_epoch)])
 
 
 def read(member: GroupInput, count: int, within_s: float = 30.0) -> list[tuple[int, int]]:

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.codec.encode_header import CorruptBatchError
@@ -26,6 +25,7 @@ from fencepost.kafka.read import fetched_queue, group_batches
 from fencepost.kafka.read.batch_reader import BatchReader
 from fencepost.kafka.read.group_batches import BatchFetcher, BatchGroupInput
 from fencepost.kafka.read.group_input import GroupInput
+from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.position import GroupOffset
 from fencepost.kafka.wire.cluster import Cluster
@@ -33,7 +33,7 @@ from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
 from fencepost.testing import eventually
 from support.clients import cluster_of
 from support.group_commit import commit_for
-from support.group_members import Members, Notes, damaged, poll_for_long, read
+from support.group_members import Members, Notes, commit_late, damaged, poll_for_long, read
 from support.log_writer import LogWriter
 from support.proxy import Action, ApiKey, KafkaProxy
 
@@ -399,25 +399,20 @@ def test_recreated_topic_is_read_from_its_beginning(
     assert read(member, 5) == [(0, n) for n in range(5)]
 
 
-def test_records_of_a_recreated_topic_are_read_after_a_late_commit(
+def test_records_of_a_recreated_topic_are_read_although_the_client_takes_over(
     members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new topic has the offset, with the same leader epoch."""
-    monkeypatch.setattr(group_batches, "SURE_S", 0.5)
-    place = TopicPartition(members.topic, 0)
+    """A slow moment makes it do so before the reader has learned that the topic is another one."""
     log_writer.send(members.topic, numbered(0, 3), 0)
     first = begun(members)
     assert len(read(first, 3)) == 3
-    first.commit({place: 3})
-    (committed,) = first._client.consumer.committed([ClientPartition(*place)], timeout=30)
-    first.close()
-    assert committed.leader_epoch == 0
-    log_writer.recreate(members.topic, partitions=2)
-    log_writer.send(members.topic, numbered(0, 5), 0)
-    eventually(lambda: not members.offsets().read(), within_s=60)  # the broker deletes it with the topic
-    stale = GroupOffset(*place, 3, committed.metadata, committed.leader_epoch)
-    commit_for(members.offsets(), [stale])  # as a member does that does not know of the new topic yet
-    assert read(members.join(Notes()), 5) == [(0, n) for n in range(5)]
+    commit_late(members, first, log_writer, 3)
+    monkeypatch.setattr(group_batches, "_LONG_S", -60.0)
+    monkeypatch.setattr(BatchReader, "read", lambda *_: Read())  # it has not been answered yet
+    second = members.join(Notes())
+    assert read(second, 5) == [(0, n) for n in range(5)]
+    assert client_fetches(second)
+    second.commit({TopicPartition(members.topic, 0): 5})
 
 
 @pytest.mark.parametrize("epoch", [0, -1])

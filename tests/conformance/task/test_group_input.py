@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.api import FencedError
+from fencepost.api import FencedError, RetriableError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.log_offsets import LogOffsets
 from fencepost.kafka.errors import KafkaRequestError
@@ -25,7 +25,7 @@ from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.batch_topic import ODD_HEADERS, odd_records, write_batch
 from support.group_commit import commit_for
-from support.group_members import Members, Notes, read
+from support.group_members import Members, Notes, commit_late, read
 from support.log_writer import LogWriter
 from support.proxy import Action, ApiKey, KafkaProxy
 
@@ -179,6 +179,47 @@ def test_records_of_a_recreated_topic_are_skipped_only_with_reset_to_latest(
     member = members.join(again, auto_offset_reset=resets_to)
     eventually(lambda: member.poll(0.1, 1) is None or again.log, within_s=60)
     assert again.log[0] == ("assigned", begun)
+
+
+def test_records_of_a_recreated_topic_are_read_after_a_late_commit(
+    members: Members, produce: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new topic has the offset, with the same leader epoch."""
+    monkeypatch.setattr(group_batches, "SURE_S", 0.5)
+    monkeypatch.setattr(group_batches, "_LONG_S", 60.0)
+    produce(3)
+    first = members.join(Notes())
+    assert len(read(first, 3)) == 3
+    with closing(LogWriter(members.bootstrap)) as writer:
+        commit_late(members, first, writer, 3)
+    assert read(members.join(Notes()), 5) == [(0, n) for n in range(5)]
+
+
+def test_nothing_is_committed_of_a_topic_that_was_recreated_while_it_was_read(
+    members: Members, produce: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka goes on at the same offset in the new topic. A reader of batches begins at the first record itself."""
+    monkeypatch.setattr(group_batches, "SURE_S", 0.5)
+    monkeypatch.setattr(group_batches, "_LONG_S", 60.0)
+    monkeypatch.setattr(client_fetcher, "_SAME_EVERY_S", 3600.0)
+    place = TopicPartition(members.topic, 0)
+    produce(3)
+    member = members.join(Notes())
+    assert len(read(member, 3)) == 3
+    member.commit({place: 3})
+    with closing(LogWriter(members.bootstrap)) as writer:
+        writer.recreate(members.topic, partitions=2)
+        writer.send(members.topic, [str(n) for n in range(5)], 0)
+    if members.kind is BatchGroupInput:
+        assert read(member, 5) == [(0, n) for n in range(5)]
+        return
+    assert read(member, 2)
+    with pytest.raises(RetriableError, match="created again"):
+        member.commit({place: 5})
+    with pytest.raises(RetriableError, match="created again"):
+        member.poll(0.1, 100)
+    member.close()
+    assert read(members.join(Notes()), 5) == [(0, n) for n in range(5)]
 
 
 def test_generation_is_the_assignments_and_grows_with_each_new_owner(members: Members, produce: Any) -> None:

@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from fencepost.task.stream.transactions import StreamIntervalBoundary
 from fencepost.testing import eventually
 from fencepost.testing.verdict import Observation, judge
 from support.clients import CLIENTS
+from support.log_writer import LogWriter
 from support.proxy import Action, ApiKey, KafkaProxy
 from support.stream_stage import StreamStage
 
@@ -72,6 +74,20 @@ def test_stream_continues_at_the_cut_of_a_log_that_was_cut_while_it_was_stopped(
     stage.start()
     assert stage.await_values(14) == [str(n) for n in (*range(10), *range(7, 11))]
     eventually(lambda: stage.offsets() == {0: 11})
+
+
+def test_stream_writes_each_record_of_a_recreated_topic_once(stage: StreamStage) -> None:
+    """librdkafka goes on at the same offset: the records before it would never be read."""
+    stage.produce(range(10))
+    run = stage.start()
+    eventually(lambda: stage.offsets() == {0: 10})
+    with closing(LogWriter(stage.bootstrap)) as writer:
+        writer.recreate(stage.source)
+    stage.produce(range(100, 120))
+    assert stage.await_values(30) == [str(n) for n in (*range(10), *range(100, 120))]
+    eventually(lambda: stage.offsets() == {0: 20})
+    run.stop()
+    assert len(stage.values()) == 30
 
 
 def test_e19_member_of_a_past_generation_commits_neither_output_nor_offsets(stage: StreamStage) -> None:

@@ -227,15 +227,17 @@ class Topics:
         """Return `topic`; None if it does not exist."""
         return self.get_all([topic], timeout_s=timeout_s).get(topic)
 
-    def get_all(self, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, Topic]:
-        """Return those of the topics that exist."""
+    def get_all(
+        self, names: Collection[str], *, timeout_s: float | None = None, is_sure: bool = True
+    ) -> dict[str, Topic]:
+        """Return those of the topics that exist. `is_sure`: as two brokers see them, on two connections."""
         if not names:
             return {}
         doing = f"describing topic {next(iter(names))}" if len(names) == 1 else f"describing {len(names)} topics"
 
         def ask() -> dict[str, Topic]:
             found = {}
-            for each in self._client.metadata(names, is_sure=True).topics:
+            for each in self._client.metadata(names, is_sure=is_sure).topics:
                 if each.error_code != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     self._requests.ensure(each, f"describing topic {each.name}")
                     found[each.name] = _topic(each)

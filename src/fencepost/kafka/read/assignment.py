@@ -60,9 +60,16 @@ class Fetcher(ABC):
     ) -> Mapping[TopicPartition, int]:
         """Return where logs were cut below the group's offsets while it did not read (`goes_back`).
 
+        Offsets of topics that were created again are removed from `StartPositions.committed`.
         Called with partitions that the group has just assigned. Raises KafkaRequestError, or that brokers are away.
         """
         return {}
+
+    def ensure_same_topics(self) -> None:
+        """Raise RetriableError if a topic was created again since its partitions were assigned, and that is not seen.
+
+        Raises KafkaUnavailableError, too. Before a commit: what was read may be of either topic.
+        """
 
     def read_ahead(self, most: int) -> None:
         """Decode what has arrived by now, unless `most` records wait already. The next `chunks` raises a failure."""
@@ -148,6 +155,7 @@ class AssignedPartitions:
             stored = self.stored(places)
             committed = {place: self.starts.committed[place] for place in stored}
             cut = self.fetcher.starts(places, committed)
+            stored = {place: at for place, at in stored.items() if place in self.starts.committed}
             fresh = frozenset(places) - stored.keys()
             positions = stored | {place: self.starts.reset(place) for place in sorted(fresh)}
             begins, assignee = dict(positions), self._assignee

@@ -3,11 +3,16 @@
 import logging
 import time
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.api import RetriableError
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.errors import ASK_S, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.read.assignment import AssignedPartitions, Fetcher
 from fencepost.kafka.read.client_reader import CHUNK, ClientMessages
 from fencepost.kafka.read.doubt import IF_RESTORED, look_at
@@ -19,14 +24,16 @@ from fencepost.record import TopicPartition, place_names
 
 log = logging.getLogger(__name__)
 
-_LOOK_EVERY_S = 2.0
+_LOOK_EVERY_S, _SAME_EVERY_S = 2.0, 10.0
 READING = "reading as a member of group {}"
 
 
 class ClientFetcher(Fetcher):
     """The client starts to fetch partitions when it takes them over.
 
-    Those that are `away` wait, paused, for a leader that says whether their logs were cut.
+    Those that are `away` wait, paused, for a leader that says whether their logs were cut. The client goes on at the
+    same offset if a topic is created again, and does not say so. So a broker is asked for the ids of topics before each
+    commit, and two every ten seconds. The next member finds an offset of another topic in the group, and begins anew.
     """
 
     def __init__(self, assignment: AssignedPartitions) -> None:
@@ -37,10 +44,13 @@ class ClientFetcher(Fetcher):
         self._messages = ClientMessages(conf, READING.format(conf.get("group.id")), has_group=True)
         self.away: set[TopicPartition] = set()
         self._look_s = 0.0
+        self.sure_s = float("-inf")
+        """When brokers were last asked whether the topics are the same."""
 
     def chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
         """Yield fetched records in chunks, which become columns while their messages are in the processor's cache."""
         self._maybe_look_again()
+        self._look_at_topics()
         while most > 0 and self._client.error is None:
             messages = self._messages.arrived(self._client.consumer, min(most, CHUNK), timeout_s)
             if not messages or self._client.error is not None:
@@ -71,10 +81,17 @@ class ClientFetcher(Fetcher):
         self, places: Collection[TopicPartition], committed: Mapping[TopicPartition, GroupOffset]
     ) -> Mapping[TopicPartition, int]:
         looked, starts = look_at(self._client.conf, places, committed), self._assignment.starts
-        starts.known.is_by_client = True
         starts.known.forget(places)
+        self.sure_s = time.monotonic()
+        for place in looked.replaced:
+            log.warning(
+                "group %s has offset %d of a former topic %s: %s-%d is read as if it had none",
+                self._client.group, committed[place].offset, place.topic, *place,
+            )  # fmt: skip
+            starts.committed.pop(place, None)
         self.away = (self.away - set(places)).union(looked.away)
-        self._topic_ids.update((place, looked.topic_ids.get(place.topic, "")) for place in places)
+        self._topic_ids = {place: id_ for place, id_ in self._topic_ids.items() if place not in places}
+        self._topic_ids.update((p, looked.topic_ids[p.topic]) for p in places if p.topic in looked.topic_ids)
         starts.known.move({p: LogPosition(at.read_to, at.topic_id, at.epoch) for p, at in looked.known.items()})
         starts.known.read_past({p: at.offset for p, at in looked.known.items()})
         for place, cut_at in looked.starts.items():
@@ -113,8 +130,15 @@ class ClientFetcher(Fetcher):
         finally:
             now_s = time.monotonic()
             self._look_s = now_s + max(_LOOK_EVERY_S, now_s - began_s)  # others are read for as long
-        cut = {place: at for place, at in cut.items() if goes_back(committed[place], assignment.begins[place], at)}
-        assignment.begins.update(cut)
+        begins = assignment.begins
+        cut = {place: at for place, at in cut.items() if goes_back(committed[place], begins[place], at)}
+        replaced = [place for place in waiting if place not in assignment.starts.committed]
+        fresh = [place for place in replaced if begins[place] == committed[place].offset]  # not the task's own offset
+        try:
+            cut |= {place: assignment.starts.reset(place) for place in fresh}
+        except KafkaException as error:
+            raise self._client.failed(error, f"asking where {place_names(fresh)} begin") from error
+        begins.update(cut)
         self.seek(cut)
         self.resume([place for place in waiting if place not in assignment.paused])
 
@@ -126,6 +150,43 @@ class ClientFetcher(Fetcher):
             "group %s was at offset %d of %s-%d, whose log was cut at %d while the group did not read: reading "
             "continues there", self._client.group, at, *place, cut_at,
         )  # fmt: skip
+
+    def ensure_same_topics(self) -> None:
+        self._ensure_same(ASK_S, is_sure=False)
+
+    def _ensure_same(self, timeout_s: float, *, is_sure: bool) -> None:
+        places = self._assignment.places
+        if not places or self._admin is None:
+            return
+        topics = {place.topic for place in places}
+        found = self._admin.topics.get_all(topics, timeout_s=timeout_s, is_sure=is_sure)
+        ids = {place: found[place.topic].id for place in places if place.topic in found}
+        if replaced := {place.topic for place, id_ in ids.items() if self._topic_ids.setdefault(place, id_) != id_}:
+            self.sure_s = float("-inf")
+            raise RetriableError(
+                f"{', '.join(sorted(replaced))}: created again while group {self._client.group} read it. What was read "
+                "since the last commit may be of either topic and is not committed; reading starts over"
+            )
+
+    @cached_property
+    def _admin(self) -> Admin | None:
+        """Return None if the settings are such as only librdkafka has."""
+        try:
+            return Admin(self._client.conf)
+        except KafkaRequestError as error:
+            if error.code != KafkaError._INVALID_ARG:
+                raise
+            return None
+
+    def _look_at_topics(self) -> None:
+        if time.monotonic() - self.sure_s >= _SAME_EVERY_S:
+            self.sure_s = time.monotonic()
+            with suppress(KafkaUnavailableError):  # no commit goes without an answer
+                self._ensure_same(_LOOK_EVERY_S, is_sure=True)
+
+    def close(self) -> None:
+        if "_admin" in self.__dict__ and self._admin is not None:
+            self._admin.close()
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._assignment.starts.known.jump(offsets)
@@ -147,7 +208,9 @@ class ClientFetcher(Fetcher):
 
 
 class NoFetcher(ClientFetcher):
-    """Keeps all partitions paused: another object reads them, and looks for cuts."""
+    """Keeps all partitions paused: another object reads them, and looks for cuts and for topics created again."""
+
+    def _ensure_same(self, timeout_s: float, *, is_sure: bool) -> None: ...
 
     def starts(self, *_: object) -> Mapping[TopicPartition, int]:
         return {}

@@ -177,13 +177,14 @@ class Looked(NamedTuple):
     """What brokers say: the ids of topics, the committed offsets whose logs are still the same, where others were cut.
 
     `starts`: where to read on, if that is not the committed offset. `away`: partitions without a leader that could
-    say, or with an older one than that of the offset.
+    say, or with an older one than that of the offset. `replaced`: partitions whose topics were created again.
     """
 
     topic_ids: Mapping[str, str]
     known: Mapping[TopicPartition, ReadLog]
     starts: Mapping[TopicPartition, int]
     away: Collection[TopicPartition] = ()
+    replaced: Collection[TopicPartition] = ()
 
 
 def look_at(
@@ -191,18 +192,21 @@ def look_at(
 ) -> Looked:
     """Compare the logs of partitions with what was committed in them. Waits for ten seconds if one seems to be cut.
 
-    An offset without the id of the present topic is not compared: the epochs of another topic say nothing.
+    An offset without the id of the present topic is not compared: the epochs of another topic say nothing. Two brokers
+    are asked for the id.
     """
     try:
         with closing(Admin(conf)) as admin:
             ids = {name: found.id for name, found in admin.topics.get_all({place.topic for place in places}).items()}
-            read = {place: assigned_log(each) for place, each in committed.items()}
-            known = {place: each for place, each in read.items() if each and each.topic_id == ids.get(place.topic)}
+            logs = {place: assigned_log(each) for place, each in committed.items()}
+            read = {place: each for place, each in logs.items() if each and ids.get(place.topic)}
+            known = {place: each for place, each in read.items() if each.topic_id == ids[place.topic]}
             away = admin.offsets.without_leader(known)
             led = {place: each for place, each in known.items() if place not in away}
             starts, epochs = _starts(admin, led), admin.offsets.epochs
             older = {place for place, each in led.items() if NO_EPOCH != epochs.get(place, NO_EPOCH) < each.epoch}
-            return Looked(ids, known, starts, away | older)
+            gone = {place for place, each in logs.items() if each and place.topic not in ids}
+            return Looked(ids, known, starts, away | older | gone, read.keys() - known.keys())
     except KafkaRequestError as error:
         if error.code != KafkaError._INVALID_ARG:
             raise

@@ -209,12 +209,13 @@ class BatchFetcher(Fetcher):
 
     def close(self) -> None:
         self._reader.close()
+        self._by_client.close()
 
     # reading
 
     def chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
         """Yield fetched records, after the callbacks have run: records of revoked partitions are left out (E14)."""
-        if self._preference.why:
+        if self._preference.why and not len(self._resets):  # else it would not learn what is wrong with a position
             self._switch_to_client(self._preference.why)
             yield from self._by_client.chunks(timeout_s, most)
             return
@@ -353,8 +354,8 @@ class BatchFetcher(Fetcher):
     ) -> Mapping[TopicPartition, int]:
         """Compare offsets that were committed while a client fetched. A reader fetches with the epochs of others.
 
-        It does so, too, after the last records of partitions that have no leader yet. They stay `away` for the client,
-        which takes over without epochs, until a leader has answered.
+        It does so, too, after the last records of partitions that have no leader yet. All stay `away` for the client,
+        which takes over without epochs and topic ids, until a leader has answered the reader.
         """
         if len(self._assignment.begins) + len(places) > _MOST_PARTITIONS:
             return self._by_client.starts(places, committed)
@@ -363,8 +364,8 @@ class BatchFetcher(Fetcher):
         logs = {place: log for place, each in committed.items() if (log := assigned_log(each)) is not None}
         by_client = {place: committed[place] for place in logs if not positions[place].topic_id}
         starts = self._by_client.starts(by_client.keys(), by_client) if by_client else {}
-        self._assignment.starts.known.is_by_client = False
         away = self._by_client.away.intersection(by_client)
+        self._by_client.away.update(logs)
         return {**starts, **{place: logs[place].read_to for place in away}}
 
     def begin(self, begins: Mapping[TopicPartition, int]) -> None:
@@ -379,6 +380,7 @@ class BatchFetcher(Fetcher):
         """Let the client fetch from now on, after the last returned records."""
         log.info("this member of group %s has its client fetch from now on: %s", self._assignment.client.group, why)
         positions, self._next = self._next, {}
+        self._by_client.let_go(self._reader.known_ends())
         self._by_client.take_over(positions)
         self.stop(positions)
         self._reader.close()
@@ -400,5 +402,5 @@ class _ClientAfterBatches(ClientFetcher):
 
     def take_over(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         """Go on with the ids of the topics that were read."""
-        self._topic_ids.update((place, at.topic_id) for place, at in positions.items())
-        self._assignment.starts.known.is_by_client = True
+        self._topic_ids.update((place, at.topic_id) for place, at in positions.items() if at.topic_id)
+        self.sure_s = float("-inf")

@@ -150,9 +150,17 @@ class GroupInput:
         """
         with self._in_client:
             self._assignment.ensure_member()
+            self.ensure_same_topics()
             if isinstance(offsets, Mapping):
                 offsets = self.starts.known.commits(offsets)
             return self._client.commit(offsets)
+
+    def ensure_same_topics(self) -> None:
+        """Raise RetriableError if what was read since the assignment may be of a topic that was created again since.
+
+        `commit` does this. Raises KafkaUnavailableError.
+        """
+        self._assignment.fetcher.ensure_same_topics()
 
     def stored(self, places: Collection[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Return the group's committed offsets, by default those of the assignment.

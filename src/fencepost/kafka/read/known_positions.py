@@ -6,7 +6,7 @@ epochs of a topic that was created again begin at 0 again. A commit has no field
 metadata. An id is used only with an epoch: mirrors copy the metadata of groups to other clusters, but not the epochs.
 
 librdkafka does not say of which topic a record is. What it has read is committed with the id that the topic had at the
-assignment, under another name. If the topic still has that id, the records were of this topic; if not, it says nothing.
+assignment, once brokers have said, after the reading, that the topic still has it.
 """
 
 import re
@@ -26,7 +26,6 @@ from fencepost.kafka.value.position import NO_EPOCH, GroupOffset, LogPosition, M
 from fencepost.record import TopicPartition
 
 _TOPIC_ID = "fencepost.topic_id"
-_ASSIGNED_TOPIC_ID = "fencepost.assigned_topic_id"
 _READ_TO = "fencepost.read_to"
 _ID = re.compile(r"[A-Za-z0-9+/_-]{22}")
 
@@ -50,8 +49,6 @@ class KnownPositions:
         self._ranges: dict[TopicPartition, tuple[int, LogPosition]] = {}  # the first offset, and the last position
         self._past: dict[TopicPartition, int] = {}  # the end of what readers do not see after the range
         self._cut: dict[TopicPartition, int] = {}  # the ends of logs of which nothing was read since they were cut
-        self.is_by_client = False
-        """Whether librdkafka reads. Topic ids are then those of the assignment."""
 
     def read_to(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         """Record that partitions have been read up to these positions, from the ones recorded before."""
@@ -122,7 +119,7 @@ class KnownPositions:
             known = self.at(place, last.offset) if last.offset < offset else None
         if known is None:
             return GroupOffset(*place, offset)
-        fields: dict[str, object] = {_ASSIGNED_TOPIC_ID if self.is_by_client else _TOPIC_ID: known.topic_id}
+        fields: dict[str, object] = {_TOPIC_ID: known.topic_id}
         if known.offset == offset:
             return GroupOffset(*place, offset, orjson.dumps(fields).decode(), known.epoch)
         fields[_READ_TO] = known.offset, known.epoch  # markers may have a newer epoch: other programs would see a cut
@@ -131,7 +128,7 @@ class KnownPositions:
 
 def committed_position(committed: GroupOffset) -> LogPosition:
     """Return the position that a committed offset names."""
-    topic_id = _topic_id(_fields(committed), _TOPIC_ID)
+    topic_id = _topic_id(_fields(committed))
     if not topic_id or committed.leader_epoch == NO_EPOCH:
         return LogPosition(committed.offset)
     return LogPosition(committed.offset, topic_id, committed.leader_epoch)
@@ -148,9 +145,9 @@ def goes_back(committed: GroupOffset, begin: int, cut_at: int) -> bool:
 
 
 def assigned_log(committed: GroupOffset) -> ReadLog | None:
-    """Return what a committed offset says of the log that was read, whichever way; None if it says nothing."""
+    """Return what a committed offset says of the log that was read; None if it says nothing."""
     fields = _fields(committed)
-    topic_id = _topic_id(fields, _ASSIGNED_TOPIC_ID) or _topic_id(fields, _TOPIC_ID)
+    topic_id = _topic_id(fields)
     match fields.get(_READ_TO):
         case [int(read_to), int(epoch)] if 0 <= read_to <= committed.offset:
             pass
@@ -167,8 +164,8 @@ def _fields(committed: GroupOffset) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _topic_id(fields: Mapping[str, Any], key: str) -> str:
-    topic_id = fields.get(key)
+def _topic_id(fields: Mapping[str, Any]) -> str:
+    topic_id = fields.get(_TOPIC_ID)
     return topic_id if isinstance(topic_id, str) and _ID.fullmatch(topic_id) else ""
 
 

@@ -150,6 +150,9 @@ class StreamInput(GroupReader, Protocol):
     def stored(self) -> Offsets:
         """Return the group's current offsets of the assignment."""
 
+    def ensure_same_topics(self) -> None:
+        """Raise RetriableError if what was read may be of a topic that was created again. Before each commit."""
+
 
 @dataclass
 class StreamSender:
@@ -235,6 +238,7 @@ class StreamTransactions:
         if not self.current.delivery.is_open:
             self.current.ensure_ready()
         begun_s = time.monotonic()
+        self._input.ensure_same_topics()
         known = self._input.starts.known
         offsets = [known.to_commit(place, offset) for place, offset in known.within(due).items()]
         self.current.delivery.commit_in_group(offsets, self._input.metadata)  # E19

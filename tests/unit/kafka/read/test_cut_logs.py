@@ -57,7 +57,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def committed(offset: int = 1000, *, read_to: int | None = None, id_: str = ID, epoch: int = 5) -> GroupOffset:
     past = "" if read_to is None else f',"fencepost.read_to":[{read_to},{epoch}]'
-    note = f'{{"fencepost.assigned_topic_id":"{id_}"{past}}}'
+    note = f'{{"fencepost.topic_id":"{id_}"{past}}}'
     return GroupOffset(*PLACE, offset, note, epoch if read_to is None else -1)
 
 
@@ -141,6 +141,7 @@ class Assignment:
         self.begins: dict[TopicPartition, int] = {}
         self.paused: frozenset[TopicPartition] = frozenset()
         self.calls: list[tuple[str, Any]] = []  # to the client
+        self.places: frozenset[TopicPartition] = frozenset()  # whose topics brokers are asked about
 
         def call(name: str) -> Callable[..., None]:
             return lambda what: self.calls.append((name, dict(what) if isinstance(what, dict) else len(list(what))))
@@ -272,7 +273,6 @@ def test_batch_reader_compares_epochs_by_itself_without_a_leader(monkeypatch: py
     fetcher = BatchFetcher(assignment, SimpleNamespace())  # type: ignore[arg-type]
     assert fetcher.starts([PLACE], {PLACE: committed(read_to=990)}) == {PLACE: 990}
     assert assignment.starts.known.at(PLACE, 990) == LogPosition(990, ID, 5)
-    assert not assignment.starts.known.is_by_client
 
 
 @pytest.mark.parametrize("is_answered", [False, True])

@@ -58,19 +58,8 @@ def test_leader_epoch_is_committed_where_it_and_the_topic_are_known(
     assert all(each == GroupOffset(*PLACE, n) for n, each in committed.items() if each.leader_epoch != 5)
 
 
-def test_offset_read_by_librdkafka_is_committed_with_the_assigned_topic_id() -> None:
-    """It is no position for a reader that asks by topic id: the topic may have been created again since then."""
-    read = known(LogPosition(10, ID, 5), LogPosition(20, ID, 5))
-    read.is_by_client = True
-    committed = read.to_commit(PLACE, 15)
-    assert committed == GroupOffset(*PLACE, 15, f'{{"fencepost.assigned_topic_id":"{ID}"}}', 5)
-    assert committed_position(committed) == LogPosition(15)
-    assert assigned_log(committed) == ReadLog(15, ID, 5, 15)
-
-
 def test_offset_past_markers_is_committed_with_the_end_of_the_records_read() -> None:
     read = known(LogPosition(10, ID, 5), LogPosition(20, ID, 5))
-    read.is_by_client = True
     read.read_past({PLACE: 23})
     committed = read.to_commit(PLACE, 23)
     assert assigned_log(committed) == ReadLog(23, ID, 5, 20)
@@ -91,19 +80,19 @@ def test_offset_after_a_rewind_is_committed_without_the_epoch_of_markers() -> No
 
 
 def test_topic_id_and_epoch_are_read_from_metadata_signed_by_a_producer() -> None:
-    signed = Contribution("a-stream", 7, 0).to_metadata(f'{{"fencepost.assigned_topic_id":"{ID}"}}')
+    signed = Contribution("a-stream", 7, 0).to_metadata(f'{{"fencepost.topic_id":"{ID}"}}')
     assert assigned_log(GroupOffset(*PLACE, 15, signed, 5)) == ReadLog(15, ID, 5, 15)
 
 
 @pytest.mark.parametrize("read_to", ["[-1,4]", "[16,4]", '["7",4]', "null", "[1]", "7"])
 def test_recorded_end_of_reading_counts_only_below_the_offset(read_to: str) -> None:
-    note = f'{{"fencepost.assigned_topic_id":"{ID}","fencepost.read_to":{read_to}}}'
+    note = f'{{"fencepost.topic_id":"{ID}","fencepost.read_to":{read_to}}}'
     assert assigned_log(GroupOffset(*PLACE, 15, note, 5)) == ReadLog(15, ID, 5, 15)
 
 
 @pytest.mark.parametrize(
     ("note", "epoch"),
-    [(NOTE, -1), ("", 5), ('{"fencepost.assigned_topic_id":"x"}', 5), ('{"fencepost.assigned_topic_id":7}', 5)],
+    [(NOTE, -1), ("", 5), ('{"fencepost.topic_id":"x"}', 5), ('{"fencepost.topic_id":7}', 5)],
 )
 def test_offset_without_a_topic_id_and_an_epoch_identifies_no_log(note: str, epoch: int) -> None:
     assert assigned_log(GroupOffset(*PLACE, 15, note, epoch)) is None
@@ -178,7 +167,7 @@ def test_topic_id_is_committed_only_if_records_were_fetched_by_id(by_name: bool)
 
 def test_leader_epochs_are_still_known_after_a_look_at_the_offsets_of_the_group() -> None:
     """As a sink takes one after a flush that failed."""
-    note = f'{{"fencepost.assigned_topic_id":"{ID}"}}'
+    note = f'{{"fencepost.topic_id":"{ID}"}}'
     consumer = SimpleNamespace(committed=lambda asked, timeout: [ClientPartition(*PLACE, 1000, note, 5)])
     client: Any = SimpleNamespace(conf={}, consumer=consumer)
     starts = StartPositions(client, (), None)

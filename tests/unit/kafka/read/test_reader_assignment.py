@@ -33,7 +33,7 @@ class Assignee:
 
 def begun(assignee: Assignee, cut_at: int, read_to: int = 1000) -> list[Offsets]:
     """Return where a fetcher begins that finds a log cut below the group's offset of 1000."""
-    note = f'{{"fencepost.assigned_topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","fencepost.read_to":[{read_to},5]}}'
+    note = f'{{"fencepost.topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","fencepost.read_to":[{read_to},5]}}'
     begins: list[Offsets] = []
     client = SimpleNamespace(
         errors_kept=nullcontext, is_leaving=False, membership=lambda: None, assign=lambda placed: None
