@@ -246,6 +246,37 @@ def test_topic_that_is_created_again_is_written_from_its_beginning(scene: SinkSc
     assert numbers(scene) == [0, 1, 2, 3, 4, 100, 101, 102]
 
 
+def test_topic_is_created_again_after_the_task_took_over_its_partition(scene: SinkScene) -> None:
+    first = inserting(scene).run()
+    first.deliver(scene.log)
+    first.stop()
+    run = scene.run(2)
+    scene.topic_ids[scene.name] = "second"
+    place = scene.places[0]
+    scene.log[place] = [record(place, offset, 100 + offset, "again") for offset in range(3)]
+    run.positions[place] = 0
+    run.deliver(scene.log, 2)
+    run.deliver(scene.log)
+    run.commit()
+    assert numbers(scene) == [0, 1, 2, 3, 4, 100, 101, 102]
+
+
+def test_groups_offset_of_another_topic_skips_no_record_of_a_new_one(scene: SinkScene) -> None:
+    first = inserting(scene).run()
+    first.deliver(scene.log)
+    first.stop()
+    scene.topic_ids[scene.name] = "second"
+    place = scene.places[0]
+    scene.log[place] = [record(place, offset, 100 + offset, "again") for offset in range(3)]
+    run = scene.run(2)
+    assert run.positions == {place: 5}
+    run.task.pre_commit({place: 5})
+    run.positions[place] = 0
+    run.deliver(scene.log)
+    run.commit()
+    assert numbers(scene) == [0, 1, 2, 3, 4, 100, 101, 102]
+
+
 def test_offsets_that_are_changed_by_an_administrator_count_at_the_next_start(scene: SinkScene) -> None:
     run = inserting(scene).run()
     run.deliver(scene.log)

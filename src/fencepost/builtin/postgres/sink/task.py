@@ -101,7 +101,8 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Write what was gathered. The database's offsets also pass records that were skipped."""
         self._ensure_claimed()
-        self._write({place: offset for place, offset in offsets.items() if place in self._owned})
+        # While it has none, and nothing was put, the group's may still be those of another topic of the same name.
+        self._write({p: offset for p, offset in offsets.items() if p in self._owned and self._owned[p].next})
         return offsets
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
@@ -159,7 +160,7 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
         for place, count in runs_of(batch.places):
             firsts.setdefault(place, batch.offsets[at])
             at += count
-        self._follow_new_topics([place for place, first in firsts.items() if first < self._owned[place].put])
+        self._follow_new_topics([p for p, first in firsts.items() if first < ((own := self._owned[p]).put or own.next)])
         for place, end in _ends(batch).items():
             self._owned[place].put = end
         known: dict[TopicPartition, int | None] = {
@@ -235,8 +236,7 @@ def _ends(batch: SinkBatch) -> dict[TopicPartition, int]:
 
 def _from(batch: SinkBatch, starts: Mapping[TopicPartition, int | None]) -> SinkBatch:
     """Return the records at or after these offsets; all of a partition without one."""
-    pairs = zip(batch.places, batch.offsets, strict=True)
-    return batch.where([offset >= (starts.get(place) or 0) for place, offset in pairs])
+    return batch.where([at >= (starts.get(place) or 0) for place, at in zip(batch.places, batch.offsets, strict=True)])
 
 
 def sink_name(config: Any) -> str:
