@@ -98,6 +98,18 @@ def test_task_begins_at_the_databases_offsets_not_at_the_groups(scene: SinkScene
     assert numbers(scene) == [0, 1, 2, 3, 4]
 
 
+def test_table_is_created_by_the_first_row_not_by_tombstones_before_it(scene: SinkScene) -> None:
+    run = scene.run(**DELETING)
+    scene.add(1, None)
+    run.deliver(scene.log)
+    run.commit()
+    assert scene.offsets() == {0: 1}
+    scene.add(2, "row")
+    run.deliver(scene.log)
+    run.stop()
+    assert scene.rows() == [(2, "row")]
+
+
 def test_records_that_come_again_are_skipped_and_holes_are_allowed(scene: SinkScene) -> None:
     run = inserting(scene).run()
     place = scene.places[0]

@@ -105,8 +105,8 @@ class Database:
         raise FatalError(f"the database refuses these records together, but none alone: {refused}")
 
     def _stages(self, changes: Sequence[Changes]) -> list[tuple[Stage, bytes]]:
-        known = [self._tables.ensure(self._connection, each) for each in changes]
-        stages = [Stage(at, each, known[at], self._settings) for at, each in enumerate(changes)]
+        known = [(each, found) for each in changes if (found := self._tables.ensure(self._connection, each))]
+        stages = [Stage(at, each, found, self._settings) for at, (each, found) in enumerate(known)]
         return [(stage, stage.data()) for stage in stages]
 
     def _begin(self, stages: Sequence[tuple[Stage, bytes]]) -> None:
@@ -128,7 +128,8 @@ class Database:
             connection.execute(f"{_BEGIN}; SET CONSTRAINTS ALL IMMEDIATE")
             try:
                 for each in changes:
-                    known = self._tables.ensure(connection, each)
+                    if not (known := self._tables.ensure(connection, each)):
+                        continue
                     self._halve(each, lambda part, known=known: Stage(0, part, known, self._settings), found)  # type: ignore[misc]
             finally:
                 with contextlib.suppress(Exception):

@@ -39,12 +39,14 @@ class Tables:
         self._known.clear()
 
     def ensure(self, connection: Any, changes: Changes) -> Mapping[str, TargetColumn]:
-        """Return the columns of the table of changes, with all that these need.
+        """Return the columns of the table of changes, with all that these need; none if it is missing for deletes.
 
         Raises FatalError if the table or a column is missing and must not be made, BadRecordsError for records without
         a schema that have other fields.
         """
         known = self._known.get(changes.table) or self._looked_up(connection, changes.table)
+        if not known and self._settings.auto_create and changes.is_delete is not None and all(changes.is_delete):
+            return {}
         if not known:
             self._create(connection, changes)
             known = self._looked_up(connection, changes.table)
