@@ -2,26 +2,24 @@
 
 Nothing is changed, and connector and database may move meanwhile. The order of steps avoids false alarms:
 
-1. Read the topics up to their ends, and keep the last row of each key (`Fold`).
-2. Take a snapshot of the database. Its end of the log says how far the connector has to be.
-3. Wait until the connector has committed everything up to there, and read on. Of these records, those of transactions
-   that the snapshot does not show are left out.
+1. Read the topics up to where the connector is, and keep the last row of each key (`Fold`).
+2. Take a snapshot of the database.
+3. Read on up to the place that belongs to the snapshot, which the `Position` knows.
 4. Compare the hashes of groups of keys, computed in the database, with those of the topics.
 5. Read the rows of the groups that differ, and name the first that do.
 """
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 from fencepost.api import FatalError
 from fencepost.builtin.postgres.audit.snapshot import DatabaseSnapshot, Rewritten
-from fencepost.builtin.postgres.audit.table import GROUP_DIGITS, ComparedTable, Known
+from fencepost.builtin.postgres.audit.table import GROUP_DIGITS, ComparedTable, Known, RowDifferenceKind
+from fencepost.ledger.database_position import Position
 from fencepost.ledger.fold import UNSURE, Entry, Fold
 from fencepost.ledger.log import OnPartition
 from fencepost.ledger.topic_rows import Decode, Side, TopicRows
@@ -30,23 +28,7 @@ from fencepost.record import TopicPartition
 
 _NAMED = 20  # rows of a table that are named
 _LOOKED_AT = 1_000  # rows of a table whose records are read again
-_AGAIN_S = 0.2
 _NOT_READ = "the connector has not read its rows yet: repeat the audit when it has"
-
-
-class RowDifferenceKind(Enum):
-    """In which way a row of the table differs from the topic's."""
-
-    MISSING_IN_TOPIC = "missing in the topic"
-    MISSING_IN_TABLE = "missing in the table"
-    DIFFERS = "differs"
-
-
-class Committed(NamedTuple):
-    """What committed offsets say: up to where the log is in Kafka, and the tables whose rows are, by oid; None: all."""
-
-    lsn: int
-    tables: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +110,7 @@ class DatabaseReport:
 
 
 class DatabaseAudit:
-    """Reads a source's tables, and its topics."""
+    """Reads a connector's tables, and its topics."""
 
     def __init__(
         self,
@@ -136,9 +118,8 @@ class DatabaseAudit:
         connector: str,
         side: Side,
         decode: Decode,
+        position: Position,
         *,
-        committed: Callable[[], Committed],
-        wait_s: float = 10.0,
         state: Path | None = None,
     ) -> None:
         """`conf` is made by `range_conf`.
@@ -148,12 +129,11 @@ class DatabaseAudit:
             connector: The connector's name.
             side: What its config says.
             decode: Its converters.
-            committed: Returns what its committed offsets say.
-            wait_s: How long to wait for that, and for open transactions.
+            position: Says up to where both are compared.
             state: A file that keeps what was read of the topics until an audit has ended, so that the next one goes on.
         """
         self._conf, self._connector, self._side, self._decode = conf, connector, side, decode
-        self._committed, self._wait_s, self._state = committed, wait_s, state
+        self._position, self._state = position, state
 
     def close(self) -> None:
         """Do nothing: a run closes its connections."""
@@ -175,72 +155,48 @@ class DatabaseAudit:
         with ExitStack() as opened:
             snapshot = opened.enter_context(closing(DatabaseSnapshot(self._side.database)))
             read = opened.enter_context(closing(TopicRows(self._conf, self._side, self._decode, on_read)))
-            tables = self._tables(snapshot, topics)
+            tables = self._tables(snapshot, read, topics)
+            first = self._position.first(snapshot, read, tables)
             snapshot.end()
             path = self._state or Path(opened.enter_context(TemporaryDirectory(prefix="fencepost-audit-"))) / "rows"
             identity = self._identity(read, tables)
             fold = opened.enter_context(closing(Fold(path, identity)))
-            read.read(fold, tables, read.ends(tables))  # 1
-            self._begin(snapshot, read)  # 2
-            tables = self._tables(snapshot, topics)
+            read.read(fold, tables, first)  # 1
+            self._position.begin(snapshot, read)  # 2
+            tables = self._tables(snapshot, read, topics)
             if self._identity(read, tables) != identity:
                 raise FatalError("a table or a topic was changed meanwhile: repeat the audit")
             report.position = format_lsn(snapshot.lsn)
-            committed = self._await_position(snapshot.lsn)  # 3
-            if committed is None:
-                report.notes.append(
-                    f"{self._connector} has not committed what the database had at {report.position} within "
-                    f"{self._wait_s:g} s: see whether it runs, or wait longer (--wait)"
-                )
+            reached = self._position.reached(snapshot, read, tables)  # 3
+            if isinstance(reached, str):
+                report.notes.append(reached)
                 return report
-            ends = read.awaited_ends(tables, self._wait_s)
-            if ends is None:
-                report.notes.append("a transaction is open in a topic, and hides its last records: repeat the audit")
-                return report
-            read.read(fold, tables, ends, snapshot.visible)
+            report.notes.extend(reached.notes)
+            read.read(fold, tables, reached.ends, reached.visible)
             for number, table in enumerate(tables):
-                if committed.tables is None or table.oid in committed.tables:
+                if reached.tables is None or table.oid in reached.tables:
                     report.tables.append(self._compared(read, fold, number, table, snapshot))
                 else:
-                    report.tables.append(TableFindings(table.name, table.topic, notes=[_NOT_READ]))
+                    report.tables.append(TableFindings(table.name, ", ".join(table.topics), notes=[_NOT_READ]))
         if self._state is not None:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{self._state}{suffix}").unlink(missing_ok=True)
         return report
 
-    def _tables(self, snapshot: DatabaseSnapshot, topics: Collection[str]) -> list[ComparedTable]:
-        return [table for table in self._side.tables(snapshot) if not topics or table.topic in topics]
+    def _tables(self, snapshot: DatabaseSnapshot, read: TopicRows, topics: Collection[str]) -> list[ComparedTable]:
+        found = self._side.tables(snapshot, read)
+        return [table for table in found if not topics or not {*topics}.isdisjoint(table.topics)]
 
     def _identity(self, read: TopicRows, tables: Sequence[ComparedTable]) -> str:
         """Return a text that is another one if rows have other hashes, or topics were made again."""
-        shown = [(t.topic, [(c.name, c.sql, c.stand_in) for c in (*t.key, *t.columns)]) for t in tables]
-        return repr((self._connector, shown, read.ids(tables)))
-
-    def _begin(self, snapshot: DatabaseSnapshot, read: TopicRows) -> None:
-        """Take a snapshot that shows everything that was read: a transaction is in the log before others see it."""
-        until_s = time.monotonic() + self._wait_s
-        while True:
-            snapshot.begin()
-            if read.are_visible(snapshot.visible):
-                return
-            if time.monotonic() > until_s:
-                raise FatalError("a transaction is in the topics that the database does not show yet: repeat the audit")
-            snapshot.end()
-            time.sleep(_AGAIN_S)
-
-    def _await_position(self, lsn: int) -> Committed | None:
-        """Return what was committed once everything up to a place in the log is; None if it is not so in time."""
-        until_s = time.monotonic() + self._wait_s
-        while (committed := self._committed()).lsn < lsn:
-            if time.monotonic() > until_s:
-                return None
-            time.sleep(_AGAIN_S)
-        return committed
+        shown = [(t.topics, [(c.name, c.sql, c.stand_in) for c in (*t.key, *t.columns)]) for t in tables]
+        ids = read.ids([topic for table in tables for topic in table.topics])
+        return repr((self._connector, shown, sorted(ids.items())))
 
     def _compared(
         self, read: TopicRows, fold: Fold, number: int, table: ComparedTable, snapshot: DatabaseSnapshot
     ) -> TableFindings:
-        found = TableFindings(table.name, table.topic)
+        found = TableFindings(table.name, ", ".join(table.topics))
         if table.uncompared:
             found.notes.append(f"columns that are not compared: {', '.join(table.uncompared)}")
         if not table.key:
@@ -249,8 +205,7 @@ class DatabaseAudit:
         try:
             groups = _groups(fold, number, table, snapshot, found)  # 4
             if groups:
-                may_lack = table.topic in read.cut or not self._side.has_all
-                _RowCheck(read, self._side, fold, number, table, found, may_lack).run(snapshot, groups)  # 5
+                _RowCheck(read, fold, number, table, found, snapshot).run(groups)  # 5
         except Rewritten as error:
             found.notes.append(f"{error} was rewritten after the snapshot, which no longer shows its rows: repeat it")
         return found
@@ -277,41 +232,51 @@ def _groups(
 
 @dataclass
 class _RowCheck:
-    """Compares the rows of groups, one by one. `may_lack`: rows may be in no topic without a fault."""
+    """Compares the rows of groups, one by one. `excused`: how many may differ without a fault, and the first."""
 
     read: TopicRows
-    side: Side
     fold: Fold
     number: int
     table: ComparedTable
     found: TableFindings
-    may_lack: bool
+    snapshot: DatabaseSnapshot
     looked_at: int = 0
+    excused: dict[RowDifferenceKind, tuple[int, RowDifference]] = field(default_factory=dict)
 
-    def run(self, snapshot: DatabaseSnapshot, groups: set[str]) -> None:
-        found, before, lacking = self.found, self.found.others, 0
-        for key, *texts in snapshot.rows(self.table, groups):
+    def run(self, groups: set[str]) -> None:
+        found, before = self.found, self.found.others
+        for key, *texts in self.snapshot.rows(self.table, groups):
             entry = self.fold.see(self.number, key)
             if entry is not None:
                 self._check(texts, entry)
-            elif self.may_lack:
-                lacking += 1
             else:
-                named = self._key(texts)
-                found.differ(lambda named=named: self._difference(RowDifferenceKind.MISSING_IN_TOPIC, named))  # type: ignore[misc]
+                self._differ(RowDifferenceKind.MISSING_IN_TOPIC, lambda texts=texts: self._named(texts))  # type: ignore[misc]
         for entry in self.fold.unseen(self.number, groups):
             if entry.known == UNSURE:
                 found.others += 1
             else:
-                found.differ(lambda entry=entry: self._ghost(entry))  # type: ignore[misc]
+                self._differ(RowDifferenceKind.MISSING_IN_TABLE, lambda entry=entry: self._ghost(entry))  # type: ignore[misc]
         if found.others > before:
             found.notes.append(
                 f"{found.others - before} rows were not compared in full: their records lack values or fields, or are "
                 "in several partitions"
             )
-        if lacking:
-            found.others += lacking
-            found.notes.append(f"{lacking} rows are not in the topic, which lacks its first records")
+        for kind, (count, first) in self.excused.items():
+            found.others += count
+            why = self._excuse(kind)
+            found.notes.append(f"{count} rows count as not compared: {kind.value}, {why}. The first: {first}")
+
+    def _excuse(self, kind: RowDifferenceKind) -> str:
+        if kind is RowDifferenceKind.MISSING_IN_TOPIC and not self.read.cut.isdisjoint(self.table.topics):
+            return "which lacks its first records"
+        return self.read.side.excuse(kind, self.table)
+
+    def _differ(self, kind: RowDifferenceKind, make: Callable[[], RowDifference]) -> None:
+        if self._excuse(kind):
+            count, first = self.excused.get(kind, (0, None))
+            self.excused[kind] = count + 1, first or make()
+        else:
+            self.found.differ(make)
 
     def _check(self, texts: list[str], entry: Entry) -> None:
         found = self.found
@@ -320,34 +285,34 @@ class _RowCheck:
         elif entry.hash == self.table.digests(texts)[entry.known == Known.SURE]:
             found.verified += entry.known != Known.SURE
             found.others += entry.known == Known.SURE
-        elif entry.known == Known.SOME and self.looked_at >= _LOOKED_AT:
+        elif entry.known != Known.SOME:
+            self._differ(RowDifferenceKind.DIFFERS, lambda: self._look_at(texts, entry)[0])
+        elif self.looked_at >= _LOOKED_AT:
             found.others += 1
-        elif entry.known != Known.SOME and len(found.differences) >= _NAMED:
-            found.differing += 1
         else:
-            self._look_at(texts, entry)
+            self.looked_at += 1
+            difference, has_all = self._look_at(texts, entry)
+            if difference.columns:
+                self._differ(RowDifferenceKind.DIFFERS, lambda: difference)
+            else:
+                found.verified += has_all
+                found.others += not has_all
 
-    def _look_at(self, texts: list[str], entry: Entry) -> None:
-        """Compare a row whose hash differs with its record: fields that the record does not have do not count."""
-        self.looked_at += 1
+    def _look_at(self, texts: list[str], entry: Entry) -> tuple[RowDifference, bool]:
+        """Compare a row whose hash differs with its record, and say whether this has all columns."""
         place = self.fold.place(entry.part)
-        row = self.side.row_of(self.read.record(place, entry.at)[1])
-        columns = self.table.differing(texts, row)
-        if not columns and entry.known == Known.SOME:
-            self.found.others += 1
-            return
-        self.found.differ(
-            lambda: self._difference(RowDifferenceKind.DIFFERS, self._key(texts), tuple(columns), place, entry.at)
-        )
+        own, _, row = self.read.side.seen(self.table, self.read.record(place, entry.at))
+        columns = own.differing(texts, row, self.snapshot.cast)
+        difference = self._named(texts, RowDifferenceKind.DIFFERS, tuple(columns), place, entry.at)
+        return difference, all(column.field in row for column in own.columns)
 
     def _ghost(self, entry: Entry) -> RowDifference:
         place = self.fold.place(entry.part)
-        key, _ = self.read.record(place, entry.at)
-        named = self._key(self.table.key_texts(key))
-        return self._difference(RowDifferenceKind.MISSING_IN_TABLE, named, (), place, entry.at)
+        _, key, _ = self.read.side.seen(self.table, self.read.record(place, entry.at))
+        return self._named(key, RowDifferenceKind.MISSING_IN_TABLE, (), place, entry.at)
 
-    def _difference(self, kind: RowDifferenceKind, *more: Any) -> RowDifference:
-        return RowDifference(kind, self.table.name, *more)
-
-    def _key(self, texts: list[str]) -> tuple[tuple[str, str], ...]:
-        return tuple((column.name, text) for column, text in zip(self.table.key, texts, strict=False))
+    def _named(
+        self, texts: list[str], kind: RowDifferenceKind = RowDifferenceKind.MISSING_IN_TOPIC, *more: Any
+    ) -> RowDifference:
+        key = tuple((column.name, text) for column, text in zip(self.table.key, texts, strict=False))
+        return RowDifference(kind, self.table.name, key, *more)

@@ -1,13 +1,13 @@
 """Reads topics into the last row of each key, for the audit of a database."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Protocol
 
 from fencepost.api import SinkBatch
 from fencepost.builtin.postgres.audit.snapshot import DatabaseSnapshot, Visible
-from fencepost.builtin.postgres.audit.table import ComparedTable, Row, Truncated
+from fencepost.builtin.postgres.audit.table import ComparedTable, Row, RowDifferenceKind, Seen, Topics, Truncated
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.produced import Produced
 from fencepost.ledger.fold import Fold
@@ -15,6 +15,7 @@ from fencepost.ledger.log import OnPartition, await_committed, compacted, read_l
 from fencepost.postgres import ConnectionSettings
 from fencepost.record import TopicPartition
 
+_SAMPLE = 500  # records by which columns are chosen
 _RECENT = 10_000  # transactions of a partition: far more than can be committed and not visible
 
 Decode = Callable[[TopicPartition, Produced], SinkBatch]
@@ -27,25 +28,25 @@ class Side(Protocol):
     @property
     def database(self) -> ConnectionSettings: ...
 
-    @property
-    def has_all(self) -> bool:
-        """Say whether topics begin with all rows that the tables had."""
-
-    def tables(self, snapshot: DatabaseSnapshot) -> list[ComparedTable]:
+    def tables(self, snapshot: DatabaseSnapshot, topics: Topics) -> list[ComparedTable]:
         """Return the tables that are compared, as the snapshot has them."""
 
     def changes(self, table: ComparedTable, place: TopicPartition, batch: SinkBatch) -> Iterator[Row | Truncated]:
         """Yield what records make of a table, in order."""
 
-    def row_of(self, value: Any) -> Mapping[str, Any]:
-        """Return the row that the value of a record has."""
+    def seen(self, table: ComparedTable, batch: SinkBatch) -> Seen:
+        """Return what the one record of a batch has of a table."""
+
+    def excuse(self, kind: RowDifferenceKind, table: ComparedTable) -> str:
+        """Say why a row that differs so may be right nevertheless; empty if it is a fault."""
 
 
 class TopicRows:
     """The topics of one connector. `conf` is made by `range_conf`."""
 
     def __init__(self, conf: Mapping[str, Any], side: Side, decode: Decode, on_read: OnPartition | None = None) -> None:
-        self._conf, self._side, self._decode, self._on_read = conf, side, decode, on_read
+        self.side = side
+        self._conf, self._decode, self._on_read = conf, decode, on_read
         self._admin = Admin(conf, timeout_s=30.0)
         self._recent: dict[TopicPartition, deque[int]] = {}
         self._left_out: dict[TopicPartition, int] = {}
@@ -56,10 +57,9 @@ class TopicRows:
         """Close the connections. Idempotent."""
         self._admin.close()
 
-    def ids(self, tables: Sequence[ComparedTable]) -> list[tuple[str, str]]:
-        """Return the topics that exist, with their ids."""
-        found = self._admin.topics.get_all({table.topic for table in tables})
-        return sorted((name, topic.id) for name, topic in found.items())
+    def ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return which topics exist, with their ids."""
+        return {name: found.id for name, found in self._admin.topics.get_all(set(topics)).items()}
 
     def ends(self, tables: Sequence[ComparedTable]) -> dict[TopicPartition, int]:
         """Return up to where records are committed or aborted."""
@@ -85,14 +85,14 @@ class TopicRows:
         starts = _by_place(self._admin.offsets.starts(ends))
         lossy = compacted(self._admin, [*ends])
         self.cut.update(place.topic for place, start in starts.items() if start and place.topic not in lossy)
-        numbers = {table.topic: (number, table) for number, table in enumerate(tables) if table.key}
+        numbers = {topic: (number, table) for number, table in enumerate(tables) if table.key for topic in table.topics}
         for place, end in ends.items():
             if place.topic in numbers:
                 number, table = numbers[place.topic]
                 for piece in read_log(
                     self._conf, place, max(starts[place], fold.next_offset(place)), end, self._on_read
                 ):
-                    found = self._side.changes(table, place, self._decode(place, piece))
+                    found = self.side.changes(table, place, self._decode(place, piece))
                     self._add(fold, number, place, self._shown(place, found, visible))
                     fold.add(place, number, self._kept_up_to(place, piece.offset + len(piece)), ())
                 fold.add(place, number, self._kept_up_to(place, end), ())
@@ -101,14 +101,24 @@ class TopicRows:
         """Say whether a snapshot shows the transactions of what was read last."""
         return all(xid in visible for recent in self._recent.values() for xid in set(recent))
 
-    def record(self, place: TopicPartition, offset: int) -> tuple[Any, Any]:
-        """Return the key and the value of a record."""
+    def record(self, place: TopicPartition, offset: int) -> SinkBatch:
+        """Return one record."""
         [piece] = [each for each in read_log(self._conf, place, offset, offset + 1) if len(each)]
-        batch = self._decode(place, piece)
-        return batch.keys[0], batch.values[0]
+        return self._decode(place, piece)
+
+    def last(self, place: TopicPartition, end: int) -> SinkBatch | None:
+        """Return the last records of a partition before an offset; None if there is none."""
+        first = _by_place(self._admin.offsets.starts([place]))[place]
+        count = _SAMPLE
+        while True:
+            start = max(first, end - count)
+            found = [self._decode(place, piece) for piece in read_log(self._conf, place, start, end)]
+            if found or start == first:
+                return SinkBatch.joined(found) if found else None
+            count *= _SAMPLE
 
     def _places(self, tables: Sequence[ComparedTable]) -> list[TopicPartition]:
-        known = self._admin.topics.get_all({table.topic for table in tables})
+        known = self._admin.topics.get_all({topic for table in tables for topic in table.topics})
         return [TopicPartition(name, number) for name in sorted(known) for number in range(known[name].partitions)]
 
     def _shown(

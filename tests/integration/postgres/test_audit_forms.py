@@ -31,6 +31,15 @@ OF_MODE = {
 """Columns that it does not compare in the modes that write them as text."""
 
 
+class Untouched:
+    """Topics that an audit of a source does not ask for its tables."""
+
+    def ids(self, topics: Any) -> Any:
+        raise AssertionError
+
+    last = ids
+
+
 @pytest.fixture(scope="module")
 def database(sink_server: Postgres) -> Iterator[str]:
     sink_server.sql("CREATE DATABASE forms")
@@ -57,7 +66,7 @@ def test_hashes_of_both_ends_are_the_same_for_every_type(
     side = SourceSide(config, partial(decode, is_null_replaced=False) if is_bare else None)
     snapshot = DatabaseSnapshot(side.database)
     try:
-        compared = {found.name: found for found in side.tables(snapshot)}
+        compared = {found.name: found for found in side.tables(snapshot, Untouched())}
         for found in compared.values():
             if found.key and (mode, found.name) != ("double", "shop.extremes"):  # Connect's times cannot have them
                 _compare(snapshot, found, config, JsonConverter({"schemas.enable": str(not is_bare)}))
@@ -90,7 +99,11 @@ def _compare(snapshot: DatabaseSnapshot, found: ComparedTable, config: PostgresS
     for key, *texts in snapshot.rows(found, groups) if groups else ():
         named, value = written.pop(key)
         hashed = found.hashed(found.key_texts(named), value)
-        assert hashed == (found.digests(texts)[0], Known.ALL), (found.name, named, found.differing(texts, value))
+        assert hashed == (found.digests(texts)[0], Known.ALL), (
+            found.name,
+            named,
+            found.differing(texts, value, snapshot.cast),
+        )
     assert not written
 
 

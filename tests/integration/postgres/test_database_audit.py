@@ -17,6 +17,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.ledger import database_audit, topic_rows
 from fencepost.ledger.database_audit import DatabaseReport
+from fencepost.ledger.database_position import LogPosition
 from fencepost.testing import Pipeline, eventually
 from support.postgres import Postgres
 
@@ -194,7 +195,7 @@ def test_audit_that_was_stopped_goes_on_where_it_was(
 ) -> None:
     state = tmp_path / "state"
     assert shop.audit().is_complete
-    monkeypatch.setattr(database_audit.DatabaseAudit, "_begin", _stop)
+    monkeypatch.setattr(LogPosition, "begin", _stop)
     with pytest.raises(KeyboardInterrupt):
         shop.audit(state=state)
     monkeypatch.undo()
@@ -217,15 +218,14 @@ def test_change_that_a_stopped_audit_left_out_counts_in_the_next(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert shop.audit().is_complete
-    original = database_audit.DatabaseAudit._await_position
+    original = LogPosition.reached
 
-    def awaited(*args: Any) -> Any:
-        found = original(*args)
+    def reached(*args: Any) -> Any:
         shop.sql("UPDATE shop.orders SET t = 'after the snapshot' WHERE id = 10")
         eventually(lambda: b"after the snapshot" in shop.last(10).value, within_s=300)
-        return found
+        return original(*args)
 
-    monkeypatch.setattr(database_audit.DatabaseAudit, "_await_position", awaited)
+    monkeypatch.setattr(LogPosition, "reached", reached)
     monkeypatch.setattr(database_audit.DatabaseAudit, "_compared", _stop)
     with pytest.raises(KeyboardInterrupt):
         shop.audit(state=tmp_path / "state")

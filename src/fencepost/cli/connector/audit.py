@@ -12,10 +12,11 @@ from fencepost.api import DataFrameConnector, SinkConnector
 from fencepost.api.epoch import EpochConnector
 from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
+from fencepost.builtin.postgres.sink.task import PostgresSink
 from fencepost.builtin.postgres.source.connector import PostgresSource
 from fencepost.cli.client import BOOTSTRAP, client_properties, read_worker_file
 from fencepost.cli.connect import Connect
-from fencepost.cli.connector.audit_scope import GivenEnds, files_scope, mirror_scope, source_audit
+from fencepost.cli.connector.audit_scope import GivenEnds, files_scope, mirror_scope, source_audit, target_audit
 from fencepost.cli.output import Output, Printer
 from fencepost.config import ConfigError
 from fencepost.config.connector import RuntimeChoice
@@ -72,6 +73,9 @@ def audit_of(
     connector = _class_of(config)
     if database.is_wanted:
         return _database_audit(connect, name, given, config, connector, wait_s=wait_s, state=database.state)
+    if issubclass(connector, PostgresSink):
+        clients = given.clients(config.get(f"consumer.override.{BOOTSTRAP}"))
+        return target_audit(_conf(clients), name, config, given.ends().source, clients, state=database.state)
     if issubclass(connector, FilesSink):
         clients = given.clients(config.get(f"consumer.override.{BOOTSTRAP}"))
         scope = files_scope(config, connect.get("connectors", name, "offsets"), clients)
@@ -138,7 +142,7 @@ def why_no_audit(connector: type[Any]) -> str:
         )
     if issubclass(connector, SinkConnector | EpochConnector):
         return (
-            "of sinks, only the files of FilesSink can be read. Compare the store with a query of your own: "
+            "of sinks, only FilesSink and PostgresSink can be audited. Compare the store with a query of your own: "
             "`fencepost offsets show` says up to which offset of each partition it has the records"
         )
     if is_mirror(connector):

@@ -17,6 +17,10 @@ from fencepost.builtin.mirror.setting.clients import FlowEnd, client_keys, clien
 from fencepost.builtin.mirror.source.connector import MirrorSourceConnector
 from fencepost.builtin.mirror.source.position import last_of, place_within
 from fencepost.builtin.postgres.audit.source import SourceSide
+from fencepost.builtin.postgres.audit.table import RowDifferenceKind
+from fencepost.builtin.postgres.audit.target import TargetSide
+from fencepost.builtin.postgres.sink.settings import UPDATE
+from fencepost.builtin.postgres.sink.task import PostgresSink
 from fencepost.builtin.postgres.source.connector import PostgresSource
 from fencepost.builtin.postgres.source.progress import Progress
 from fencepost.config import ConfigError
@@ -25,7 +29,8 @@ from fencepost.config.reference import given_values, has_references
 from fencepost.kafka.read.produced import Produced
 from fencepost.kafka.setting.client_settings import begins_at, isolation_level, range_conf
 from fencepost.kafka.setting.table import ClientKind
-from fencepost.ledger.database_audit import Committed, DatabaseAudit
+from fencepost.ledger.database_audit import DatabaseAudit
+from fencepost.ledger.database_position import Committed, LogPosition, StoredPosition
 from fencepost.ledger.files_audit import FileForm, FilesScope
 from fencepost.ledger.mirror_audit import MirroredPartition, MirrorScope
 from fencepost.ledger.topic_rows import Decode
@@ -37,6 +42,7 @@ from fencepost.task.conversion.columns import bytes_to_values
 _PATH, _FORMAT = FilesSink.key_of("path"), FilesSink.key_of("format")
 _SCHEMA, _QUERY = FilesSink.key_of("value_schema"), FilesSink.key_of("transforms_sql")
 _TOLERANCE = SinkConnectorConfig.key_of("errors_tolerance")
+_ISOLATION = "consumer.override.isolation.level", "consumer.isolation.level"
 _RESETS = "consumer.override.auto.offset.reset", "consumer.auto.offset.reset"  # the sink's, and the worker's
 _CONVERTER, _AS_TEXT = "value.converter", ("StringConverter", "JsonConverter")
 _WRITER = "writer."
@@ -215,7 +221,9 @@ def source_audit(
     offsets: Callable[[], Mapping[str, Any]],
     given: Given,
     worker: Given,
-    **limits: Any,
+    *,
+    wait_s: float = 10.0,
+    state: Path | None = None,
 ) -> DatabaseAudit:
     """Return the audit of a source of Postgres. Raises ConfigError.
 
@@ -226,7 +234,8 @@ def source_audit(
         offsets: Returns the answer about its offsets.
         given: Settings that replace those of the config.
         worker: The worker's file, if it is known: a config without converters has the worker's.
-        limits: More for `DatabaseAudit`.
+        wait_s: How long to wait for the connector, and for open transactions.
+        state: As in `DatabaseAudit`.
     """
     known = _known_of_database(config, given)
     own = PostgresSource(known)
@@ -247,7 +256,38 @@ def source_audit(
             return Committed(0)
         return Committed(progress.position.lsn, progress.tables or None if own.has_snapshot else None)
 
-    return DatabaseAudit(conf, name, side, decoder(key, value), committed=committed, **limits)
+    return DatabaseAudit(conf, name, side, decoder(key, value), LogPosition(name, committed, wait_s), state=state)
+
+
+def target_audit(
+    conf: Mapping[str, Any],
+    name: str,
+    config: Mapping[str, str | None],
+    given: Given,
+    worker: Given,
+    *,
+    state: Path | None = None,
+) -> DatabaseAudit:
+    """Return the audit of a sink of Postgres. Raises ConfigError. The arguments are those of `source_audit`."""
+    known = _known_of_database(config, given)
+    own = PostgresSink(known)
+    if own.insert_mode.lower() == UPDATE:
+        raise ConfigError(
+            f"{own.key_of('insert_mode')}={own.insert_mode}: rows that others insert later need not be what records "
+            "before them say, so table and topics cannot be compared"
+        )
+    level = known.get(_ISOLATION[0]) or worker.get(_ISOLATION[1])
+    if isolation_level({} if level is None else {"isolation.level": level}) != "read_committed":
+        raise ConfigError("the sink reads aborted records as well, so table and topics cannot be compared")
+    excuses: dict[RowDifferenceKind, str] = {}
+    if (known.get(_RESETS[0]) or worker.get(_RESETS[1]) or "earliest").lower() != "earliest":
+        excuses[RowDifferenceKind.MISSING_IN_TABLE] = "as the sink may have begun after its record (auto.offset.reset)"
+    if (known.get(_TOLERANCE) or "none").lower() != "none":
+        why = f"as its record may be a dead letter ({_TOLERANCE})"
+        excuses |= {RowDifferenceKind.MISSING_IN_TABLE: why, RowDifferenceKind.DIFFERS: why}
+    side = TargetSide(own, name, excuses)
+    decode = decoder(_converter(known, worker, _KEY), _converter(known, worker, _VALUE))
+    return DatabaseAudit(conf, name, side, decode, StoredPosition(side), state=state)
 
 
 def decoder(key: Converter, value: Converter) -> Decode:

@@ -362,9 +362,9 @@ def audit(
     """Compare both ends of a connector, and name the first offset that differs.
 
     Of a source: the topics that it has written to, and its ledger. Of a FilesSink: the topics that it reads, and the
-    files that it has written, which must be on this machine. Of a mirror: the topics of both clusters. With
-    --source-database: a database's tables and topics. Exit codes: 0 both are the same, 1 something differs, 2 not
-    everything could be compared.
+    files that it has written, which must be on this machine. Of a PostgresSink: the topics that it reads, and the
+    tables. Of a mirror: the topics of both clusters. With --source-database: a database's tables and topics. Exit
+    codes: 0 both are the same, 1 something differs, 2 not everything could be compared.
     """
     from fencepost.api.errors import ConnectError
     from fencepost.cli.connector.audit import INCOMPLETE, Database, Given, Progress, audit_of, code_of, print_report

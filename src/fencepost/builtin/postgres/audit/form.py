@@ -157,7 +157,7 @@ _SPECIAL = frozenset((*SPECIAL, *SPECIAL.values()))
 
 
 def _plain(value: Any) -> str:
-    text = format(Decimal(value), "f")
+    text = format(Decimal(repr(value) if isinstance(value, float) else value), "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text

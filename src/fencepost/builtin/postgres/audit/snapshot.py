@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from fencepost.builtin.postgres.audit.table import ComparedTable, Stored
 from fencepost.postgres import ConnectionSettings, connect, copy_rows, parse_lsn
 from fencepost.postgres.catalog import Table
-from fencepost.postgres.name import quoted
+from fencepost.postgres.name import literal, quoted
 
 _CHUNK_PAGES = 8192  # 64 MiB: about a second
 _STATEMENT_S = 600
@@ -54,6 +54,8 @@ class DatabaseSnapshot:
 
     def __init__(self, settings: ConnectionSettings) -> None:
         """Connect. Raises psycopg.Error."""
+        self._settings = settings
+        self._other: Any = None
         self._connection = connect(settings)
         try:
             (encoding,) = self.row("SHOW server_encoding")
@@ -81,11 +83,30 @@ class DatabaseSnapshot:
 
     def close(self) -> None:
         self._connection.close()
+        if self._other is not None:
+            self._other.close()
 
     def row(self, query: str) -> tuple[Any, ...]:
         found = self._connection.execute(query.encode()).fetchone()
         assert found is not None
         return found
+
+    def cast(self, text: str, type_: str, form: str) -> str | None:
+        """Return the form of what a type reads from a text. It may be called while rows are read.
+
+        Raises ValueError if the type cannot read it.
+        """
+        import psycopg
+
+        self._other = self._other or connect(self._settings)
+        query = f"SELECT {form.format(c='v')} FROM (SELECT CAST({literal(text)} AS {type_}) AS v) AS read"
+        try:
+            found = self._other.execute(query.encode("utf-8", "surrogatepass")).fetchone()
+        except psycopg.DataError as error:
+            raise ValueError(f"{type_} cannot read it") from error
+        assert found is not None
+        value: str | None = found[0]
+        return value
 
     def stored(self, table: Table) -> Stored:
         """Return how a table is stored, as the snapshot has it."""

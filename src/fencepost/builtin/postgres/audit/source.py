@@ -1,14 +1,23 @@
 """What the audit of a source compares: the captured tables as their topics show them, and what records make of them."""
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from fencepost.api import FatalError, Schema, SchemaType, SinkBatch
 from fencepost.builtin.postgres.audit.form import form_of
 from fencepost.builtin.postgres.audit.snapshot import DatabaseSnapshot
-from fencepost.builtin.postgres.audit.table import ComparedColumn, ComparedTable, Row, Truncated, key_hash
+from fencepost.builtin.postgres.audit.table import (
+    ComparedColumn,
+    ComparedTable,
+    Row,
+    RowDifferenceKind,
+    Seen,
+    Topics,
+    Truncated,
+    key_hash,
+)
 from fencepost.builtin.postgres.envelope import TableShape
 from fencepost.builtin.postgres.envelope.column_rule import ColumnRules
 from fencepost.builtin.postgres.envelope.name import field_name
@@ -37,11 +46,13 @@ class SourceSide:
     def database(self) -> ConnectionSettings:
         return replace(self._config.connection_settings(), application_name="fencepost audit")
 
-    @property
-    def has_all(self) -> bool:
-        return self._config.has_snapshot
+    def excuse(self, kind: RowDifferenceKind, table: ComparedTable) -> str:
+        """Say why a row that differs so may be right; empty if it is a fault."""
+        if kind is RowDifferenceKind.MISSING_IN_TOPIC and not self._config.has_snapshot:
+            return "which lacks its first records"
+        return ""
 
-    def tables(self, snapshot: DatabaseSnapshot) -> list[ComparedTable]:
+    def tables(self, snapshot: DatabaseSnapshot, topics: Topics) -> list[ComparedTable]:
         """Return the captured tables as the snapshot has them. Raises FatalError."""
         capture = Capture.of(snapshot.connection, self._config)
         stored: dict[int, list[Table]] = {}
@@ -70,10 +81,9 @@ class SourceSide:
         self._last[place] = lsn, xid
 
     @staticmethod
-    def row_of(value: Any) -> Mapping[str, Any]:
-        """Return the row that the value of a record has."""
-        found: Mapping[str, Any] = value["after"]
-        return found
+    def seen(table: ComparedTable, batch: SinkBatch) -> Seen:
+        """Return what a record has."""
+        return Seen(table, table.key_texts(batch.keys[0]), batch.values[0]["after"])
 
     def _table(self, snapshot: DatabaseSnapshot, table: Table, stored: list[Table]) -> ComparedTable:
         selection = published(snapshot.connection, self._config.publication_name, table)
@@ -90,7 +100,7 @@ class SourceSide:
         return ComparedTable(
             table.oid,
             f"{table.schema}.{table.name}",
-            shape.topic,
+            (shape.topic,),
             tuple(snapshot.stored(each) for each in stored),
             key if len(key) == len(keys) else (),
             tuple(column for column in columns.values() if column is not None),

@@ -8,19 +8,22 @@ import hashlib
 import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from fencepost.api import RecordError
+from fencepost.api import RecordError, SinkBatch
 from fencepost.builtin.postgres.source.snapshot import in_blocks
 from fencepost.postgres.name import literal, quoted
+from fencepost.record import TopicPartition
 
 GROUP_DIGITS = 3
 """Hexadecimal digits of the hash of a key that name its group: 4,096 groups of a table."""
 _DIGITS = 15  # of the hash of a row: it fits a signed bigint
 _BETWEEN, _NULL = "\x1f", "\x1e"
 _UNREADABLE = "\0"  # of a value that does not fit its schema: no text of Postgres is this
+Cast = Callable[[str, str, str], str | None]
+"""Returns what the database makes of a text: the text, the type that reads it, and the SQL of a column's form."""
 _UNFIT = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, struct.error, RecordError)
 
 
@@ -29,7 +32,8 @@ class ComparedColumn:
     """A column. `field` is its name in the topic. `text` makes of a topic's value what `sql` makes of the column.
 
     `stand_in` is the text that both have for null: of a field with a default, which converters write for null.
-    `absent` are the values that stand for one that a change does not have.
+    `absent` are the values that stand for one that a change does not have. `written` returns, if `text` may be another
+    one although the column has the value, the text by which a sink writes it, to a column of `type`.
     """
 
     name: str
@@ -38,6 +42,8 @@ class ComparedColumn:
     text: Callable[[Any], str | None]
     stand_in: str | None = None
     absent: Sequence[Any] = ()
+    written: Callable[[Any], str] | None = None
+    type: str = ""
 
     def text_of(self, value: Any) -> str:
         try:
@@ -51,6 +57,18 @@ class ComparedColumn:
         """Return the text of null."""
         return _NULL if self.stand_in is None else self.stand_in
 
+    def is_same(self, text: str, value: Any, cast: Cast) -> bool:
+        """Say whether a column whose text is this has what the topic has."""
+        if self.text_of(value) == text:
+            return True
+        if self.written is None or value is None:
+            return False
+        try:
+            found = cast(self.written(value), self.type, self.sql)
+        except _UNFIT:
+            return False
+        return (self.null if found is None else found) == text
+
     @property
     def expression(self) -> str:
         """Return the SQL that makes the text, without NULL."""
@@ -58,12 +76,20 @@ class ComparedColumn:
         return f"coalesce({made}, {literal(self.stand_in)})" if self.stand_in is not None else made
 
 
+class RowDifferenceKind(Enum):
+    """In which way a row of the table differs from the topic's."""
+
+    MISSING_IN_TOPIC = "missing in the topic"
+    MISSING_IN_TABLE = "missing in the table"
+    DIFFERS = "differs"
+
+
 class Known(IntEnum):
     """Which columns the hash of a topic's row has."""
 
     ALL = 0
     SURE = 1  # not those that may be absent: in this row, one is
-    SOME = 2  # all, but fields that the record's schema did not have yet count as null
+    SOME = 2  # all, but fields that the record does not have count as null, or a text may be another one
 
 
 class Row(NamedTuple):
@@ -78,6 +104,24 @@ class Row(NamedTuple):
     at: int
     lsn: int = 0
     xid: int | None = None
+
+
+class Seen(NamedTuple):
+    """What one record has of a table: the texts of its key, and the row; `table` reads its values."""
+
+    table: "ComparedTable"
+    key: list[str]
+    row: Mapping[str, Any]
+
+
+class Topics(Protocol):
+    """The topics of a connector."""
+
+    def ids(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Return which topics exist, with their ids."""
+
+    def last(self, place: TopicPartition, end: int) -> SinkBatch | None:
+        """Return the last records of a partition before an offset; None if there is none."""
 
 
 class Truncated(NamedTuple):
@@ -99,11 +143,11 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedTable:
-    """A table, as the topic shows it. `rows` is a condition in SQL for those that belong to it; None: all."""
+    """A table, as its topics show it. `rows` is a condition in SQL for those that belong to it; None: all."""
 
     oid: int
     name: str
-    topic: str
+    topics: tuple[str, ...]
     stored: tuple[Stored, ...]
     key: tuple[ComparedColumn, ...]
     columns: tuple[ComparedColumn, ...]
@@ -126,8 +170,12 @@ class ComparedTable:
         except _UNFIT:
             texts = [column.text_of(row.get(column.field)) for column in self.columns]
             has_all = all(column.field in row for column in self.columns)
-            return digest([*key, *texts]), Known.ALL if has_all else Known.SOME
-        return digest([*key, *texts]), Known.ALL
+            return digest([*key, *texts]), self._known if has_all else Known.SOME
+        return digest([*key, *texts]), self._known
+
+    @cached_property
+    def _known(self) -> Known:
+        return Known.SOME if any(column.written for column in self.columns) else Known.ALL
 
     @cached_property
     def _plan(self) -> list[tuple[str, Callable[[Any], str | None], str]]:
@@ -143,14 +191,14 @@ class ComparedTable:
         sure = [text for column, text in zip(self.columns, own, strict=True) if not column.absent]
         return digest(texts), digest([*key, *sure])
 
-    def differing(self, texts: Sequence[str], row: Mapping[str, Any]) -> list[str]:
+    def differing(self, texts: Sequence[str], row: Mapping[str, Any], cast: Cast) -> list[str]:
         """Return the columns that differ: `texts` are those of the database, the key's first; `row` is the topic's."""
         return [
             column.name
             for column, text in zip(self.columns, texts[len(self.key) :], strict=True)
             if column.field in row
             and not (column.absent and row[column.field] in column.absent)
-            and column.text_of(row[column.field]) != text
+            and not column.is_same(text, row[column.field], cast)
         ]
 
     def sums_query(self, stored: Stored, first_page: int, end_page: int | None, *, is_utf8: bool) -> str:

@@ -1,0 +1,179 @@
+"""What the audit of a sink compares: the tables that it writes, and what its topics say up to the offsets stored there.
+
+Which table, columns and key a record has, the sink's own `Layout` says. What its values are in the database does not
+come from the sink's code, but from the forms that an audit has.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencepost.api import FatalError, Schema, SinkBatch
+from fencepost.builtin.postgres.audit.snapshot import DatabaseSnapshot
+from fencepost.builtin.postgres.audit.table import (
+    ComparedTable,
+    Row,
+    RowDifferenceKind,
+    Seen,
+    Topics,
+    Truncated,
+    key_hash,
+)
+from fencepost.builtin.postgres.audit.target_column import TargetColumns
+from fencepost.builtin.postgres.sink.changes import BadRecordsError, Changes, Layout
+from fencepost.builtin.postgres.sink.settings import INSERT, SinkSettings
+from fencepost.builtin.postgres.sink.table_name import TableName
+from fencepost.postgres import ConnectionSettings
+from fencepost.postgres.catalog import Table
+from fencepost.postgres.catalog import table as in_catalog
+from fencepost.postgres.name import literal
+from fencepost.record import TopicPartition
+
+_LEAVES = "SELECT relid::oid::bigint FROM pg_partition_tree({}) WHERE isleaf ORDER BY 1"
+_TYPES = "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = {} AND attnum > 0"
+
+
+@dataclass
+class _Written:
+    """What records have that belong to a table."""
+
+    topics: list[str] = field(default_factory=list)
+    columns: dict[str, Schema | None] = field(default_factory=dict)
+    keys: set[tuple[str, ...]] = field(default_factory=set)
+
+
+class TargetSide:
+    """The tables of a sink, and its records.
+
+    `name` is the connector's. `excuses` say why rows that differ may be right, as far as it has nothing to do with
+    Postgres.
+    """
+
+    def __init__(self, config: SinkSettings, name: str, excuses: Mapping[RowDifferenceKind, str]) -> None:
+        self._config, self._name, self._excuses = config, name, excuses
+        self._layout = Layout(config)
+        self._written: dict[TableName, _Written] = {}
+        self._columns: dict[int, TargetColumns] = {}
+        self._lacking: dict[str, str] = {}  # why a topic may lack records
+
+    @property
+    def database(self) -> ConnectionSettings:
+        return self._config.connection("fencepost audit")
+
+    def ends(self, snapshot: DatabaseSnapshot, topics: Topics) -> dict[TopicPartition, int]:
+        """Return up to where the snapshot's tables have the records of partitions. Raises FatalError."""
+        table = TableName.parse(self._config.offsets_table, self._config.default_schema)
+        if _oid(snapshot, table) is None:
+            raise FatalError(f"{self._name} has not written anything: there is no table {table} with its offsets")
+        query = f"SELECT topic, partition, topic_id, next_offset FROM {table.sql} WHERE sink = {literal(self._name)}"
+        stored = [row for row in snapshot.connection.execute(query.encode()).fetchall() if row[3]]
+        ids = topics.ids({topic for topic, *_ in stored})
+        why = "which was created again after the sink had read a topic of that name"
+        self._lacking |= {topic: why for topic, _, id_, _ in stored if ids.get(topic) != id_}
+        return {TopicPartition(topic, number): end for topic, number, id_, end in stored if ids.get(topic) == id_}
+
+    def tables(self, snapshot: DatabaseSnapshot, topics: Topics) -> list[ComparedTable]:
+        """Return the tables that are compared, as the snapshot has them. Raises FatalError.
+
+        Their columns are those that the last records have when this is first called.
+        """
+        if not self._written:
+            for place, end in sorted(self.ends(snapshot, topics).items()):
+                self._learn(place.topic, topics.last(place, end))
+        found = [self._table(snapshot, name, written) for name, written in sorted(self._written.items(), key=str)]
+        return [table for table in found if table is not None]
+
+    def changes(self, table: ComparedTable, place: TopicPartition, batch: SinkBatch) -> Iterator[Row | Truncated]:
+        """Yield what the records of a partition make of a table, in order."""
+        for each in self._changes(batch):
+            own, columns = self._read(table, each)
+            names = [column.name for column in own.columns if column.field]
+            if not all(column.field for column in own.key):
+                self._lacking[place.topic] = "of which some records lack fields of the key"
+                continue
+            keys = zip(*([c.text_of(value) for value in columns[c.name]] for c in own.key), strict=True)
+            rows = zip(*(columns[name] for name in names), strict=True) if names else iter([()] * len(each))
+            for at, (key, values) in enumerate(zip(keys, rows, strict=True)):
+                hash_, known = None, 0
+                if each.is_delete is None or not each.is_delete[at]:
+                    hash_, known = own.hashed(key, dict(zip(names, values, strict=True)))
+                yield Row(key_hash(key), hash_, known, batch.offsets[each.rows[at]])
+
+    def seen(self, table: ComparedTable, batch: SinkBatch) -> Seen:
+        """Return what a record has."""
+        own, columns = self._read(table, self._changes(batch)[0])
+        row = {column.name: columns[column.name][0] for column in (*own.key, *own.columns) if column.field}
+        return Seen(own, own.key_texts(row), row)
+
+    def excuse(self, kind: RowDifferenceKind, table: ComparedTable) -> str:
+        """Say why a row that differs so may be right; empty if it is a fault."""
+        if kind is not RowDifferenceKind.MISSING_IN_TOPIC:
+            return self._excuses.get(kind, "")
+        for topic in table.topics:
+            if topic in self._lacking:
+                return self._lacking[topic]
+        return "" if self._config.auto_create else "and the table may have had them before (auto.create=false)"
+
+    def _changes(self, batch: SinkBatch) -> list[Changes]:
+        try:
+            return self._layout.changes(batch)
+        except BadRecordsError as error:
+            bad = {row for row, _ in error.found}
+            return self._layout.changes(batch.select([row for row in range(len(batch)) if row not in bad]))
+
+    def _read(self, table: ComparedTable, changes: Changes) -> tuple[ComparedTable, dict[str, Sequence[Any]]]:
+        """Return the table as changes are compared with it, and their values by column."""
+        own = self._columns[table.oid].as_written(table, {column.name: column.schema for column in changes.columns})
+        return own, {column.name: column.values for column in changes.columns}
+
+    def _learn(self, topic: str, batch: SinkBatch | None) -> None:
+        written = self._written.setdefault(self._layout.table(topic), _Written())
+        if topic not in written.topics:
+            written.topics.append(topic)
+        for each in () if batch is None else self._changes(batch):
+            written.columns |= {column.name: column.schema for column in each.columns}
+            written.keys.add(tuple(each.keys))
+
+    def _table(self, snapshot: DatabaseSnapshot, name: TableName, written: _Written) -> ComparedTable | None:
+        """Return a table; None if it is missing, and records have only deleted rows of it."""
+        oid = _oid(snapshot, name)
+        found = None if oid is None else in_catalog(snapshot.connection, oid)
+        if found is None:
+            if set(written.columns) <= {column for key in written.keys for column in key}:
+                return None
+            raise FatalError(f"{name} is no table of the database, or not a permanent one")
+        types = dict(snapshot.connection.execute(_TYPES.format(oid).encode()).fetchall())
+        kept = {each.name: (each, types[each.name]) for each in found.columns if not each.is_generated}
+        own = self._columns[found.oid] = TargetColumns(self._config, kept)
+        names = self._key(found, written)
+        keys = [own.key(each, written.columns[each]) for each in names if each in own]
+        key = tuple(column for column in keys if column is not None)
+        columns = {each: own.column(each, schema) for each, schema in written.columns.items() if each in own}
+        return ComparedTable(
+            found.oid,
+            str(name),
+            tuple(written.topics),
+            tuple(snapshot.stored(leaf) for leaf in _leaves(snapshot, found)),
+            key if len(key) == len(names) else (),
+            tuple(column for each, column in columns.items() if column is not None and each not in names),
+            uncompared=tuple(each for each, column in columns.items() if column is None),
+        )
+
+    def _key(self, table: Table, written: _Written) -> Sequence[str]:
+        """Return the columns that tell rows apart: the sink's key; if it only adds rows, a unique index."""
+        if self._config.insert_mode.lower() == INSERT and not self._config.delete_enabled:
+            unique = [key for key in (table.key, *table.unique_keys) if key and set(key) <= set(written.columns)]
+            return unique[0] if unique else ()
+        return next(iter(written.keys)) if len(written.keys) == 1 else ()
+
+
+def _oid(snapshot: DatabaseSnapshot, table: TableName) -> int | None:
+    found: int | None = snapshot.row(f"SELECT to_regclass({literal(table.sql)})::oid::bigint")[0]
+    return found
+
+
+def _leaves(snapshot: DatabaseSnapshot, table: Table) -> list[Table]:
+    if not table.is_partitioned:
+        return [table]
+    leaves = snapshot.connection.execute(_LEAVES.format(table.oid).encode()).fetchall()
+    return [leaf for (oid,) in leaves if (leaf := in_catalog(snapshot.connection, oid)) is not None]

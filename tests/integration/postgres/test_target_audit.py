@@ -1,0 +1,207 @@
+"""The audit of a Postgres sink: the tables of a real database against the topics of its tasks, while both move."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from fencepost.api import FLOAT64, INT32, STRING, Schema, decimal
+from fencepost.builtin.converter.json import JsonConverter
+from fencepost.builtin.postgres.sink.task import PostgresSink
+from fencepost.cli.connector.audit_scope import target_audit
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.client_settings import range_conf
+from fencepost.ledger.database_audit import DatabaseReport
+from fencepost.testing import Pipeline, eventually
+from support.postgres import Postgres
+from support.postgres_sink import DELETING, sql
+from support.postgres_sink_values import VALUES
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+PARTITIONS = 3
+KEY = Schema.struct({"id": INT32})
+ROW = Schema.struct({"id": INT32, "name": STRING.optional(), "price": decimal(2, 9).optional(), "n": FLOAT64})
+_numbers = itertools.count(1)
+
+
+def row(key: int, name: str | None = "row") -> dict[str, Any]:
+    return {"id": key, "name": f"{name} {key}", "price": Decimal(key) / 4, "n": key / 3}
+
+
+class Target:
+    """A topic, the tasks of a sink that writes it to a table of the same name, and its audit."""
+
+    def __init__(self, server: Postgres, kafka: EmbeddedKafka, name: str, **config: str) -> None:
+        self.name, self.server, self.kafka = name, server, kafka
+        self.config = {
+            "name": name, "topics": name, **DELETING, "key.converter": JSON, "value.converter": JSON,
+            "connection.url": f"jdbc:postgresql://127.0.0.1:{server.port}/postgres", "connection.user": "postgres",
+            **{key.replace("__", "."): value for key, value in config.items()},
+        }  # fmt: skip
+        self.topics = Admin({"bootstrap.servers": kafka.bootstrap_servers}).topics
+        self.topics.create(name, partitions=PARTITIONS, replication=1)
+        self.producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5})
+        self.pipeline = Pipeline(PostgresSink, self.config, kafka=kafka, tasks=2)
+
+    def put(self, key: int, value: Any, schema: Schema = ROW) -> None:
+        converter = JsonConverter({"schemas.enable": "true"})
+        data = None if value is None else converter.from_connect_data("t", schema, value)
+        self.producer.produce(
+            self.name, data, converter.from_connect_data("t", KEY, {"id": key}), partition=key % PARTITIONS
+        )
+
+    def settle(self) -> None:
+        """Wait until the sink has written everything."""
+        assert self.producer.flush(60) == 0
+        eventually(lambda: self.pipeline._life.failure or self.has_all(), within_s=300)
+        self.pipeline.ensure_runs()
+
+    def has_all(self) -> bool:
+        ends = Admin({"bootstrap.servers": self.kafka.bootstrap_servers}).offsets.ends(
+            [(self.name, number) for number in range(PARTITIONS)], read_committed=True
+        )
+        topic = self.topics.get(self.name)
+        assert topic is not None
+        return self.offsets(topic.id) == {number: end for (_, number), end in ends.items() if end}
+
+    def offsets(self, id_: str) -> dict[int, int]:
+        if sql(self.server, "SELECT to_regclass('fencepost_offsets')") == [(None,)]:
+            return {}
+        query = "SELECT partition, next_offset FROM fencepost_offsets WHERE sink = '{}' AND topic_id = '{}'"
+        return {number: end for number, end in sql(self.server, query.format(self.name, id_)) if end}
+
+    def sql(self, text: str) -> list[tuple[Any, ...]]:
+        return sql(self.server, text.format(t=f'"{self.name}"'))
+
+    def audit(self, **config: str) -> DatabaseReport:
+        servers = {"bootstrap.servers": self.kafka.bootstrap_servers, "isolation.level": "read_committed"}
+        given = {**self.config, **{key.replace("__", "."): value for key, value in config.items()}}
+        with closing(target_audit(range_conf(servers, "a").conf, self.name, given, {}, {})) as made:
+            return made.run()
+
+    def move(self, stopped: threading.Event) -> None:
+        """Write rows and tombstones."""
+        for number in itertools.count():
+            if stopped.wait(0.001):
+                break
+            key = number * 7 % 1_000
+            self.put(key, None if number % 5 == 0 else row(key, f"move {number}"))
+
+
+@pytest.fixture
+def target(sink_server: Postgres, kafka: EmbeddedKafka, request: pytest.FixtureRequest) -> Iterator[Target]:
+    found = Target(sink_server, kafka, f"target_{next(_numbers)}", **getattr(request, "param", {}))
+    with found.pipeline:
+        yield found
+        found.settle()
+    found.sql("DROP TABLE IF EXISTS {t}")
+
+
+def filled(target: Target, count: int = 1_000) -> Target:
+    for key in range(count):
+        target.put(key, row(key))
+    target.settle()
+    return target
+
+
+def found_in(report: DatabaseReport) -> set[tuple[str, ...]]:
+    return {(each.kind.value, dict(each.key)["id"], *each.columns) for each in report.differences}
+
+
+def test_rows_are_verified_while_producers_and_sink_move(target: Target) -> None:
+    filled(target)
+    stopped = threading.Event()
+    moving = threading.Thread(target=target.move, args=(stopped,))
+    moving.start()
+    try:
+        for _ in range(5):
+            report = target.audit()
+            assert (report.differences, report.notes, report.tables[0].notes) == ([], [], [])
+            assert report.is_complete
+            assert all(table.verified == table.rows > 0 for table in report.tables)
+    finally:
+        stopped.set()
+        moving.join()
+
+
+def test_rows_that_sql_changes_are_named(target: Target) -> None:
+    filled(target)
+    target.put(20, None)
+    target.settle()
+    assert target.audit().is_complete
+    target.sql("UPDATE {t} SET n = n + 1 WHERE id = 10; DELETE FROM {t} WHERE id = 11")
+    target.sql("INSERT INTO {t} VALUES (1000000, 'planted', 1, 2), (20, 'deleted', 1, 2)")
+    report = target.audit()
+    assert found_in(report) == {
+        ("differs", "10", "n"),
+        ("missing in the table", "11"),
+        ("missing in the topic", "1000000"),
+        ("missing in the topic", "20"),
+    }
+    assert (report.tables[0].differing, report.tables[0].verified) == (4, 997)
+
+
+def test_rows_of_a_topic_that_is_created_again_are_noted(target: Target) -> None:
+    filled(target, 100)
+    target.topics.delete([target.name])
+    eventually(lambda: target.topics.get(target.name) is None, within_s=60)
+    target.topics.create(target.name, partitions=PARTITIONS, replication=1)
+    for key in range(10):
+        target.put(key, row(key, "again"))
+    target.settle()
+    report = target.audit()
+    assert (report.differences, report.tables[0].verified, report.tables[0].others) == ([], 10, 90)
+    assert "which was created again after the sink had read a topic of that name" in report.tables[0].notes[0]
+    target.sql("UPDATE {t} SET n = n + 1 WHERE id = 3; DELETE FROM {t} WHERE id = 4")
+    assert found_in(target.audit()) == {("differs", "3", "n"), ("missing in the table", "4")}
+
+
+def test_rows_of_a_table_that_the_sink_has_not_created_are_noted(target: Target) -> None:
+    filled(target, 10).sql("INSERT INTO {t} VALUES (50, 'before', 1, 2)")
+    report = target.audit(auto__create="false")
+    assert (report.differences, report.tables[0].others) == ([], 1)
+    assert "auto.create=false" in report.tables[0].notes[0]
+    assert "id=50" in report.tables[0].notes[0]
+
+
+def test_row_is_noted_if_its_record_may_be_a_dead_letter(target: Target) -> None:
+    filled(target, 10).sql("UPDATE {t} SET n = n + 1 WHERE id = 3; DELETE FROM {t} WHERE id = 4")
+    report = target.audit(errors__tolerance="all")
+    assert (report.differences, report.tables[0].verified, report.tables[0].others) == ([], 8, 2)
+    assert all("dead letter" in note for note in report.tables[0].notes)
+
+
+def test_rows_that_are_only_added_are_compared_by_a_unique_index(target: Target) -> None:
+    added = {"pk__mode": "none", "insert__mode": "insert", "delete__enabled": "false"}
+    filled(target, 10).sql("UPDATE {t} SET n = n + 1 WHERE id = 3")
+    assert found_in(target.audit(**added)) == {("differs", "3", "n")}
+    target.sql(f'ALTER TABLE {{t}} DROP CONSTRAINT "{target.name}_pkey"')
+    report = target.audit(**added)
+    assert (report.differences, report.is_complete) == ([], False)
+    assert "it has no key that can be compared" in report.tables[0].notes[0]
+
+
+INTERVAL = "c17"  # in Debezium's ISO 8601
+TYPES = Schema.struct({"id": INT32, **{f"c{at}": each[0].optional() for at, each in enumerate(VALUES)}})
+
+
+@pytest.mark.parametrize("target", [{"db__timezone": "Europe/Berlin"}], indirect=True)
+def test_value_of_each_schema_is_verified_and_a_change_is_named(target: Target) -> None:
+    full = {f"c{at}": each[1] for at, each in enumerate(VALUES)}
+    target.put(1, {"id": 1, **full}, TYPES)
+    target.put(2, {"id": 2}, TYPES)
+    target.settle()
+    report = target.audit()
+    assert (report.differences, report.tables[0].verified) == ([], 2)
+    assert report.tables[0].notes == [f"columns that are not compared: {INTERVAL}"]
+    for at, (schema, *_) in enumerate(VALUES):
+        if f"c{at}" != INTERVAL:
+            target.sql(f"UPDATE {{t}} SET c{at} = (SELECT c{at} FROM {{t}} WHERE id = 1) WHERE id = 2")
+            assert found_in(target.audit()) == {("differs", "2", f"c{at}")}, schema
+            target.sql(f"UPDATE {{t}} SET c{at} = NULL WHERE id = 2")
