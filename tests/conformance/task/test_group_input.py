@@ -192,7 +192,9 @@ def test_records_of_a_recreated_topic_are_read_after_a_late_commit(
     assert len(read(first, 3)) == 3
     with closing(LogWriter(members.bootstrap)) as writer:
         commit_late(members, first, writer, 3)
-    assert read(members.join(Notes()), 5) == [(0, n) for n in range(5)]
+    second = members.join(Notes())
+    assert read(second, 5) == [(0, n) for n in range(5)]
+    assert members.kind is BatchGroupInput or second.stored() == {}  # nothing to go on from if a flush fails
 
 
 def test_nothing_is_committed_of_a_topic_that_was_recreated_while_it_was_read(

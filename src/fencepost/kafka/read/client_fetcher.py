@@ -88,7 +88,7 @@ class ClientFetcher(Fetcher):
                 "group %s has offset %d of a former topic %s: %s-%d is read as if it had none",
                 self._client.group, committed[place].offset, place.topic, *place,
             )  # fmt: skip
-            starts.committed.pop(place, None)
+            starts.drop(place)
         self.away = (self.away - set(places)).union(looked.away)
         self._topic_ids = {place: id_ for place, id_ in self._topic_ids.items() if place not in places}
         self._topic_ids.update((p, looked.topic_ids[p.topic]) for p in places if p.topic in looked.topic_ids)

@@ -212,34 +212,47 @@ class StartPositions:
         self._resets_to = str(client.conf.get(_RESET, "earliest"))
         self.committed: dict[TopicPartition, GroupOffset] = {}
         """The assignment's committed offsets, as of the time of the assignment."""
+        self._former: dict[TopicPartition, GroupOffset] = {}  # committed in topics that are gone
         self.known = KnownPositions()
         """The topics and leader epochs of committed offsets, and of what was read after them."""
 
     def stored(self, places: Sequence[TopicPartition], membership: MemberIdentity | None) -> dict[TopicPartition, int]:
-        """Return the group's committed offsets. Partitions without one are left out. Raises KafkaException."""
-        if not places:
-            return {}
+        """Return the group's committed offsets. Partitions without one are left out. Raises KafkaException.
+
+        An offset that was dropped is none.
+        """
+        found = self._found(places, membership) if places else {}
+        stored = {place: each for place, each in found.items() if self._former.get(place) != each}
+        self.committed.update(stored)
+        return {place: each.offset for place, each in stored.items()}
+
+    def _found(
+        self, places: Sequence[TopicPartition], membership: MemberIdentity | None
+    ) -> dict[TopicPartition, GroupOffset]:
         if self._reader is not None:
-            found = self._reader.read(places, None if membership is None else membership.in_requests())
-            self.committed.update((place, committed.to_group(place)) for place, committed in found.items())
-            return {place: committed.offset for place, committed in found.items()}
-        stored = {}
+            read = self._reader.read(places, None if membership is None else membership.in_requests())
+            return {place: committed.to_group(place) for place, committed in read.items()}
+        found = {}
         asked = [ClientPartition(*place) for place in places]
         for each in self._client.consumer.committed(asked, timeout=ASK_S):
             if each.error is not None:
                 raise KafkaException(each.error)
             if each.offset >= 0:
                 place, epoch = TopicPartition(each.topic, each.partition), each.leader_epoch
-                committed = GroupOffset(*place, each.offset, _metadata_of(each), NO_EPOCH if epoch is None else epoch)
-                stored[place] = committed.offset
-                self.committed[place] = committed
-        return stored
+                epoch = NO_EPOCH if epoch is None else epoch
+                found[place] = GroupOffset(*place, each.offset, _metadata_of(each), epoch)
+        return found
+
+    def drop(self, place: TopicPartition) -> None:
+        """Count a committed offset as none from now on, as it is of a topic that was created again since."""
+        self._former[place] = self.committed.pop(place)
 
     def forget(self, places: Collection[TopicPartition]) -> None:
         """Forget what is known of partitions that are no longer in the assignment."""
         self.known.forget(places)
         for place in places:
             self.committed.pop(place, None)
+            self._former.pop(place, None)
 
     def reset(self, place: TopicPartition) -> int:
         """Return the start offset of a partition without a committed offset. Raises KafkaException."""

@@ -174,3 +174,15 @@ def test_leader_epochs_are_still_known_after_a_look_at_the_offsets_of_the_group(
     starts.known.move({PLACE: LogPosition(1010, ID, 5)})
     starts.stored([PLACE], None)
     assert starts.known.at(PLACE, 1010) == LogPosition(1010, ID, 5)
+
+
+def test_offset_of_a_former_topic_is_none_until_another_is_committed() -> None:
+    """A sink looks after a flush that failed: it would go on there, past records that it has only put."""
+    answer = ClientPartition(*PLACE, 1000, NOTE, 5)
+    client: Any = SimpleNamespace(conf={}, consumer=SimpleNamespace(committed=lambda asked, timeout: [answer]))
+    starts = StartPositions(client, (), None)
+    assert starts.stored([PLACE], None) == {PLACE: 1000}
+    starts.drop(PLACE)
+    assert (starts.stored([PLACE], None), starts.committed) == ({}, {})
+    answer = ClientPartition(*PLACE, 1000, NOTE, 6)
+    assert starts.stored([PLACE], None) == {PLACE: 1000}
