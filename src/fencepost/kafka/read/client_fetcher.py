@@ -91,7 +91,7 @@ class ClientFetcher(Fetcher):
             starts.drop(place)
         self.away = (self.away - set(places)).union(looked.away)
         self._topic_ids = {place: id_ for place, id_ in self._topic_ids.items() if place not in places}
-        self._topic_ids.update((p, looked.topic_ids[p.topic]) for p in places if p.topic in looked.topic_ids)
+        self._topic_ids.update((place, id_) for place in places if (id_ := looked.topic_ids.get(place.topic)))
         starts.known.move({p: LogPosition(at.read_to, at.topic_id, at.epoch) for p, at in looked.known.items()})
         starts.known.read_past({p: at.offset for p, at in looked.known.items()})
         for place, cut_at in looked.starts.items():
@@ -156,11 +156,13 @@ class ClientFetcher(Fetcher):
 
     def _ensure_same(self, timeout_s: float, *, is_sure: bool) -> None:
         places = self._assignment.places
-        if not places or self._admin is None:
+        try:
+            found = self._admin.topics.get_all({place.topic for place in places}, timeout_s=timeout_s, is_sure=is_sure)
+        except KafkaRequestError as error:
+            if error.code != KafkaError._INVALID_ARG:  # settings that only librdkafka can use
+                raise
             return
-        topics = {place.topic for place in places}
-        found = self._admin.topics.get_all(topics, timeout_s=timeout_s, is_sure=is_sure)
-        ids = {place: found[place.topic].id for place in places if place.topic in found}
+        ids = {place: found[place.topic].id for place in places if place.topic in found and found[place.topic].id}
         if replaced := {place.topic for place, id_ in ids.items() if self._topic_ids.setdefault(place, id_) != id_}:
             self.sure_s = float("-inf")
             raise RetriableError(
@@ -169,14 +171,8 @@ class ClientFetcher(Fetcher):
             )
 
     @cached_property
-    def _admin(self) -> Admin | None:
-        """Return None if the settings are such as only librdkafka has."""
-        try:
-            return Admin(self._client.conf)
-        except KafkaRequestError as error:
-            if error.code != KafkaError._INVALID_ARG:
-                raise
-            return None
+    def _admin(self) -> Admin:
+        return Admin(self._client.conf)
 
     def _look_at_topics(self) -> None:
         if time.monotonic() - self.sure_s >= _SAME_EVERY_S:
@@ -185,7 +181,7 @@ class ClientFetcher(Fetcher):
                 self._ensure_same(_LOOK_EVERY_S, is_sure=True)
 
     def close(self) -> None:
-        if "_admin" in self.__dict__ and self._admin is not None:
+        if "_admin" in self.__dict__:
             self._admin.close()
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:

@@ -176,6 +176,8 @@ IF_RESTORED = "If the cluster was restored from a copy, choose where to continue
 class Looked(NamedTuple):
     """What brokers say: the ids of topics, the committed offsets whose logs are still the same, where others were cut.
 
+    `known` has those of topics that do not exist, too: one that is created now is another.
+
     `starts`: where to read on, if that is not the committed offset. `away`: partitions without a leader that could
     say, or with an older one than that of the offset. `replaced`: partitions whose topics were created again.
     """
@@ -205,8 +207,8 @@ def look_at(
             led = {place: each for place, each in known.items() if place not in away}
             starts, epochs = _starts(admin, led), admin.offsets.epochs
             older = {place for place, each in led.items() if NO_EPOCH != epochs.get(place, NO_EPOCH) < each.epoch}
-            gone = {place for place, each in logs.items() if each and place.topic not in ids}
-            return Looked(ids, known, starts, away | older | gone, read.keys() - known.keys())
+            gone = {place: each for place, each in logs.items() if each and place.topic not in ids}
+            return Looked(ids, known | gone, starts, away | older | gone.keys(), read.keys() - known.keys())
     except KafkaRequestError as error:
         if error.code != KafkaError._INVALID_ARG:
             raise

@@ -365,7 +365,7 @@ class BatchFetcher(Fetcher):
         by_client = {place: committed[place] for place in logs if not positions[place].topic_id}
         starts = self._by_client.starts(by_client.keys(), by_client) if by_client else {}
         away = self._by_client.away.intersection(by_client)
-        self._by_client.away.update(logs)
+        self._by_client.away.update(logs.keys() & self._assignment.starts.committed.keys())  # except dropped offsets
         return {**starts, **{place: logs[place].read_to for place in away}}
 
     def begin(self, begins: Mapping[TopicPartition, int]) -> None:

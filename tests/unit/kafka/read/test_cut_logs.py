@@ -1,13 +1,14 @@
 """Where a member whose client fetches reads on if logs were cut while the group did not read."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
-from fencepost.kafka.errors import KafkaRequestError
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.read import client_fetcher, doubt
 from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.doubt import look_at
@@ -151,6 +152,7 @@ class Assignment:
             conf={}, group="g", error=None, consumer=consumer, pause=call("pause"), seek=call("seek")
         )
         self.starts = SimpleNamespace(known=KnownPositions(), resets_of=lambda _: resets_to, committed={})
+        self.starts.drop = lambda place: self.starts.committed.pop(place)
 
 
 def test_a_cut_is_logged_as_an_error(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -297,6 +299,65 @@ def test_client_compares_epochs_that_the_batch_reader_could_not(
     assert list(fetcher._by_client.chunks(0.0, 1)) == []
     assert assignment.calls[-1] == (("seek", {PLACE: 1010}) if is_answered else ("resume", 1))
     assert (("seek", {PLACE: 900}) in assignment.calls) != is_answered
+
+
+def test_client_takes_over_partitions_whose_offset_is_of_a_former_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no offset to compare: the partition begins anew, and the reader has no answer yet."""
+    admin, assignment = Admin(1200), Assignment()
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: admin)
+    reader: Any = SimpleNamespace(knows_topics=False, close=lambda: None, known_ends=dict)
+    reader.assign = reader.unassign = lambda _: None
+    former = committed(read_to=990, id_=OTHER_ID)
+    assignment.starts.committed = {PLACE: former}
+    fetcher = BatchFetcher(assignment, reader)  # type: ignore[arg-type]
+    assert fetcher.starts([PLACE], {PLACE: former}) == {}
+    assert assignment.starts.committed == {}
+    assignment.begins = {PLACE: 0}
+    fetcher.begin({PLACE: 0})
+    fetcher._switch_to_client("a broker is away")
+    assert list(fetcher._by_client.chunks(0.0, 1)) == []
+    assert ("resume", 1) in assignment.calls
+
+
+def test_position_in_a_deleted_topic_keeps_the_id_of_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic may be created again: a reader that asks by name goes on in the middle of it."""
+    admin, assignment = Admin(1200), Assignment()
+    admin.topics.get_all = lambda names: {}
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: admin)
+    fetcher = BatchFetcher(assignment, SimpleNamespace())  # type: ignore[arg-type]
+    assert fetcher.starts([PLACE], {PLACE: committed(read_to=990)}) == {PLACE: 990}
+    assert assignment.starts.known.at(PLACE, 990) == LogPosition(990, ID, 5)
+
+
+@pytest.mark.parametrize("conf", [{}, {"security.protocol": "SSL", "ssl.ca.location": "/"}])
+def test_topics_are_not_looked_at_with_settings_of_librdkafka_alone(conf: dict[str, str]) -> None:
+    """It takes a directory of certificates. Without a broker, nothing is committed."""
+    assignment: Any = Assignment()
+    assignment.places = frozenset({PLACE})
+    assignment.client.conf = {"bootstrap.servers": "127.0.0.1:1", **conf}
+    fetcher = ClientFetcher(assignment)
+    with nullcontext() if conf else pytest.raises(KafkaUnavailableError):
+        fetcher._ensure_same(0.1, is_sure=False)
+    assert list(fetcher.chunks(0.0, 1)) == []
+
+
+@pytest.mark.parametrize("ids", [(ID, ""), ("", ID)])
+def test_a_broker_without_topic_ids_does_not_say_that_a_topic_is_another(
+    monkeypatch: pytest.MonkeyPatch, ids: tuple[str, str]
+) -> None:
+    """As while the brokers of a cluster are replaced by newer ones, one after the other."""
+    first, second = (SimpleNamespace(id=each) for each in ids)
+    answers = [first, second]
+    topics = SimpleNamespace(get_all=lambda names, **_: dict.fromkeys(names, answers.pop(0)))
+    admin, assignment = Admin(1200), Assignment()
+    admin.topics = topics
+    for module in (doubt, client_fetcher):
+        monkeypatch.setattr(module, "Admin", lambda *_, **__: admin)
+    fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
+    fetcher.starts([PLACE], {})
+    assignment.places = frozenset({PLACE})
+    fetcher.ensure_same_topics()
+    assert not answers
 
 
 @pytest.mark.parametrize(("end", "commits"), [(900, []), (995, [GroupOffset(*PLACE, 1500)])])
