@@ -54,6 +54,11 @@ class PositionResets:
     def __len__(self) -> int:
         return len(self._lost)
 
+    @property
+    def are_due(self) -> bool:
+        """Say whether a position may move: nothing is there, or a log is in doubt and is being read again."""
+        return len(self._lost) > 0 or len(self.doubts) > 0
+
     def add(self, lost: Collection[TopicPartition], read: Read) -> None:
         """Add partitions. `read` says what is wrong with them."""
         for place in lost:
@@ -215,7 +220,7 @@ class BatchFetcher(Fetcher):
 
     def chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
         """Yield fetched records, after the callbacks have run: records of revoked partitions are left out (E14)."""
-        if self._preference.why and not len(self._resets):  # else it would not learn what is wrong with a position
+        if self._preference.why and not self._resets.are_due:  # else it would not learn what is wrong with a position
             self._switch_to_client(self._preference.why)
             yield from self._by_client.chunks(timeout_s, most)
             return

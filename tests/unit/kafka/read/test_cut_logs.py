@@ -14,6 +14,7 @@ from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.doubt import look_at
 from fencepost.kafka.read.group_batches import BatchFetcher
 from fencepost.kafka.read.known_positions import KnownPositions
+from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.position import GroupOffset, LogPosition
 from fencepost.record import TopicPartition
@@ -317,6 +318,26 @@ def test_client_takes_over_partitions_whose_offset_is_of_a_former_topic(monkeypa
     fetcher._switch_to_client("a broker is away")
     assert list(fetcher._by_client.chunks(0.0, 1)) == []
     assert ("resume", 1) in assignment.calls
+
+
+def test_client_does_not_take_over_while_a_log_seems_to_be_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no epochs: it would go on past the cut. The reader asks again, and has no answer yet."""
+    assignment: Any = Assignment()
+    reads = [Read(lost={PLACE}, cut={PLACE: LogPosition(900, ID, 4)})]
+    reader: Any = SimpleNamespace(knows_topics=False, close=lambda: None, known_ends=dict)
+    reader.assign = reader.unassign = lambda _: None
+    reader.read = lambda *_: reads.pop(0) if reads else Read()
+    assignment.client.edges = lambda *_: (0, 2000)
+    fetcher = assignment.fetcher = BatchFetcher(assignment, reader)
+    fetcher._next = {PLACE: LogPosition(1000, ID, 5)}
+    for _ in range(2):
+        list(fetcher.chunks(0.0, 1))
+    fetcher._preference.why = "a broker is away"
+    list(fetcher.chunks(0.0, 1))
+    assert assignment.fetcher is fetcher
+    fetcher._record_positions(Fetched(epochs={PLACE: (1010, 5)}))
+    list(fetcher.chunks(0.0, 1))
+    assert assignment.fetcher is fetcher._by_client
 
 
 def test_position_in_a_deleted_topic_keeps_the_id_of_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
