@@ -69,7 +69,7 @@ def test_stream_continues_at_the_cut_of_a_log_that_was_cut_while_it_was_stopped(
     eventually(lambda: stage.offsets() == {0: 10})
     first.stop()
     monkeypatch.setattr(doubt, "SURE_S", 0.2)
-    monkeypatch.setattr(LogOffsets, "ends_of_epochs", lambda _, epochs: dict.fromkeys(epochs, 7))
+    monkeypatch.setattr(LogOffsets, "ends_of_epochs", lambda _, epochs, *__: dict.fromkeys(epochs, 7))
     stage.produce([10])
     stage.start()
     assert stage.await_values(14) == [str(n) for n in (*range(10), *range(7, 11))]

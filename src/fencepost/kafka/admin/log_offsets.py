@@ -1,7 +1,6 @@
 """The offsets at which the logs of partitions start and end, and the deletion of records from their start."""
 
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -44,25 +43,38 @@ class LogOffsets:
         found = self._list(times_ms, read_committed, timeout_s)
         return {place: offset if offset >= 0 else None for place, offset in found.items()}
 
-    def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def ends_of_epochs(
+        self, epochs: Mapping[TopicPartition, int], silent: set[TopicPartition] | None = None
+    ) -> dict[TopicPartition, int]:
         """Return the offset after the last record of a leader epoch or of earlier ones in each log (KIP-320).
 
         What a leader of that epoch had at lower offsets is still in the log; what it had at others is not. Partitions
-        whose leader knows no epoch that is as new are left out, as are those of brokers without such a request.
+        whose leader knows no epoch that is as new are left out, as are those of brokers without such a request. Those
+        whose leader does not answer are added to `silent`; without it, this raises KafkaUnavailableError.
         """
         if not epochs:
             return {}
         doing = f"asking for leader epochs of topic {next(iter(epochs))[0]}"
 
-        def ask() -> dict[TopicPartition, int]:
+        def ask() -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
             found: dict[TopicPartition, int] = {}
+            lost: set[TopicPartition] = set()
             for node, places in self._by_leader(epochs, doing).items():
                 asked = {place: (epochs[TopicPartition(*place)], led) for place, led in places.items()}
-                with suppress(UnsupportedError):
+                try:
                     found |= self._ended(node, asked, doing)
-            return found
+                except UnsupportedError:
+                    continue
+                except LostError:
+                    if silent is None:
+                        raise
+                    lost.update(TopicPartition(*place) for place in places)
+            return found, lost
 
-        return self._requests.ask_repeatedly(doing, ask)
+        ends, unanswered = self._requests.ask_repeatedly(doing, ask)
+        if silent is not None:
+            silent |= unanswered
+        return ends
 
     def without_leader(self, topic_partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Return those of the partitions that have no leader, as two brokers know them."""

@@ -176,10 +176,9 @@ IF_RESTORED = "If the cluster was restored from a copy, choose where to continue
 class Looked(NamedTuple):
     """What brokers say: the ids of topics, the committed offsets whose logs are still the same, where others were cut.
 
-    `known` has those of topics that do not exist, too: one that is created now is another.
-
-    `starts`: where to read on, if that is not the committed offset. `away`: partitions without a leader that could
-    say, or with an older one than that of the offset. `replaced`: partitions whose topics were created again.
+    `known` has those of topics that do not exist, too: one that is created now is another. `starts`: where to read on,
+    if that is not the committed offset. `away`: partitions without a leader that could say, and answers, or with an
+    older one than that of the offset. `replaced`: partitions whose topics were created again.
     """
 
     topic_ids: Mapping[str, str]
@@ -205,10 +204,11 @@ def look_at(
             known = {place: each for place, each in read.items() if each.topic_id == ids[place.topic]}
             away = admin.offsets.without_leader(known)
             led = {place: each for place, each in known.items() if place not in away}
-            starts, epochs = _starts(admin, led), admin.offsets.epochs
+            silent: set[TopicPartition] = set()
+            starts, epochs = _starts(admin, led, silent), admin.offsets.epochs
             older = {place for place, each in led.items() if NO_EPOCH != epochs.get(place, NO_EPOCH) < each.epoch}
             gone = {place: each for place, each in logs.items() if each and place.topic not in ids}
-            return Looked(ids, known | gone, starts, away | older | gone.keys(), read.keys() - known.keys())
+            return Looked(ids, known | gone, starts, away | older | silent | gone.keys(), read.keys() - known.keys())
     except KafkaRequestError as error:
         if error.code != KafkaError._INVALID_ARG:
             raise
@@ -216,15 +216,18 @@ def look_at(
         return Looked({}, {}, {})
 
 
-def _starts(admin: Admin, known: Mapping[TopicPartition, ReadLog]) -> dict[TopicPartition, int]:
+def _starts(
+    admin: Admin, known: Mapping[TopicPartition, ReadLog], silent: set[TopicPartition]
+) -> dict[TopicPartition, int]:
     """Return where to read on in logs that end, as the readers of `known` had them, before the committed offset.
 
-    After the last record that was read there is nothing that readers see, so to begin there earlier repeats nothing.
+    `silent` gets those whose leaders do not answer. After the last record that was read there is nothing that readers
+    see, so to begin there earlier repeats nothing.
     """
     doubts: Doubts[TopicPartition] = Doubts()
     left, lower = known, dict[TopicPartition, int]()
     while True:
-        found = admin.offsets.ends_of_epochs({place: each.epoch for place, each in left.items()})
+        found = admin.offsets.ends_of_epochs({place: each.epoch for place, each in left.items()}, silent)
         lower |= {place: end for place, end in found.items() if left[place].read_to <= end < left[place].offset}
         left = {place: left[place] for place, end in found.items() if end < left[place].read_to}
         if len(doubts.confirmed(known, left, time.monotonic(), SURE_S)) == len(left):

@@ -37,9 +37,12 @@ class Admin:
         self.epochs = {PLACE: 7}  # of the leader
         self.topics = SimpleNamespace(get_all=lambda names: {name: SimpleNamespace(id=self.topic_id) for name in names})
         self.offsets = self
+        self.silent: set[TopicPartition] = set()
 
-    def ends_of_epochs(self, epochs: Mapping[Any, int]) -> dict[Any, int]:
+    def ends_of_epochs(self, epochs: Mapping[Any, int], silent: set[Any]) -> dict[Any, int]:
         self.asked += epochs.values()
+        silent |= self.silent & epochs.keys()
+        epochs = {place: epoch for place, epoch in epochs.items() if place not in silent}
         end = self._ends.pop(0) if len(self._ends) > 1 else self._ends[0]
         return {} if end is None else dict.fromkeys(epochs, end)
 
@@ -204,6 +207,15 @@ def test_partition_without_a_leader_is_not_read_until_a_leader_is_asked(
     assert list(fetcher.chunks(0.0, 1)) == []
     assert assignment.calls[-2:] == [("seek", goes_to), ("resume", 1)]
     assert assignment.begins == {PLACE: 1000} | goes_to
+
+
+def test_partitions_are_read_although_the_leader_of_another_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that the client cannot reach, for hours: only its own partitions wait."""
+    admin, other, offset = Admin(900), TopicPartition("t", 1), committed()
+    admin.silent = {other}
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: admin)
+    looked = look_at({}, [PLACE, other], {PLACE: offset, other: offset._replace(partition=1)})
+    assert (looked.starts, set(looked.away)) == ({PLACE: 900}, {other})
 
 
 def test_an_offset_of_the_task_stays_when_a_leader_knows_only_other_markers(monkeypatch: pytest.MonkeyPatch) -> None:
