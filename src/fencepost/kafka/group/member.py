@@ -263,9 +263,7 @@ class GroupMembership:
                 if problem is not None:
                     self._take(problem)
             except (KafkaException, SystemError) as error:
-                log.warning("group membership: %s", error)
-                self._lose()
-                self._stop.wait(1.0)
+                self._replace(str(error))  # a callback may have failed: the group still counts on this client
         close_consumer(self._consumer)
 
     def _take(self, problem: Any) -> None:

@@ -95,6 +95,33 @@ def test_member_joins_again_if_the_end_of_its_client_fails(
     assert [term.metadata for term in terms] == ["of client 1", None, "of client 2"]
 
 
+@pytest.mark.parametrize("error", [KafkaException(KafkaError(KafkaError._STATE)), SystemError("lost")])
+def test_member_joins_again_if_a_callback_of_its_client_fails(
+    client: type[Client], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Its group still takes it for the owner: no other assignment comes."""
+
+    def fail() -> None:
+        raise error
+
+    begin = Client.subscribe
+
+    def subscribe(self: Client, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        if len(self.made) == 1:
+            self.events[1:] = [fail]
+
+    monkeypatch.setattr(client, "subscribe", subscribe)
+    terms: list[Term] = []
+    member = _joined(terms, [])
+    try:
+        eventually(lambda: len(terms) == 3)
+    finally:
+        member.stop()
+    assert [term.metadata for term in terms] == ["of client 1", None, "of client 2"]
+    assert [each.is_closed for each in client.made] == [True, True]
+
+
 def test_member_joins_again_if_no_client_can_be_made_at_first(
     client: type[Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
