@@ -82,6 +82,7 @@ class ClientFetcher(Fetcher):
     ) -> Mapping[TopicPartition, int]:
         looked, starts = look_at(self._client.conf, places, committed), self._assignment.starts
         starts.known.forget(places)
+        starts.known.cluster = looked.cluster
         self.sure_s = time.monotonic()
         for place in looked.replaced:
             log.warning(

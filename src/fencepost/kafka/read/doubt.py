@@ -21,7 +21,7 @@ from confluent_kafka import KafkaError
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import DataLossError, KafkaRequestError
-from fencepost.kafka.read.known_positions import ReadLog, assigned_log
+from fencepost.kafka.read.known_positions import ReadLog, assigned_log, is_of_cluster
 from fencepost.kafka.value.position import NO_EPOCH, GroupOffset
 from fencepost.record import TopicPartition
 
@@ -186,6 +186,7 @@ class Looked(NamedTuple):
     starts: Mapping[TopicPartition, int]
     away: Collection[TopicPartition] = ()
     replaced: Collection[TopicPartition] = ()
+    cluster: str = ""
 
 
 def look_at(
@@ -208,7 +209,9 @@ def look_at(
             starts, epochs = _starts(admin, led, silent), admin.offsets.epochs
             older = {place for place, each in led.items() if NO_EPOCH != epochs.get(place, NO_EPOCH) < each.epoch}
             gone = {place: each for place, each in logs.items() if each and place.topic not in ids}
-            return Looked(ids, known | gone, starts, away | older | silent | gone.keys(), read.keys() - known.keys())
+            cluster = admin.cluster_id()
+            replaced = {p for p in read.keys() - known.keys() if is_of_cluster(committed[p], cluster)}
+            return Looked(ids, known | gone, starts, away | older | silent | gone.keys(), replaced, cluster)
     except KafkaRequestError as error:
         if error.code != KafkaError._INVALID_ARG:
             raise

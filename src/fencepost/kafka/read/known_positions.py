@@ -27,6 +27,7 @@ from fencepost.record import TopicPartition
 
 _TOPIC_ID = "fencepost.topic_id"
 _READ_TO = "fencepost.read_to"
+_CLUSTER = "fencepost.cluster"
 _ID = re.compile(r"[A-Za-z0-9+/_-]{22}")
 
 
@@ -48,6 +49,8 @@ class KnownPositions:
     def __init__(self) -> None:
         self._ranges: dict[TopicPartition, tuple[int, LogPosition]] = {}  # the first offset, and the last position
         self._past: dict[TopicPartition, int] = {}  # the end of what readers do not see after the range
+        self.cluster = ""
+        """The id of the cluster, if it is known."""
         self._cut: dict[TopicPartition, int] = {}  # the ends of logs of which nothing was read since they were cut
 
     def read_to(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
@@ -123,6 +126,8 @@ class KnownPositions:
         if known.offset == offset:
             return GroupOffset(*place, offset, orjson.dumps(fields).decode(), known.epoch)
         fields[_READ_TO] = known.offset, known.epoch  # markers may have a newer epoch: other programs would see a cut
+        if self.cluster:
+            fields[_CLUSTER] = self.cluster
         return GroupOffset(*place, offset, orjson.dumps(fields).decode())
 
 
@@ -154,6 +159,11 @@ def assigned_log(committed: GroupOffset) -> ReadLog | None:
         case _:
             read_to, epoch = committed.offset, committed.leader_epoch
     return ReadLog(committed.offset, topic_id, epoch, read_to) if topic_id and epoch >= 0 else None
+
+
+def is_of_cluster(committed: GroupOffset, cluster: str) -> bool:
+    """Say whether an offset was committed in this cluster, for certain: a mirror's copy has metadata but no epoch."""
+    return committed.leader_epoch != NO_EPOCH or _fields(committed).get(_CLUSTER) == cluster
 
 
 def _fields(committed: GroupOffset) -> dict[str, Any]:

@@ -52,6 +52,9 @@ class Admin:
     def starts(self, places: Iterable[Any]) -> dict[Any, int]:
         return dict.fromkeys(places, self.begin)
 
+    def cluster_id(self) -> str:
+        return "here"
+
     def close(self) -> None: ...
 
 
@@ -60,8 +63,10 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doubt, "SURE_S", 0.02)
 
 
-def committed(offset: int = 1000, *, read_to: int | None = None, id_: str = ID, epoch: int = 5) -> GroupOffset:
-    past = "" if read_to is None else f',"fencepost.read_to":[{read_to},{epoch}]'
+def committed(
+    offset: int = 1000, *, read_to: int | None = None, id_: str = ID, epoch: int = 5, cluster: str = "here"
+) -> GroupOffset:
+    past = "" if read_to is None else f',"fencepost.read_to":[{read_to},{epoch}],"fencepost.cluster":"{cluster}"'
     note = f'{{"fencepost.topic_id":"{id_}"{past}}}'
     return GroupOffset(*PLACE, offset, note, epoch if read_to is None else -1)
 
@@ -312,6 +317,17 @@ def test_client_compares_epochs_that_the_batch_reader_could_not(
     assert list(fetcher._by_client.chunks(0.0, 1)) == []
     assert assignment.calls[-1] == (("seek", {PLACE: 1010}) if is_answered else ("resume", 1))
     assert (("seek", {PLACE: 900}) in assignment.calls) != is_answered
+
+
+@pytest.mark.parametrize(("cluster", "is_former"), [("here", True), ("elsewhere", False)])
+def test_an_offset_that_a_mirror_has_copied_is_not_of_a_former_topic(
+    monkeypatch: pytest.MonkeyPatch, cluster: str, is_former: bool
+) -> None:
+    """Its metadata have an epoch if markers followed the last record. The group goes on here, at this offset."""
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: Admin(1200))
+    copied = committed(read_to=990, id_=OTHER_ID, cluster=cluster)
+    assert (PLACE in look_at({}, [PLACE], {PLACE: copied}).replaced) == is_former
+    assert PLACE in look_at({}, [PLACE], {PLACE: committed(id_=OTHER_ID)}).replaced
 
 
 def test_client_takes_over_partitions_whose_offset_is_of_a_former_topic(monkeypatch: pytest.MonkeyPatch) -> None:
