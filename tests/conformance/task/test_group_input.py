@@ -15,7 +15,7 @@ from fencepost.kafka.admin.log_offsets import LogOffsets
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.group.group_admin import MemberRemoval
 from fencepost.kafka.group.group_offsets import GroupInUseError
-from fencepost.kafka.read import client_fetcher, doubt, group_batches
+from fencepost.kafka.read import client_fetcher, doubt, group_batches, group_input
 from fencepost.kafka.read.group_batches import BatchGroupInput
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.read.known_positions import ReadLog, assigned_log
@@ -222,6 +222,25 @@ def test_nothing_is_committed_of_a_topic_that_was_recreated_while_it_was_read(
         member.poll(0.1, 100)
     member.close()
     assert read(members.join(Notes()), 5) == [(0, n) for n in range(5)]
+
+
+def test_members_without_partitions_get_those_of_a_recreated_topic(
+    members: Members, produce: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka joins again only if it has seen the number of partitions change, and it asks rarely here."""
+    monkeypatch.setattr(group_input, "_IDS_EVERY_S", 0.2)
+    rare = {"topic_metadata_refresh_interval_ms": "600000"}
+    produce(3)
+    leader, other = members.join(Notes(), **rare), members.join(Notes(), **rare)
+    eventually(lambda: leader.poll(0.05, 1) is None or other.poll(0.05, 1) is None or len(leader.assignment) == 1)
+    with closing(LogWriter(members.bootstrap)) as writer:
+        writer.admin.topics.delete([members.topic])
+        eventually(lambda: writer.admin.topics.get(members.topic) is None, within_s=60)
+        other.close()
+        eventually(lambda: leader.poll(0.05, 1) is None or not leader.assignment, within_s=60)
+        writer.admin.topics.create(members.topic, partitions=2, replication=1)
+        writer.send(members.topic, [str(n) for n in range(5)], 0)
+    assert read(leader, 5) == [(0, n) for n in range(5)]
 
 
 def test_generation_is_the_assignments_and_grows_with_each_new_owner(members: Members, produce: Any) -> None:

@@ -4,15 +4,13 @@ import logging
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from functools import cached_property
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.api import RetriableError
-from fencepost.kafka.admin.client import Admin
-from fencepost.kafka.errors import ASK_S, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.errors import ASK_S, KafkaUnavailableError
 from fencepost.kafka.read.assignment import AssignedPartitions, Fetcher
 from fencepost.kafka.read.client_reader import CHUNK, ClientMessages
 from fencepost.kafka.read.doubt import IF_RESTORED, look_at
@@ -157,13 +155,8 @@ class ClientFetcher(Fetcher):
 
     def _ensure_same(self, timeout_s: float, *, is_sure: bool) -> None:
         places = self._assignment.places
-        try:
-            found = self._admin.topics.get_all({place.topic for place in places}, timeout_s=timeout_s, is_sure=is_sure)
-        except KafkaRequestError as error:
-            if error.code != KafkaError._INVALID_ARG:  # settings that only librdkafka can use
-                raise
-            return
-        ids = {place: found[place.topic].id for place in places if place.topic in found and found[place.topic].id}
+        found = self._client.topic_ids({place.topic for place in places}, timeout_s, is_sure=is_sure)
+        ids = {place: found[place.topic] for place in places if place.topic in found}
         if replaced := {place.topic for place, id_ in ids.items() if self._topic_ids.setdefault(place, id_) != id_}:
             self.sure_s = float("-inf")
             raise RetriableError(
@@ -171,19 +164,11 @@ class ClientFetcher(Fetcher):
                 "since the last commit may be of either topic and is not committed; reading starts over"
             )
 
-    @cached_property
-    def _admin(self) -> Admin:
-        return Admin(self._client.conf)
-
     def _look_at_topics(self) -> None:
         if time.monotonic() - self.sure_s >= _SAME_EVERY_S:
             self.sure_s = time.monotonic()
             with suppress(KafkaUnavailableError):  # no commit goes without an answer
                 self._ensure_same(_LOOK_EVERY_S, is_sure=True)
-
-    def close(self) -> None:
-        if "_admin" in self.__dict__:
-            self._admin.close()
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._assignment.starts.known.jump(offsets)

@@ -214,7 +214,6 @@ class BatchFetcher(Fetcher):
 
     def close(self) -> None:
         self._reader.close()
-        self._by_client.close()
 
     # reading
 

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topics import INTERNAL_TOPICS
-from fencepost.kafka.errors import ASK_S, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.errors import ASK_S, KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.read.assignment import AssignedPartitions, Assignee, Fetcher
 from fencepost.kafka.read.client_fetcher import ClientFetcher
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _CLOSE_S = 2.0
 _REFRESH, _LOOK_EVERY_MS = "topic.metadata.refresh.interval.ms", 30_000
+_IDS_EVERY_S, _IDS_S = 10.0, 2.0
 
 
 class GroupInput:
@@ -260,12 +261,17 @@ class SubscribedTopics:
         self._look_every_s = float(self._client.conf.get(_REFRESH, _LOOK_EVERY_MS)) / 1000
         self._looked_s = float("-inf")
         self._is_meant = None if isinstance(topics, Sequence) else topics
+        self._ids: dict[str, str] = {}
+        self._ids_s = float("-inf")
         self.names: list[str] = []
         if isinstance(topics, Sequence):
             self._subscribe(list(topics))
 
     def maybe_look(self) -> None:
         """Subscribe to the topics that exist now. If the cluster does not answer, this is tried again."""
+        if time.monotonic() - self._ids_s >= _IDS_EVERY_S:
+            self._join_again_if_replaced()
+            self._ids_s = time.monotonic()
         if self._is_meant is None or time.monotonic() - self._looked_s < self._look_every_s:
             return
         self._looked_s = time.monotonic()
@@ -277,6 +283,27 @@ class SubscribedTopics:
         wanted = sorted(name for name in found if self._is_meant(name) and name not in INTERNAL_TOPICS)
         if wanted != self.names and wanted:
             self._subscribe(wanted)
+
+    def _join_again_if_replaced(self) -> None:
+        """Join the group again if a topic was created again, and no partition of it is assigned to this member.
+
+        The leader may have assigned while the topic did not exist. librdkafka joins again if a topic has another number
+        of partitions than when it last looked by itself, which it may have done only before and after that.
+        """
+        try:
+            ids = self._client.topic_ids(self.names, _IDS_S, is_sure=False) if self.names else {}
+        except (KafkaAuthorizationError, KafkaUnavailableError) as error:
+            log.debug("the ids of the topics are not known: %s", error)
+            return
+        replaced = {name for name, id_ in ids.items() if self._ids.get(name, id_) != id_}
+        self._ids.update(ids)
+        if lacking := sorted(replaced - {place.topic for place in self._assignment.places}):
+            log.warning(
+                "group %s: %s was created again, and this member has no partition of it: it joins again",
+                self._client.group, ", ".join(lacking),
+            )  # fmt: skip
+            self._client.consumer.unsubscribe()
+            self._subscribe(self.names)
 
     def _subscribe(self, names: list[str]) -> None:
         self.names, to = names, self._assignment

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from fencepost.kafka.errors import is_unavailable, translate
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.errors import KafkaRequestError, is_unavailable, translate
 from fencepost.kafka.read.consumer import UNKNOWN_PARTITION
 from fencepost.kafka.value.position import GroupOffset, MemberGeneration, generation_of
 from fencepost.kafka.wire.library_client import CommitWatch, close_consumer, library_log, new_client
@@ -52,6 +53,7 @@ class MemberClient:
         self.error: BaseException | None = None
         """The first error of a callback; it cannot be raised inside the client."""
         self._watch = CommitWatch(conf, self.group)
+        self._admin = Admin(conf)
         self.consumer: Any = new_client(Consumer, {**conf, **_FIXED, **changes}, logger=library_log(__name__))
 
     def failed(self, cause: Any, doing: str) -> Exception:
@@ -80,6 +82,20 @@ class MemberClient:
     def topics(self) -> Any:
         """Return the metadata of all topics, by name. Raises KafkaException."""
         return self.consumer.list_topics(timeout=_LOOK_S).topics
+
+    def topic_ids(self, topics: Collection[str], timeout_s: float, *, is_sure: bool) -> dict[str, str]:
+        """Return the ids of those of the topics that exist, as one broker knows them, or two if `is_sure`.
+
+        None has one if brokers do not have ids, or the client has settings that only librdkafka supports. Raises what
+        `Admin` raises.
+        """
+        try:
+            found = self._admin.topics.get_all(topics, timeout_s=timeout_s, is_sure=is_sure)
+        except KafkaRequestError as error:
+            if error.code != KafkaError._INVALID_ARG:
+                raise
+            return {}
+        return {name: each.id for name, each in found.items() if each.id}
 
     def edges(self, place: TopicPartition, timeout_s: float) -> tuple[int, int]:
         """Return the start and end offsets of a partition. Raises KafkaException."""
@@ -151,6 +167,7 @@ class MemberClient:
                 self._await_id(is_subscribed)
             self.is_closed = True
             close_consumer(self.consumer)
+            self._admin.close()
 
     def _await_id(self, is_subscribed: bool) -> None:
         """Wait for the member id if the group is just assigning one, because leaving requires it.

@@ -9,11 +9,12 @@ import pytest
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.read import client_fetcher, doubt
+from fencepost.kafka.read import client_fetcher, doubt, member_client
 from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.doubt import look_at
 from fencepost.kafka.read.group_batches import BatchFetcher
 from fencepost.kafka.read.known_positions import KnownPositions
+from fencepost.kafka.read.member_client import MemberClient
 from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.position import GroupOffset, LogPosition
@@ -158,8 +159,9 @@ class Assignment:
 
         consumer = SimpleNamespace(resume=call("resume"), poll=lambda _: None)
         self.client = SimpleNamespace(
-            conf={}, group="g", error=None, consumer=consumer, pause=call("pause"), seek=call("seek")
-        )
+            conf={}, group="g", error=None, consumer=consumer, pause=call("pause"), seek=call("seek"),
+            topic_ids=lambda *_, **__: {},
+        )  # fmt: skip
         self.starts = SimpleNamespace(known=KnownPositions(), resets_of=lambda _: resets_to, committed={})
         self.starts.drop = lambda place: self.starts.committed.pop(place)
 
@@ -381,13 +383,10 @@ def test_position_in_a_deleted_topic_keeps_the_id_of_the_topic(monkeypatch: pyte
 @pytest.mark.parametrize("conf", [{}, {"security.protocol": "SSL", "ssl.ca.location": "/"}])
 def test_topics_are_not_looked_at_with_settings_of_librdkafka_alone(conf: dict[str, str]) -> None:
     """It takes a directory of certificates. Without a broker, nothing is committed."""
-    assignment: Any = Assignment()
-    assignment.places = frozenset({PLACE})
-    assignment.client.conf = {"bootstrap.servers": "127.0.0.1:1", **conf}
-    fetcher = ClientFetcher(assignment)
+    client = MemberClient({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", **conf}, {})
     with nullcontext() if conf else pytest.raises(KafkaUnavailableError):
-        fetcher._ensure_same(0.1, is_sure=False)
-    assert list(fetcher.chunks(0.0, 1)) == []
+        assert client.topic_ids(["t"], 0.1, is_sure=False) == {}
+    client.close(is_subscribed=False)
 
 
 @pytest.mark.parametrize("ids", [(ID, ""), ("", ID)])
@@ -395,18 +394,21 @@ def test_a_broker_without_topic_ids_does_not_say_that_a_topic_is_another(
     monkeypatch: pytest.MonkeyPatch, ids: tuple[str, str]
 ) -> None:
     """As while the brokers of a cluster are replaced by newer ones, one after the other."""
-    first, second = (SimpleNamespace(id=each) for each in ids)
-    answers = [first, second]
-    topics = SimpleNamespace(get_all=lambda names, **_: dict.fromkeys(names, answers.pop(0)))
-    admin, assignment = Admin(1200), Assignment()
-    admin.topics = topics
-    for module in (doubt, client_fetcher):
+    answers = [SimpleNamespace(id=each) for each in ids]
+    admin = SimpleNamespace(topics=SimpleNamespace(get_all=lambda *_, **__: {"t": answers.pop(0)}), close=lambda: None)
+    for module in (doubt, member_client):
         monkeypatch.setattr(module, "Admin", lambda *_, **__: admin)
-    fetcher = ClientFetcher(assignment)  # type: ignore[arg-type]
+    monkeypatch.setattr(doubt, "_starts", lambda *_: {})
+    admin.offsets = SimpleNamespace(without_leader=lambda _: set(), epochs={})
+    assignment: Any = Assignment()
+    client = MemberClient({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, {})
+    assignment.client.topic_ids = client.topic_ids
+    fetcher = ClientFetcher(assignment)
     fetcher.starts([PLACE], {})
     assignment.places = frozenset({PLACE})
     fetcher.ensure_same_topics()
     assert not answers
+    client.close(is_subscribed=False)
 
 
 @pytest.mark.parametrize(("end", "commits"), [(900, []), (995, [GroupOffset(*PLACE, 1500)])])
