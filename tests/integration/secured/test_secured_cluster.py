@@ -106,6 +106,7 @@ def trace_of_restart(secured: Secured) -> str:
 
 @pytest.mark.parametrize("grant", OF_TASKS, ids=str)
 def test_a_task_without_a_right_fails_with_the_name_of_the_right(secured: Secured, grant: Grant) -> None:
+    secured.worker.wait_for_tasks(CONNECTOR, "RUNNING", within_s=100)
     with revoked(secured, grant):
         trace = trace_of_restart(secured)
     assert_names(trace, grant)
