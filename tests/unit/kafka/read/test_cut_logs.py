@@ -332,7 +332,7 @@ def test_an_offset_that_a_mirror_has_copied_is_not_of_a_former_topic(
     assert PLACE in look_at({}, [PLACE], {PLACE: committed(id_=OTHER_ID)}).replaced
 
 
-def test_client_takes_over_partitions_whose_offset_is_of_a_former_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_takes_over_partitions_of_a_former_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no offset to compare: the partition begins anew, and the reader has no answer yet."""
     admin, assignment = Admin(1200), Assignment()
     monkeypatch.setattr(doubt, "Admin", lambda *_, **__: admin)
@@ -399,7 +399,7 @@ def test_a_broker_without_topic_ids_does_not_say_that_a_topic_is_another(
     for module in (doubt, member_client):
         monkeypatch.setattr(module, "Admin", lambda *_, **__: admin)
     monkeypatch.setattr(doubt, "_starts", lambda *_: {})
-    admin.offsets = SimpleNamespace(without_leader=lambda _: set(), epochs={})
+    admin.offsets, admin.cluster_id = SimpleNamespace(without_leader=lambda _: set(), epochs={}), lambda: "c"
     assignment: Any = Assignment()
     client = MemberClient({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, {})
     assignment.client.topic_ids = client.topic_ids

@@ -83,7 +83,7 @@ def test_partition_counts_as_leaderless_only_by_the_newest_metadata(
         assert admin.offsets.without_leader([PLACE]) == away
 
 
-def test_leader_that_does_not_answer_is_reported_to_those_who_want_to_know(brokers: FakedBrokers) -> None:
+def test_partitions_of_a_silent_leader_are_reported_apart(brokers: FakedBrokers) -> None:
     brokers.brokers[2].is_hanging = True
     silent: set[TopicPartition] = set()
     with closing(Admin({"bootstrap.servers": brokers.servers(1, 3)}, timeout_s=0.5)) as admin:
