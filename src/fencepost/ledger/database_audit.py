@@ -299,12 +299,13 @@ class _RowCheck:
                 found.others += not has_all
 
     def _look_at(self, texts: list[str], entry: Entry) -> tuple[RowDifference, bool]:
-        """Compare a row whose hash differs with its record, and say whether this has all columns."""
+        """Compare a row whose hash differs with its record, and say whether this has all columns that are not null."""
         place = self.fold.place(entry.part)
         own, _, row = self.read.side.seen(self.table, self.read.record(place, entry.at))
         columns = own.differing(texts, row, self.snapshot.cast)
         difference = self._named(texts, RowDifferenceKind.DIFFERS, tuple(columns), place, entry.at)
-        return difference, all(column.field in row for column in own.columns)
+        given = zip(own.columns, texts[len(own.key) :], strict=True)
+        return difference, all(column.field in row or text == column.null for column, text in given)
 
     def _ghost(self, entry: Entry) -> RowDifference:
         place = self.fold.place(entry.part)

@@ -106,16 +106,13 @@ class TopicRows:
         [piece] = [each for each in read_log(self._conf, place, offset, offset + 1) if len(each)]
         return self._decode(place, piece)
 
-    def last(self, place: TopicPartition, end: int) -> SinkBatch | None:
-        """Return the last records of a partition before an offset; None if there is none."""
-        first = _by_place(self._admin.offsets.starts([place]))[place]
-        count = _SAMPLE
-        while True:
-            start = max(first, end - count)
-            found = [self._decode(place, piece) for piece in read_log(self._conf, place, start, end)]
-            if found or start == first:
-                return SinkBatch.joined(found) if found else None
+    def last(self, place: TopicPartition, end: int) -> Iterator[SinkBatch]:
+        """Yield the last records of a partition before an offset: more each time, in the end all."""
+        first, start, count = _by_place(self._admin.offsets.starts([place]))[place], end, 1
+        while start > first:
             count *= _SAMPLE
+            start = max(first, end - count)
+            yield SinkBatch.joined([self._decode(place, piece) for piece in read_log(self._conf, place, start, end)])
 
     def _places(self, tables: Sequence[ComparedTable]) -> list[TopicPartition]:
         known = self._admin.topics.get_all({topic for table in tables for topic in table.topics})

@@ -9,19 +9,24 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+from typer.testing import CliRunner
 
-from fencepost.api import FLOAT64, INT32, STRING, Schema, decimal
+from fencepost.api import FLOAT64, INT32, INT64, STRING, Schema, SchemaType, decimal
 from fencepost.builtin.converter.json import JsonConverter
 from fencepost.builtin.postgres.sink.task import PostgresSink
 from fencepost.cli.connector.audit_scope import target_audit
+from fencepost.cli.main import app
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.ledger.database_audit import DatabaseReport
 from fencepost.testing import Pipeline, eventually
+from support.http_answers import Answer, HttpAnswers
 from support.postgres import Postgres
 from support.postgres_sink import DELETING, sql
-from support.postgres_sink_values import VALUES
+from support.postgres_sink_values import VALUES, debezium
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 PARTITIONS = 3
@@ -49,12 +54,13 @@ class Target:
         self.producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5})
         self.pipeline = Pipeline(PostgresSink, self.config, kafka=kafka, tasks=2)
 
-    def put(self, key: int, value: Any, schema: Schema = ROW) -> None:
-        converter = JsonConverter({"schemas.enable": "true"})
-        data = None if value is None else converter.from_connect_data("t", schema, value)
-        self.producer.produce(
-            self.name, data, converter.from_connect_data("t", KEY, {"id": key}), partition=key % PARTITIONS
-        )
+    def put(self, key: int, value: Any, schema: Schema | None = ROW) -> None:
+        """Write a row; bytes as they are."""
+        converter = JsonConverter({"schemas.enable": str(schema is not None)})
+        is_raw = value is None or isinstance(value, bytes)
+        data = value if is_raw else converter.from_connect_data("t", schema, value)
+        named = JsonConverter({"schemas.enable": "true"}).from_connect_data("t", KEY, {"id": key})
+        self.producer.produce(self.name, data, named, partition=key % PARTITIONS)
 
     def settle(self) -> None:
         """Wait until the sink has written everything."""
@@ -96,7 +102,11 @@ class Target:
 
 @pytest.fixture
 def target(sink_server: Postgres, kafka: EmbeddedKafka, request: pytest.FixtureRequest) -> Iterator[Target]:
-    found = Target(sink_server, kafka, f"target_{next(_numbers)}", **getattr(request, "param", {}))
+    given = dict(getattr(request, "param", {}))
+    columns = given.pop("columns", None)
+    found = Target(sink_server, kafka, f"target_{next(_numbers)}", **given)
+    if columns is not None:
+        found.sql(f"CREATE TABLE {{t}} ({columns})")
     with found.pipeline:
         yield found
         found.settle()
@@ -205,3 +215,118 @@ def test_value_of_each_schema_is_verified_and_a_change_is_named(target: Target) 
             target.sql(f"UPDATE {{t}} SET c{at} = (SELECT c{at} FROM {{t}} WHERE id = 1) WHERE id = 2")
             assert found_in(target.audit()) == {("differs", "2", f"c{at}")}, schema
             target.sql(f"UPDATE {{t}} SET c{at} = NULL WHERE id = 2")
+
+
+COLUMNS = (
+    "id int PRIMARY KEY, name varchar(20), price numeric(6, 2), n real, big text, u uuid, j jsonb, day date, "
+    "at timestamp(0), made timestamptz DEFAULT now(), twice int GENERATED ALWAYS AS (id * 2) STORED"
+)
+FIELDS = {
+    "id": INT64, "name": STRING, "price": FLOAT64, "n": FLOAT64, "big": STRING, "u": STRING, "j": STRING,
+    "day": debezium("time.Date", SchemaType.INT32), "at": debezium("time.MicroTimestamp"),
+}  # fmt: skip
+OTHER = Schema.struct({name: schema.optional() for name, schema in FIELDS.items()})
+
+
+def other(key: int) -> dict[str, Any]:
+    """Return a row that the columns round, cut and write in another notation."""
+    return {
+        "id": key, "name": f"name {key}", "price": key / 7, "n": key / 3, "big": str(key), "u": f"{key:032X}",
+        "j": f'{{"b":{key}.50, "a" : 1e{key % 9}}}', "day": key, "at": key * 1_700_000,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("target", [{"columns": COLUMNS}], indirect=True)
+def test_row_that_its_columns_change_is_verified(target: Target) -> None:
+    for key in range(1, 101):
+        target.put(key, other(key), OTHER)
+    target.settle()
+    report = target.audit(auto__create="true")
+    assert (report.differences, report.notes, report.tables[0].notes) == ([], [], [])
+    assert report.tables[0].verified == 100
+    changed = {
+        "name": "'x'", "price": "price + 0.01", "n": "n * 2", "big": "'x'", "u": "gen_random_uuid()",
+        "j": "'{}'::jsonb", "day": "day + 1", "at": "at + interval '1 second'",
+    }  # fmt: skip
+    for key, (column, value) in enumerate(changed.items(), 1):
+        target.sql(f"UPDATE {{t}} SET {column} = {value.replace('{}', '{{}}')} WHERE id = {key}")
+    expected = {("differs", str(key), column) for key, column in enumerate(changed, 1)}
+    assert found_in(target.audit()) == expected
+
+
+BARE = {"value__converter__schemas__enable": "false", "columns": COLUMNS}
+
+
+@pytest.mark.parametrize("target", [BARE], indirect=True)
+def test_row_without_a_schema_is_compared_in_the_fields_that_it_has(target: Target) -> None:
+    for key in range(1, 101):
+        value = {"id": key, "name": key, "price": key / 7, "n": key / 3, "u": f"{key:032X}", "day": "2024-01-02"}
+        target.put(key, {name: each for name, each in value.items() if name != "n" or key % 2}, None)
+    target.settle()
+    report = target.audit()
+    assert (report.differences, report.tables[0].verified) == ([], 100)
+    assert report.tables[0].notes == ["columns that are not compared: day"]
+    target.sql("UPDATE {t} SET price = price + 1 WHERE id = 3; UPDATE {t} SET n = n + 1 WHERE id = 5")
+    target.sql("UPDATE {t} SET name = 'x' WHERE id = 7")
+    assert found_in(target.audit()) == {("differs", "3", "price"), ("differs", "5", "n"), ("differs", "7", "name")}
+
+
+@pytest.mark.parametrize("target", [{"auto__evolve": "true"}], indirect=True)
+def test_columns_that_only_old_records_have_are_noted(target: Target) -> None:
+    older = Schema.struct({"id": INT32, "name": STRING.optional(), "gone": INT32.optional()})
+    newer = Schema.struct({"id": INT32, "name": STRING.optional(), "n": FLOAT64.optional()})
+    for key in range(30):
+        target.put(key, {"id": key, "name": "older", "gone": key}, older)
+    for key in range(2_000):
+        target.put(key % 20, {"id": key % 20, "name": "newer", "n": key / 2}, newer)
+    target.settle()
+    report = target.audit()
+    assert report.differences == []
+    assert report.tables[0].notes == ["columns that are not compared: gone"]
+    assert report.tables[0].verified == 30
+    target.sql("UPDATE {t} SET n = n + 1 WHERE id = 3; UPDATE {t} SET name = 'x' WHERE id = 25")
+    assert found_in(target.audit()) == {("differs", "3", "n"), ("differs", "25", "name")}
+
+
+def test_columns_are_those_of_the_last_rows_before_many_tombstones(target: Target) -> None:
+    target.put(0, row(0))
+    for _ in range(1_000):
+        target.put(999, None)
+    target.settle()
+    assert target.audit().is_complete
+    target.sql("UPDATE {t} SET n = n + 1 WHERE id = 0")
+    assert found_in(target.audit()) == {("differs", "0", "n")}
+
+
+@pytest.mark.parametrize("target", [{"errors__tolerance": "all"}], indirect=True)
+def test_record_that_no_converter_reads_is_left_out(target: Target) -> None:
+    target.put(1, row(1))
+    target.put(1, b"no JSON")
+    target.put(4, b"no JSON")
+    target.put(7, row(7))
+    target.settle()
+    report = target.audit()
+    assert (report.differences, report.tables[0].verified) == ([], 2)
+
+
+def test_rows_are_noted_if_their_records_are_deleted(target: Target) -> None:
+    filled(target, 30)
+    admin = AdminClient({"bootstrap.servers": target.kafka.bootstrap_servers})
+    for future in admin.delete_records([KafkaPartition(target.name, 0, 5)]).values():
+        future.result()
+    report = target.audit()
+    assert (report.differences, report.tables[0].verified, report.tables[0].others) == ([], 25, 5)
+    assert "which lacks its first records" in report.tables[0].notes[0]
+
+
+def test_audit_of_a_sink_needs_only_its_name(target: Target) -> None:
+    filled(target, 10).sql("DELETE FROM {t} WHERE id = 4")
+    config = {**target.config, "connector.class": "PostgresSink"}
+    answers = {
+        f"/connectors/{target.name}/config": config,
+        "/kafka": {"bootstrap_servers": target.kafka.bootstrap_servers},
+    }
+    with HttpAnswers(lambda asked: Answer(answers[asked.path])) as served:
+        done = CliRunner().invoke(app, ["audit", target.name, "--url", served.url])
+    assert "id=4: missing in the table" in done.output
+    assert done.exit_code == 1

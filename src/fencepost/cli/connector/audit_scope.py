@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from fencepost.api import Converter, Schema, SinkBatch
+from fencepost.api import Converter, RecordError, Schema, SinkBatch
 from fencepost.builtin.connector.files.columns import PARQUET
 from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.builtin.converter.json import JsonConverter
@@ -287,7 +287,17 @@ def target_audit(
         excuses |= {RowDifferenceKind.MISSING_IN_TABLE: why, RowDifferenceKind.DIFFERS: why}
     side = TargetSide(own, name, excuses)
     decode = decoder(_converter(known, worker, _KEY), _converter(known, worker, _VALUE))
-    return DatabaseAudit(conf, name, side, decode, StoredPosition(side), state=state)
+
+    def readable(place: TopicPartition, piece: Produced) -> SinkBatch:
+        """Return the records that the converters can read: the others are not in the table."""
+        try:
+            return decode(place, piece)
+        except RecordError:
+            middle = len(piece) // 2
+            parts = [piece.part(0, middle), piece.part(middle, len(piece))] if middle else [piece.part(0, 0)]
+            return SinkBatch.joined([readable(place, part) for part in parts])
+
+    return DatabaseAudit(conf, name, side, readable, StoredPosition(side), state=state)
 
 
 def decoder(key: Converter, value: Converter) -> Decode:

@@ -6,7 +6,7 @@ way, whatever the type of the key and the order of its collation.
 
 import hashlib
 import struct
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from functools import cached_property
@@ -120,8 +120,8 @@ class Topics(Protocol):
     def ids(self, topics: Collection[str]) -> Mapping[str, str]:
         """Return which topics exist, with their ids."""
 
-    def last(self, place: TopicPartition, end: int) -> SinkBatch | None:
-        """Return the last records of a partition before an offset; None if there is none."""
+    def last(self, place: TopicPartition, end: int) -> Iterator[SinkBatch]:
+        """Yield the last records of a partition before an offset: more each time, in the end all."""
 
 
 class Truncated(NamedTuple):

@@ -35,10 +35,11 @@ _TYPES = "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribu
 
 @dataclass
 class _Written:
-    """What records have that belong to a table."""
+    """What the last records have that belong to a table. `others` are columns that only older ones have."""
 
     topics: list[str] = field(default_factory=list)
     columns: dict[str, Schema | None] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
     keys: set[tuple[str, ...]] = field(default_factory=set)
 
 
@@ -80,6 +81,8 @@ class TargetSide:
         if not self._written:
             for place, end in sorted(self.ends(snapshot, topics).items()):
                 self._learn(place.topic, topics.last(place, end))
+            if not self._written:
+                raise FatalError(f"{self._name} has not written anything of topics that exist")
         found = [self._table(snapshot, name, written) for name, written in sorted(self._written.items(), key=str)]
         return [table for table in found if table is not None]
 
@@ -87,6 +90,8 @@ class TargetSide:
         """Yield what the records of a partition make of a table, in order."""
         for each in self._changes(batch):
             own, columns = self._read(table, each)
+            written = self._written[each.table]
+            written.others |= columns.keys() - written.columns.keys()
             names = [column.name for column in own.columns if column.field]
             if not all(column.field for column in own.key):
                 self._lacking[place.topic] = "of which some records lack fields of the key"
@@ -126,13 +131,17 @@ class TargetSide:
         own = self._columns[table.oid].as_written(table, {column.name: column.schema for column in changes.columns})
         return own, {column.name: column.values for column in changes.columns}
 
-    def _learn(self, topic: str, batch: SinkBatch | None) -> None:
+    def _learn(self, topic: str, last: Iterator[SinkBatch]) -> None:
         written = self._written.setdefault(self._layout.table(topic), _Written())
         if topic not in written.topics:
             written.topics.append(topic)
-        for each in () if batch is None else self._changes(batch):
-            written.columns |= {column.name: column.schema for column in each.columns}
-            written.keys.add(tuple(each.keys))
+        for batch in last:
+            changes = self._changes(batch)
+            for each in changes:
+                written.columns |= {column.name: column.schema for column in each.columns}
+                written.keys.add(tuple(each.keys))
+            if not all(each.is_delete and all(each.is_delete) for each in changes):
+                return
 
     def _table(self, snapshot: DatabaseSnapshot, name: TableName, written: _Written) -> ComparedTable | None:
         """Return a table; None if it is missing, and records have only deleted rows of it."""
@@ -156,7 +165,10 @@ class TargetSide:
             tuple(snapshot.stored(leaf) for leaf in _leaves(snapshot, found)),
             key if len(key) == len(names) else (),
             tuple(column for each, column in columns.items() if column is not None and each not in names),
-            uncompared=tuple(each for each, column in columns.items() if column is None),
+            uncompared=(
+                *(each for each, column in columns.items() if column is None),
+                *sorted(each for each in written.others if each in own),
+            ),
         )
 
     def _key(self, table: Table, written: _Written) -> Sequence[str]:
