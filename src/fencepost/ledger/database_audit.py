@@ -280,12 +280,12 @@ class _RowCheck:
 
     def _check(self, texts: list[str], entry: Entry) -> None:
         found = self.found
+        is_same = entry.hash == self.table.digests(texts)[entry.known == Known.SURE]
         if entry.known == UNSURE:
             found.others += 1
-        elif entry.hash == self.table.digests(texts)[entry.known == Known.SURE]:
-            found.verified += entry.known != Known.SURE
-            found.others += entry.known == Known.SURE
-        elif entry.known != Known.SOME:
+        elif is_same and entry.known != Known.SURE:
+            found.verified += 1
+        elif not is_same and entry.known != Known.SOME:
             self._differ(RowDifferenceKind.DIFFERS, lambda: self._look_at(texts, entry)[0])
         elif self.looked_at >= _LOOKED_AT:
             found.others += 1
@@ -305,7 +305,7 @@ class _RowCheck:
         columns = own.differing(texts, row, self.snapshot.cast)
         difference = self._named(texts, RowDifferenceKind.DIFFERS, tuple(columns), place, entry.at)
         given = zip(own.columns, texts[len(own.key) :], strict=True)
-        return difference, all(column.field in row or text == column.null for column, text in given)
+        return difference, all(column.is_in(row) or text == column.null for column, text in given)
 
     def _ghost(self, entry: Entry) -> RowDifference:
         place = self.fold.place(entry.part)

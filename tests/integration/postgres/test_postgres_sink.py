@@ -354,6 +354,18 @@ def test_bad_rows_are_found_and_dead_lettered_and_all_others_written(scene: Sink
     assert (numbers(scene), scene.offsets()) == ([0, 2, 4, 6], {0: 8})
 
 
+def test_bad_value_of_a_type_of_an_extension_is_dead_lettered(scene: SinkScene) -> None:
+    sql(scene.server, "CREATE EXTENSION IF NOT EXISTS ltree")
+    sql(scene.server, f'CREATE TABLE "{scene.name}" (id int, name ltree)')
+    for key, name in enumerate(("a.b", "a..b", "c")):
+        scene.add(key, name)
+    run = scene.run()
+    letters = run.task.context.errant_record_reporter = Letters()
+    run.deliver(scene.log)
+    run.commit()
+    assert ([offset for offset, _ in letters.found], numbers(scene)) == ([1], [0, 2])
+
+
 def test_bad_version_of_a_row_leaves_the_one_before(scene: SinkScene) -> None:
     scene.config = UPSERT
     sql(scene.server, f'CREATE TABLE "{scene.name}" (id int PRIMARY KEY, name varchar(5))')

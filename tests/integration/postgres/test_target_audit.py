@@ -319,6 +319,58 @@ def test_rows_are_noted_if_their_records_are_deleted(target: Target) -> None:
     assert "which lacks its first records" in report.tables[0].notes[0]
 
 
+KEYS = {
+    "kafka": {"pk__mode": "kafka", "delete__enabled": "false"},
+    "record_value": {"pk__mode": "record_value", "pk__fields": "id", "delete__enabled": "false"},
+}
+
+
+@pytest.mark.parametrize("target", KEYS.values(), ids=KEYS.keys(), indirect=True)
+def test_row_is_compared_by_each_kind_of_key(target: Target) -> None:
+    filled(target, 30)
+    target.put(29, row(29, "again"))
+    target.settle()
+    report = target.audit()
+    assert report.is_complete
+    assert report.tables[0].verified == report.tables[0].rows == (31 if "kafka" in target.config["pk.mode"] else 30)
+    target.sql("UPDATE {t} SET n = n + 1 WHERE name = 'row 3'; DELETE FROM {t} WHERE name = 'again 29'")
+    assert [(each.kind.value, each.columns) for each in target.audit().differences] == [
+        ("differs", ("n",)),
+        ("missing in the table", ()),
+    ]
+
+
+AFTER = Schema.struct({"id": INT32, "name": STRING.optional(), "large": STRING.optional()}).optional()
+ENVELOPE = Schema.struct({"before": AFTER, "after": AFTER, "source": Schema.struct({"lsn": INT64}), "op": STRING})
+
+
+def change(op: str, **after: Any) -> dict[str, Any]:
+    """Return Debezium's envelope."""
+    kept = None if op == "d" else after
+    return {"before": None, "after": kept, "source": {"lsn": 1}, "op": op}
+
+
+def test_envelopes_are_compared_without_values_that_they_do_not_have(target: Target) -> None:
+    for key in range(20):
+        target.put(key, change("c", id=key, name=f"row {key}", large="large"), ENVELOPE)
+    target.put(3, change("u", id=3, name="updated", large="__debezium_unavailable_value"), ENVELOPE)
+    target.put(4, change("d"), ENVELOPE)
+    target.put(5, change("d"), ENVELOPE)
+    target.put(5, None)
+    target.put(5, change("c", id=5, name="again", large=None), ENVELOPE)
+    target.settle()
+    report = target.audit()
+    assert (report.differences, report.tables[0].rows) == ([], 19)
+    assert (report.tables[0].verified, report.tables[0].others) == (18, 1)
+    target.sql("UPDATE {t} SET name = 'x' WHERE id = 3; UPDATE {t} SET large = 'x' WHERE id = 6")
+    target.sql("INSERT INTO {t} VALUES (4, 'deleted')")
+    assert found_in(target.audit()) == {
+        ("differs", "3", "name"),
+        ("differs", "6", "large"),
+        ("missing in the topic", "4"),
+    }
+
+
 def test_audit_of_a_sink_needs_only_its_name(target: Target) -> None:
     filled(target, 10).sql("DELETE FROM {t} WHERE id = 4")
     config = {**target.config, "connector.class": "PostgresSink"}

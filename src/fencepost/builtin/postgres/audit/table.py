@@ -57,6 +57,10 @@ class ComparedColumn:
         """Return the text of null."""
         return _NULL if self.stand_in is None else self.stand_in
 
+    def is_in(self, row: Mapping[str, Any]) -> bool:
+        """Say whether the topic's row has a value, or null."""
+        return self.field in row and not (self.absent and row[self.field] in self.absent)
+
     def is_same(self, text: str, value: Any, cast: Cast) -> bool:
         """Say whether a column whose text is this has what the topic has."""
         if self.text_of(value) == text:
@@ -196,9 +200,7 @@ class ComparedTable:
         return [
             column.name
             for column, text in zip(self.columns, texts[len(self.key) :], strict=True)
-            if column.field in row
-            and not (column.absent and row[column.field] in column.absent)
-            and not column.is_same(text, row[column.field], cast)
+            if column.is_in(row) and not column.is_same(text, row[column.field], cast)
         ]
 
     def sums_query(self, stored: Stored, first_page: int, end_page: int | None, *, is_utf8: bool) -> str:

@@ -23,8 +23,8 @@ _BEGIN = (
     f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {_IDLE_MS}; SET LOCAL lock_timeout = {LOCK_MS}; "
     "SET LOCAL client_min_messages = warning"
 )
-# A value that does not fit, a constraint, a limit of a row, a trigger or a view that refuses it.
-_OF_ROW = ("22", "23", "54", "44", "P0")
+# A value that does not fit (for some types a syntax error), a constraint, a limit of a row, a trigger or a view.
+_OF_ROW = ("22", "42601", "23", "54", "44", "P0")
 _TABLE_CHANGED = frozenset({"42P01", "42703", "42804", "3F000", "428C9"})
 _NO_UNIQUE_INDEX = "42P10"
 _TRIES = 3
