@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 from page import ROOT, blocks
 
@@ -15,6 +16,7 @@ from fencepost.testing import CommittedReader
 from support.quick import spark_properties
 
 
+@pytest.mark.drawn(3)
 def test_streaming_query_of_the_readme_writes_each_line_once(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Without `PYSPARK_PYTHON` in the environment, Spark's workers would be of whatever Python is in the path."""
     [text] = [b.text for b in blocks("python") if b.page == ROOT / "README.md" and 'format("fencepost")' in b.text]

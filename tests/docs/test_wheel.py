@@ -82,7 +82,7 @@ def test_the_description_of_the_wheel_links_only_into_the_wheel(built: Built) ->
     assert [page for page in named if not _is_page(page)] == []
 
 
-@pytest.mark.drawn(2)  # or the quick start as the README has it
+@pytest.mark.drawn(3)  # or the quick start as the README has it
 def test_the_quick_start_runs_from_the_wheel_where_only_tmp_can_be_written(
     built: Built, public_directory: Path
 ) -> None:
