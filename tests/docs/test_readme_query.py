@@ -17,6 +17,7 @@ from support.quick import spark_properties
 
 
 @pytest.mark.drawn(3)
+@pytest.mark.timeout(3600)  # at ten times the load
 def test_streaming_query_of_the_readme_writes_each_line_once(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Without `PYSPARK_PYTHON` in the environment, Spark's workers would be of whatever Python is in the path."""
     [text] = [b.text for b in blocks("python") if b.page == ROOT / "README.md" and 'format("fencepost")' in b.text]
@@ -49,7 +50,7 @@ def _run(program: Path, environment: dict[str, str]) -> None:
     for _ in range(10):
         done = subprocess.run(
             [sys.executable, program.name],
-            cwd=program.parent, env=environment, text=True, capture_output=True, timeout=280, check=False,
+            cwd=program.parent, env=environment, text=True, capture_output=True, timeout=1200, check=False,
         )  # fmt: skip
         if "Python worker failed to connect back" not in done.stderr:
             break
