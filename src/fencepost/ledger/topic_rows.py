@@ -5,13 +5,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Protocol
 
-from fencepost.api import SinkBatch
+from fencepost.api import FatalError, SinkBatch
 from fencepost.builtin.postgres.audit.snapshot import DatabaseSnapshot, Visible
 from fencepost.builtin.postgres.audit.table import ComparedTable, Row, RowDifferenceKind, Seen, Topics, Truncated
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.produced import Produced
 from fencepost.ledger.fold import Fold
-from fencepost.ledger.log import OnPartition, await_committed, compacted, read_log
+from fencepost.ledger.log import OnPartition, await_committed, read_log
 from fencepost.postgres import ConnectionSettings
 from fencepost.record import TopicPartition
 
@@ -83,15 +83,17 @@ class TopicRows:
         The file says that it was read up to the first record that was left out: an audit that goes on needs that one.
         """
         starts = _by_place(self._admin.offsets.starts(ends))
-        lossy = compacted(self._admin, [*ends])
-        self.cut.update(place.topic for place, start in starts.items() if start and place.topic not in lossy)
+        self.cut.update(place.topic for place, start in starts.items() if start)
         numbers = {topic: (number, table) for number, table in enumerate(tables) if table.key for topic in table.topics}
         for place, end in ends.items():
             if place.topic in numbers:
                 number, table = numbers[place.topic]
-                for piece in read_log(
-                    self._conf, place, max(starts[place], fold.next_offset(place)), end, self._on_read
-                ):
+                start = fold.next_offset(place)
+                if start > end:
+                    raise FatalError(
+                        f"the offset of {place} was set back: repeat the audit, without a file of an old one"
+                    )
+                for piece in read_log(self._conf, place, max(starts[place], start), end, self._on_read):
                     found = self.side.changes(table, place, self._decode(place, piece))
                     self._add(fold, number, place, self._shown(place, found, visible))
                     fold.add(place, number, self._kept_up_to(place, piece.offset + len(piece)), ())

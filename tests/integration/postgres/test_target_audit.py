@@ -5,15 +5,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from typer.testing import CliRunner
 
-from fencepost.api import FLOAT64, INT32, INT64, STRING, Schema, SchemaType, decimal
+from fencepost.api import FLOAT64, INT32, INT64, STRING, FatalError, Schema, SchemaType, decimal
 from fencepost.builtin.converter.json import JsonConverter
 from fencepost.builtin.postgres.sink.task import PostgresSink
 from fencepost.cli.connector.audit_scope import target_audit
@@ -21,7 +22,9 @@ from fencepost.cli.main import app
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.setting.client_settings import range_conf
+from fencepost.ledger import topic_rows
 from fencepost.ledger.database_audit import DatabaseReport
+from fencepost.ledger.database_position import StoredPosition
 from fencepost.testing import Pipeline, eventually
 from support.http_answers import Answer, HttpAnswers
 from support.postgres import Postgres
@@ -85,10 +88,10 @@ class Target:
     def sql(self, text: str) -> list[tuple[Any, ...]]:
         return sql(self.server, text.format(t=f'"{self.name}"'))
 
-    def audit(self, **config: str) -> DatabaseReport:
+    def audit(self, state: Path | None = None, **config: str) -> DatabaseReport:
         servers = {"bootstrap.servers": self.kafka.bootstrap_servers, "isolation.level": "read_committed"}
         given = {**self.config, **{key.replace("__", "."): value for key, value in config.items()}}
-        with closing(target_audit(range_conf(servers, "a").conf, self.name, given, {}, {})) as made:
+        with closing(target_audit(range_conf(servers, "a").conf, self.name, given, {}, {}, state=state)) as made:
             return made.run()
 
     def move(self, stopped: threading.Event) -> None:
@@ -109,7 +112,7 @@ def target(sink_server: Postgres, kafka: EmbeddedKafka, request: pytest.FixtureR
         found.sql(f"CREATE TABLE {{t}} ({columns})")
     with found.pipeline:
         yield found
-        found.settle()
+        found.producer.flush(60)
     found.sql("DROP TABLE IF EXISTS {t}")
 
 
@@ -309,14 +312,52 @@ def test_record_that_no_converter_reads_is_left_out(target: Target) -> None:
     assert (report.differences, report.tables[0].verified) == ([], 2)
 
 
-def test_rows_are_noted_if_their_records_are_deleted(target: Target) -> None:
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_rows_are_noted_if_their_records_are_deleted(target: Target, policy: str) -> None:
     filled(target, 30)
     admin = AdminClient({"bootstrap.servers": target.kafka.bootstrap_servers})
+    entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, target.name, incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result()
     for future in admin.delete_records([KafkaPartition(target.name, 0, 5)]).values():
         future.result()
     report = target.audit()
     assert (report.differences, report.tables[0].verified, report.tables[0].others) == ([], 25, 5)
     assert "which lacks its first records" in report.tables[0].notes[0]
+
+
+def test_audit_that_was_stopped_reads_on_and_refuses_to_go_back(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    filled(target, 30)
+    with monkeypatch.context() as patched:
+        patched.setattr(StoredPosition, "begin", stop)
+        with pytest.raises(KeyboardInterrupt):
+            target.audit(tmp_path / "state")
+    for key in range(10):
+        target.put(key, row(key, "again"))
+    target.settle()
+    read: list[int] = []
+    monkeypatch.setattr(
+        topic_rows.TopicRows, "_shown", lambda self, place, found, visible: (read.append(1) or each for each in found)
+    )
+    report = target.audit(tmp_path / "state")
+    assert (report.is_complete, report.tables[0].verified, len(read)) == (True, 30, 10)
+    assert not (tmp_path / "state").exists()
+    with monkeypatch.context() as patched:
+        patched.setattr(StoredPosition, "begin", stop)
+        with pytest.raises(KeyboardInterrupt):
+            target.audit(tmp_path / "state")
+    target.sql(f"UPDATE fencepost_offsets SET next_offset = 1 WHERE sink = '{target.name}'")
+    with pytest.raises(FatalError, match="was set back: repeat the audit"):
+        target.audit(tmp_path / "state")
+    target.sql(f"DELETE FROM fencepost_offsets WHERE sink = '{target.name}'")
+    with pytest.raises(FatalError, match="has not written anything of topics that exist"):
+        target.audit()
 
 
 KEYS = {

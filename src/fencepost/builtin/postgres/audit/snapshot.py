@@ -102,7 +102,7 @@ class DatabaseSnapshot:
         query = f"SELECT {form.format(c='v')} FROM (SELECT CAST({literal(text)} AS {type_}) AS v) AS read"
         try:
             found = self._other.execute(query.encode("utf-8", "surrogatepass")).fetchone()
-        except psycopg.DataError as error:
+        except (psycopg.DataError, psycopg.ProgrammingError) as error:
             raise ValueError(f"{type_} cannot read it") from error
         assert found is not None
         value: str | None = found[0]
