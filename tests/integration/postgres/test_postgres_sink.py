@@ -38,6 +38,7 @@ from fencepost.builtin.converter.json_schema import schema_to_json
 from fencepost.builtin.postgres.sink import text
 from fencepost.builtin.postgres.sink.database import Database
 from fencepost.builtin.postgres.sink.offsets import _COLUMNS
+from fencepost.builtin.postgres.sink.target import _carry_out
 from fencepost.builtin.postgres.sink.task import PostgresSink
 from fencepost.testing import SinkRun, eventually
 from support.postgres import Postgres, running_postgres
@@ -352,6 +353,15 @@ def test_bad_rows_are_found_and_dead_lettered_and_all_others_written(scene: Sink
     assert f"{scene.name}-0 at offset 1" in letters.found[0][1]
     assert "too long for type character varying(5)" in letters.found[0][1]
     assert (numbers(scene), scene.offsets()) == ([0, 2, 4, 6], {0: 8})
+
+
+def test_table_that_another_task_creates_meanwhile_is_no_error(scene: SinkScene) -> None:
+    """Postgres says that the table exists, or its name in an index, or the type of its rows, which is made here."""
+    sql(scene.server, f'CREATE TYPE "{scene.name}" AS (id int)')
+    with psycopg.connect(host="127.0.0.1", port=scene.server.port, user="postgres", autocommit=True) as connection:
+        _carry_out(connection, f'CREATE TABLE IF NOT EXISTS "{scene.name}_other" (id int)')
+        _carry_out(connection, f'CREATE TYPE "{scene.name}" AS (id int)')
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
 
 
 def test_bad_value_of_a_type_of_an_extension_is_dead_lettered(scene: SinkScene) -> None:

@@ -15,7 +15,7 @@ from fencepost.postgres.name import literal
 FENCED = "FP001"
 """The SQLSTATE with which a transaction fails whose task no longer owns a partition."""
 _NOT_ALLOWED = "42501"
-_MADE_MEANWHILE = ("23505", "42P07")  # another task has created the table in the same moment
+_MADE_MEANWHILE = ("23505", "42P07", "42710")  # another task has created the table in the same moment
 _COLUMNS = """(
     sink text NOT NULL, topic text NOT NULL, partition integer NOT NULL, topic_id text NOT NULL,
     next_offset bigint, task_generation bigint NOT NULL, group_generation bigint NOT NULL,

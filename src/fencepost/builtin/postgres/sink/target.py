@@ -112,7 +112,12 @@ def _carry_out(connection: Any, statement: str) -> None:
 
     try:
         connection.execute(f"BEGIN; SET LOCAL lock_timeout = {LOCK_MS}; {statement}; COMMIT")
-    except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateColumn):
+    except (
+        psycopg.errors.UniqueViolation,
+        psycopg.errors.DuplicateTable,
+        psycopg.errors.DuplicateObject,  # the type of the table's rows
+        psycopg.errors.DuplicateColumn,
+    ):
         connection.execute("ROLLBACK")
 
 
