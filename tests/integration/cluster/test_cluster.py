@@ -259,7 +259,7 @@ def test_tasks_fail_with_the_leaders_trace_when_kafka_refuses_a_fencing_round(cl
     follower.wait_for_tasks(name, "FAILED", "FAILED", "FAILED")
     for task in follower.status(name)["tasks"]:
         assert "WriterOpenError" in task["trace"], task["trace"]
-        assert "fencing.py" in task["trace"], "the leader's trace"
+        assert "rounds.py" in task["trace"], "the leader's trace"
     ok(follower.rest.patch(f"/connectors/{name}/config", json={"producer.override.transaction.timeout.ms": None}), 200)
     cluster.await_owners(name, 3, cluster.workers, follower, even=False)
     assert judged(cluster.bootstrap, name, 100, 1).missing == ()  # other tasks sent the rest: no order between them
