@@ -88,7 +88,8 @@ chaos: setup ## the long faults, recorded; the long forms of what a cluster does
 	FENCEPOST_EVIDENCE=$(EVIDENCE) FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
 	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/unit
 	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/planted tests/model tests/integration \
-		tests/docs/test_retyped.py tests/docs/test_wheel.py \
+		tests/docs/test_pipeline_page.py tests/docs/test_readme_query.py tests/docs/test_recipes.py tests/docs/test_retyped.py \
+		tests/docs/test_wheel.py \
 		tests/conformance/cli/test_adopt.py tests/conformance/java/test_options_of_users.py \
 		tests/conformance/task/test_epoch_matrix.py \
 		tests/conformance/task/test_lanes.py tests/conformance/testing/test_pipeline.py \
