@@ -203,7 +203,7 @@ def test_nothing_is_committed_of_a_topic_that_was_recreated_while_it_was_read(
     """librdkafka goes on at the same offset in the new topic. A reader of batches begins at the first record itself."""
     monkeypatch.setattr(group_batches, "SURE_S", 0.5)
     monkeypatch.setattr(group_batches, "_LONG_S", 60.0)
-    monkeypatch.setattr(client_fetcher, "_SAME_EVERY_S", 3600.0)
+    monkeypatch.setattr(group_input, "_IDS_EVERY_S", 3600.0)
     place = TopicPartition(members.topic, 0)
     produce(3)
     member = members.join(Notes())

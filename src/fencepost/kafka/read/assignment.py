@@ -65,10 +65,15 @@ class Fetcher(ABC):
         """
         return {}
 
-    def ensure_same_topics(self) -> None:
-        """Raise RetriableError if a topic was created again since its partitions were assigned, and that is not seen.
+    @property
+    def topics_by_name(self) -> Collection[str]:
+        """Return the topics that are fetched by name: records of one that is created again are not told apart."""
+        return ()
 
-        Raises KafkaUnavailableError, too. Before a commit: what was read may be of either topic.
+    def ensure_same(self, ids: Mapping[str, str]) -> None:
+        """Raise RetriableError if a topic does not have the id that it had when its partitions were assigned.
+
+        What was read since then may be of either topic. `ids` are the present ones of existing topics.
         """
 
     def read_ahead(self, most: int) -> None:

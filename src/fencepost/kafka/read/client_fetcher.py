@@ -3,14 +3,13 @@
 import logging
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.api import RetriableError
-from fencepost.kafka.errors import ASK_S, KafkaUnavailableError
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.assignment import AssignedPartitions, Fetcher
 from fencepost.kafka.read.client_reader import CHUNK, ClientMessages
 from fencepost.kafka.read.doubt import IF_RESTORED, look_at
@@ -22,7 +21,7 @@ from fencepost.record import TopicPartition, place_names
 
 log = logging.getLogger(__name__)
 
-_LOOK_EVERY_S, _SAME_EVERY_S = 2.0, 10.0
+_LOOK_EVERY_S = 2.0
 READING = "reading as a member of group {}"
 
 
@@ -42,13 +41,10 @@ class ClientFetcher(Fetcher):
         self._messages = ClientMessages(conf, READING.format(conf.get("group.id")), has_group=True)
         self.away: set[TopicPartition] = set()
         self._look_s = 0.0
-        self.sure_s = float("-inf")
-        """When brokers were last asked whether the topics are the same."""
 
     def chunks(self, timeout_s: float, most: int) -> Iterator[Fetched]:
         """Yield fetched records in chunks, which become columns while their messages are in the processor's cache."""
         self._maybe_look_again()
-        self._look_at_topics()
         while most > 0 and self._client.error is None:
             messages = self._messages.arrived(self._client.consumer, min(most, CHUNK), timeout_s)
             if not messages or self._client.error is not None:
@@ -81,7 +77,6 @@ class ClientFetcher(Fetcher):
         looked, starts = look_at(self._client.conf, places, committed), self._assignment.starts
         starts.known.forget(places)
         starts.known.cluster = looked.cluster
-        self.sure_s = time.monotonic()
         for place in looked.replaced:
             log.warning(
                 "group %s has offset %d of a former topic %s: %s-%d is read as if it had none",
@@ -150,25 +145,17 @@ class ClientFetcher(Fetcher):
             "continues there", self._client.group, at, *place, cut_at,
         )  # fmt: skip
 
-    def ensure_same_topics(self) -> None:
-        self._ensure_same(ASK_S, is_sure=False)
+    @property
+    def topics_by_name(self) -> Collection[str]:
+        return {place.topic for place in self._assignment.places}
 
-    def _ensure_same(self, timeout_s: float, *, is_sure: bool) -> None:
-        places = self._assignment.places
-        found = self._client.topic_ids({place.topic for place in places}, timeout_s, is_sure=is_sure)
-        ids = {place: found[place.topic] for place in places if place.topic in found}
-        if replaced := {place.topic for place, id_ in ids.items() if self._topic_ids.setdefault(place, id_) != id_}:
-            self.sure_s = float("-inf")
+    def ensure_same(self, ids: Mapping[str, str]) -> None:
+        now = {place: ids[place.topic] for place in self._assignment.places if place.topic in ids}
+        if replaced := {place.topic for place, id_ in now.items() if self._topic_ids.setdefault(place, id_) != id_}:
             raise RetriableError(
                 f"{', '.join(sorted(replaced))}: created again while group {self._client.group} read it. What was read "
                 "since the last commit may be of either topic and is not committed; reading starts over"
             )
-
-    def _look_at_topics(self) -> None:
-        if time.monotonic() - self.sure_s >= _SAME_EVERY_S:
-            self.sure_s = time.monotonic()
-            with suppress(KafkaUnavailableError):  # no commit goes without an answer
-                self._ensure_same(_LOOK_EVERY_S, is_sure=True)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._assignment.starts.known.jump(offsets)
@@ -192,7 +179,11 @@ class ClientFetcher(Fetcher):
 class NoFetcher(ClientFetcher):
     """Keeps all partitions paused: another object reads them, and looks for cuts and for topics created again."""
 
-    def _ensure_same(self, timeout_s: float, *, is_sure: bool) -> None: ...
+    @property
+    def topics_by_name(self) -> Collection[str]:
+        return ()
+
+    def ensure_same(self, ids: Mapping[str, str]) -> None: ...
 
     def starts(self, *_: object) -> Mapping[TopicPartition, int]:
         return {}

@@ -407,4 +407,3 @@ class _ClientAfterBatches(ClientFetcher):
     def take_over(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         """Go on with the ids of the topics that were read."""
         self._topic_ids.update((place, at.topic_id) for place, at in positions.items() if at.topic_id)
-        self.sure_s = float("-inf")

@@ -12,6 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from fencepost.api import RetriableError
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topics import INTERNAL_TOPICS
 from fencepost.kafka.errors import ASK_S, KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
@@ -161,7 +162,7 @@ class GroupInput:
 
         `commit` does this. Raises KafkaUnavailableError.
         """
-        self._assignment.fetcher.ensure_same_topics()
+        self._topics.ensure_same()
 
     def stored(self, places: Collection[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Return the group's committed offsets, by default those of the assignment.
@@ -270,7 +271,7 @@ class SubscribedTopics:
     def maybe_look(self) -> None:
         """Subscribe to the topics that exist now. If the cluster does not answer, this is tried again."""
         if time.monotonic() - self._ids_s >= _IDS_EVERY_S:
-            self._join_again_if_replaced()
+            self._look_at_ids()
             self._ids_s = time.monotonic()
         if self._is_meant is None or time.monotonic() - self._looked_s < self._look_every_s:
             return
@@ -284,17 +285,29 @@ class SubscribedTopics:
         if wanted != self.names and wanted:
             self._subscribe(wanted)
 
-    def _join_again_if_replaced(self) -> None:
-        """Join the group again if a topic was created again, and no partition of it is assigned to this member.
+    def ensure_same(self) -> None:
+        """Do what `GroupInput.ensure_same_topics` does."""
+        fetcher = self._assignment.fetcher
+        ids = self._client.topic_ids(fetcher.topics_by_name, ASK_S, is_sure=False)
+        try:
+            fetcher.ensure_same(ids)
+        except RetriableError:
+            self._ids_s = float("-inf")  # the next poll raises it, too
+            raise
 
-        The leader may have assigned while the topic did not exist. librdkafka joins again if a topic has another number
-        of partitions than when it last looked by itself, which it may have done only before and after that.
+    def _look_at_ids(self) -> None:
+        """Look whether topics were created again. Raises RetriableError as `Fetcher.ensure_same` does.
+
+        If no partition of such a topic is assigned to this member, it joins the group again: the leader may have
+        assigned while the topic did not exist. librdkafka joins again if a topic has another number of partitions than
+        when it last looked by itself, which it may have done only before and after that.
         """
         try:
-            ids = self._client.topic_ids(self.names, _IDS_S, is_sure=False) if self.names else {}
+            ids = self._client.topic_ids(self.names, _IDS_S, is_sure=True)
         except (KafkaAuthorizationError, KafkaUnavailableError) as error:
             log.debug("the ids of the topics are not known: %s", error)
             return
+        self._assignment.fetcher.ensure_same(ids)
         replaced = {name for name, id_ in ids.items() if self._ids.get(name, id_) != id_}
         self._ids.update(ids)
         if lacking := sorted(replaced - {place.topic for place in self._assignment.places}):

@@ -159,9 +159,8 @@ class Assignment:
 
         consumer = SimpleNamespace(resume=call("resume"), poll=lambda _: None)
         self.client = SimpleNamespace(
-            conf={}, group="g", error=None, consumer=consumer, pause=call("pause"), seek=call("seek"),
-            topic_ids=lambda *_, **__: {},
-        )  # fmt: skip
+            conf={}, group="g", error=None, consumer=consumer, pause=call("pause"), seek=call("seek")
+        )
         self.starts = SimpleNamespace(known=KnownPositions(), resets_of=lambda _: resets_to, committed={})
         self.starts.drop = lambda place: self.starts.committed.pop(place)
 
@@ -402,11 +401,10 @@ def test_a_broker_without_topic_ids_does_not_say_that_a_topic_is_another(
     admin.offsets, admin.cluster_id = SimpleNamespace(without_leader=lambda _: set(), epochs={}), lambda: "c"
     assignment: Any = Assignment()
     client = MemberClient({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, {})
-    assignment.client.topic_ids = client.topic_ids
     fetcher = ClientFetcher(assignment)
     fetcher.starts([PLACE], {})
     assignment.places = frozenset({PLACE})
-    fetcher.ensure_same_topics()
+    fetcher.ensure_same(client.topic_ids(fetcher.topics_by_name, 1.0, is_sure=False))
     assert not answers
     client.close(is_subscribed=False)
 

@@ -181,9 +181,9 @@ class Faulty:
 
 
 def test_a_client_of_a_member_reads_on_after_an_unknown_error() -> None:
-    client = SimpleNamespace(conf={}, consumer=Faulty(), error=None, group="g", topic_ids=lambda *_, **__: {})
+    client = SimpleNamespace(conf={}, consumer=Faulty(), error=None, group="g")
     starts = SimpleNamespace(known=KnownPositions())
-    fetcher = ClientFetcher(SimpleNamespace(client=client, starts=starts, places=()))  # type: ignore[arg-type]
+    fetcher = ClientFetcher(SimpleNamespace(client=client, starts=starts))  # type: ignore[arg-type]
     assert [len(each) for _ in range(2) for each in fetcher.chunks(0.0, 10)] == [0, 1]
 
 
