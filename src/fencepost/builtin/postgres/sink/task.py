@@ -51,6 +51,10 @@ class Partition:
     next: int = 0
     put: int = 0
 
+    def goes_back(self, first: int) -> bool:
+        """Say whether a `put` with this first offset goes back, before what was put or, if nothing was, is stored."""
+        return first < (self.put or self.next)
+
 
 class PostgresSinkTask(SinkTask["PostgresSink"]):
     """Writes to one database.
@@ -160,7 +164,7 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
         for place, count in runs_of(batch.places):
             firsts.setdefault(place, batch.offsets[at])
             at += count
-        self._follow_new_topics([p for p, first in firsts.items() if first < ((own := self._owned[p]).put or own.next)])
+        self._follow_new_topics([place for place, first in firsts.items() if self._owned[place].goes_back(first)])
         for place, end in _ends(batch).items():
             self._owned[place].put = end
         known: dict[TopicPartition, int | None] = {
@@ -236,7 +240,8 @@ def _ends(batch: SinkBatch) -> dict[TopicPartition, int]:
 
 def _from(batch: SinkBatch, starts: Mapping[TopicPartition, int | None]) -> SinkBatch:
     """Return the records at or after these offsets; all of a partition without one."""
-    return batch.where([at >= (starts.get(place) or 0) for place, at in zip(batch.places, batch.offsets, strict=True)])
+    pairs = zip(batch.places, batch.offsets, strict=True)
+    return batch.where([offset >= (starts.get(place) or 0) for place, offset in pairs])
 
 
 def sink_name(config: Any) -> str:
