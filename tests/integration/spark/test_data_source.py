@@ -8,12 +8,12 @@ import orjson
 import pyspark
 import pytest
 from page import blocks
-from pyspark.errors import StreamingQueryException
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader
 from fencepost.spark.session.session import SparkRuntime
+from support.quick import with_sparks_python
 
 pytestmark = pytest.mark.drawn(3)
 
@@ -171,7 +171,8 @@ def test_the_examples_of_writing_run_as_they_are_shown(
         # What a declarative pipeline defines, only `spark-pipelines` can run.
         if block.page.name == _PAGE and "pipelines" not in block.text:
             text = block.text.replace("localhost:9092", kafka.bootstrap_servers)
-            _run(text.replace("shouted.checkpoint", str(tmp_path / "checkpoint")), names)
+            text = text.replace("shouted.checkpoint", str(tmp_path / "checkpoint"))
+            with_sparks_python(lambda text=text: exec(text, names))  # type: ignore[misc]
     assert len(read("prices")) == 1000
     assert sorted(int(key or b"") for key, _ in read("odd")) == [1, 3, 5, 7, 9]
     shouted = [f"ORDER-{n}".encode() for n in range(6)]
@@ -190,19 +191,4 @@ def _again(runtime: SparkRuntime, kafka: EmbeddedKafka, checkpoint: Path) -> Non
     """Run the page's query again, as after a failure before the commit of its batch."""
     [text] = [b.text for b in blocks("python") if b.page.name == _PAGE and "shouted.checkpoint" in b.text]
     text = text.replace("localhost:9092", kafka.bootstrap_servers).replace("shouted.checkpoint", str(checkpoint))
-    _run(text, {"spark": runtime.session})
-
-
-def _run(text: str, names: dict[str, Any]) -> None:
-    """Run it, again where Spark did not wait for its Python.
-
-    Spark gives the process of a source 10 s to connect, whatever its settings say: too short on a busy machine.
-    """
-    for left in range(9, -1, -1):
-        try:
-            exec(text, names)
-        except StreamingQueryException as error:
-            if not left or "Python worker failed to connect back" not in str(error):
-                raise
-        else:
-            return
+    with_sparks_python(lambda: exec(text, {"spark": runtime.session}))
