@@ -7,13 +7,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
 from fencepost.api import RetriableError
-from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.admin.topics import INTERNAL_TOPICS
 from fencepost.kafka.errors import ASK_S, KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
@@ -238,8 +237,7 @@ class LogEdges:
         Raises KafkaAuthorizationError, and KafkaUnavailableError also if the broker knows no such topic.
         """
         try:
-            with closing(Admin(self._client.conf)) as admin:
-                found = admin.topics.get(topic)
+            found = self._client.admin.topics.get(topic)
         except KafkaRequestError as error:
             if error.code != KafkaError._INVALID_ARG:
                 raise

@@ -53,7 +53,7 @@ class MemberClient:
         self.error: BaseException | None = None
         """The first error of a callback; it cannot be raised inside the client."""
         self._watch = CommitWatch(conf, self.group)
-        self._admin = Admin(conf)
+        self.admin = Admin(conf)
         self.consumer: Any = new_client(Consumer, {**conf, **_FIXED, **changes}, logger=library_log(__name__))
 
     def failed(self, cause: Any, doing: str) -> Exception:
@@ -90,7 +90,7 @@ class MemberClient:
         `Admin` raises.
         """
         try:
-            found = self._admin.topics.get_all(topics, timeout_s=timeout_s, is_sure=is_sure)
+            found = self.admin.topics.get_all(topics, timeout_s=timeout_s, is_sure=is_sure)
         except KafkaRequestError as error:
             if error.code != KafkaError._INVALID_ARG:
                 raise
@@ -167,7 +167,7 @@ class MemberClient:
                 self._await_id(is_subscribed)
             self.is_closed = True
             close_consumer(self.consumer)
-            self._admin.close()
+            self.admin.close()
 
     def _await_id(self, is_subscribed: bool) -> None:
         """Wait for the member id if the group is just assigning one, because leaving requires it.
