@@ -46,6 +46,7 @@ MODES: dict[str, dict[str, str]] = {
         "decimal.handling.mode": "string", "time.precision.mode": "adaptive_time_microseconds",
         "binary.handling.mode": "hex", "money.fraction.digits": "0", "unavailable.value.placeholder": "missing",
         "schema.name.adjustment.mode": "avro", "field.name.adjustment.mode": "avro", "skipped.operations": "u",
+        "message.prefix.include.list": "APP.*,audit",
     },
     "nanoseconds": {
         "time.precision.mode": "nanoseconds", "binary.handling.mode": "base64-url-safe", "topic.delimiter": "_",
@@ -65,7 +66,7 @@ MODES: dict[str, dict[str, str]] = {
     },
     "isostring": {
         "time.precision.mode": "isostring", "datatype.propagate.source.type": ".*numeric,.*varchar",
-        "table.include.list": "shop.(times|extremes|numbers|zz_done|people)",
+        "table.include.list": "shop.(times|extremes|numbers|zz_done|people)", "message.prefix.exclude.list": "app.*",
     },
 }  # fmt: skip
 

@@ -28,7 +28,7 @@ from fencepost.builtin.postgres.envelope import (
 from fencepost.postgres import pgoutput
 from fencepost.postgres.catalog import Column, Table
 from fencepost.postgres.lsn import parse_lsn
-from fencepost.postgres.pgoutput import Begin, Commit, Delete, Insert, Relation, Truncate, Type, Update
+from fencepost.postgres.pgoutput import Begin, Commit, Delete, Insert, Message, Relation, Truncate, Type, Update
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "debezium-3.6.1" / "postgres.json.gz"
 CONVERTER = JsonConverter({})
@@ -43,6 +43,7 @@ DIFFERENT = {
     r"defaults: .*a_(u005f)?text(\]\.default)?$": "a doubled quote in a default is one quote",
     r"extremes: value\.payload\.after\.(a_(u005f)?date|dates|timestamptzs)": "infinity as in the stream, everywhere",
     r"large: value\.payload\.after\.raw": "the placeholder, in Base64 modes, too",
+    r"message: value\.payload\.transaction\.data_collection_order$": "the messages of a transaction are one collection",
     r"numbers: .*a_float4": "4-byte floats as Java 19 and newer print them",
     r"numbers: .*a_numeric_negative": "a negative scale is not 2,046 decimals",
     r"others: value\.payload\.after\.(a_(box|circle|line|path|polygon)|an_lseg)": "geometry as Postgres prints it",
@@ -158,6 +159,12 @@ class Replay:
                     self._shapes[message.oid] = self._shape(message)
                 case Insert() | Update() | Delete() | Truncate():
                     yield from ((at, event) for event in self._of_change(message, position, transaction))
+                case Message() if message.transactional:
+                    yield from ((at, one) for one in self._events.messages.records(message, position, transaction))
+                case Message():
+                    last_commit = at
+                    position = Position(at, at, None, begin.commit_time_us)
+                    yield from ((at, one) for one in self._events.messages.records(message, position))
                 case _:
                     assert isinstance(message, Type), message
 

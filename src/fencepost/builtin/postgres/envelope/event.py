@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fencepost.api import Header, Repeated, StructColumn
+from fencepost.builtin.postgres.envelope.message import Messages
 from fencepost.builtin.postgres.envelope.record import Event
 from fencepost.builtin.postgres.envelope.settings import PostgresSettings
 from fencepost.builtin.postgres.envelope.shape import TableShape, Text
@@ -23,6 +24,7 @@ class Events:
 
     def __init__(self, settings: PostgresSettings, now_us: Callable[[], int]) -> None:
         self._source = SourceBlock(settings)
+        self.messages = Messages(settings, self._source, now_us)
         self._skipped = settings.skipped
         self._has_tombstones = settings.tombstones_on_delete
         self._now_us = now_us
@@ -149,7 +151,7 @@ class Events:
             "before": images[0],
             "after": images[1],
             "source": self._source(schema, table, position),
-            "transaction": None if transaction is None else transaction.block(schema, table, position),
+            "transaction": None if transaction is None else transaction.block(f"{schema}.{table}", position),
             "op": operation,
             "ts_ms": now // 1000,
             "ts_us": now,

@@ -24,6 +24,10 @@ def transaction_topic(settings: PostgresSettings) -> str:
     return settings.topic_delimiter.join((settings.topic_prefix, settings.topic_transaction))
 
 
+def message_topic(settings: PostgresSettings) -> str:
+    return f"{settings.topic_prefix}.message"
+
+
 def schema_name(settings: PostgresSettings, name: str) -> str:
     """Return the name of a schema: all of it, with dots."""
     return _adjusted(name, settings.schema_name_adjustment_mode.lower(), "A-Za-z0-9_.", is_field=False)

@@ -59,8 +59,6 @@ REFUSED: Mapping[str, tuple[str, str]] = {
     "database.initial.statements": ("", "sessions have the settings by which values are read; use ALTER ROLE ... SET"),
     "event.processing.failure.handling.mode": ("fail", "a change that cannot be read is never skipped"),
     "include.schema.comments": ("false", "comments of tables and columns are not read"),
-    "message.prefix.exclude.list": ("", "logical decoding messages are not written to a topic"),
-    "message.prefix.include.list": ("", "logical decoding messages are not written to a topic"),
     "notification.enabled.channels": ("", "progress is in the connector's status and metrics"),
     "read.only": ("false", "only incremental snapshots have it"),
     "replica.identity.autoset.values": ("", "tables are not altered; use ALTER TABLE ... REPLICA IDENTITY"),

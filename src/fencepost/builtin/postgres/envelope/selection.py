@@ -41,6 +41,11 @@ def column_filter(settings: PostgresSettings, schema: str, table: str) -> Matche
     return lambda column: allowed(f"{schema}.{table}.{column}")
 
 
+def message_filter(settings: PostgresSettings) -> Matches:
+    """Return whether messages of a prefix are written."""
+    return _allowed(settings.message_prefix_include_list, settings.message_prefix_exclude_list)
+
+
 def key_columns(settings: PostgresSettings, schema: str, table: str, columns: list[str]) -> list[str]:
     """Return the columns of a table that `message.key.columns` names, in the order of that list; none: its own key."""
     found: list[str] = []

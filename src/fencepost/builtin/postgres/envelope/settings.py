@@ -306,6 +306,17 @@ class EventSettings(Config):
     )
 
 
+class MessageSettings(Config):
+    """Which messages of `pg_logical_emit_message` are written. Patterns are those of the lists of tables."""
+
+    message_prefix_include_list: str | None = _list(
+        "message.prefix.include.list", "Patterns of the prefixes of messages to write. All, if no list is set."
+    )
+    message_prefix_exclude_list: str | None = _list(
+        "message.prefix.exclude.list", "Patterns of the prefixes of messages not to write; `.*`: none is written."
+    )
+
+
 class SignalSettings(Config):
     """Signals: rows of a table that ask the connector for something."""
 
@@ -325,7 +336,7 @@ class SignalSettings(Config):
 
 class PostgresSettings(
     DatabaseSettings, EncryptionSettings, SlotSettings, TableSettings, TypeSettings, NameSettings, EventSettings,
-    SignalSettings,
+    MessageSettings, SignalSettings,
 ):  # fmt: skip
     """All settings. Keys of Debezium that are not supported are refused by name, with the reason."""
 
@@ -336,7 +347,7 @@ class PostgresSettings(
                 f"Invalid value {self.plugin_name} for configuration {PostgresSettings.key_of('plugin_name')}: only "
                 f"pgoutput is supported; write {PostgresSettings.key_of('plugin_name')}=pgoutput"
             )
-        for kind in ("schema", "table", "column"):
+        for kind in ("schema", "table", "column", "message_prefix"):
             if getattr(self, f"{kind}_include_list") and getattr(self, f"{kind}_exclude_list"):
                 keys = (PostgresSettings.key_of(f"{kind}_{which}_list") for which in ("include", "exclude"))
                 found.append(" and ".join(keys) + " exclude each other; keep one")

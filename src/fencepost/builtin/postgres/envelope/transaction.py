@@ -10,8 +10,9 @@ from fencepost.builtin.postgres.envelope.settings import PostgresSettings
 from fencepost.builtin.postgres.envelope.source_block import Position
 
 
-def _schema(settings: PostgresSettings, last: str, fields: dict[str, Schema]) -> Schema:
-    full_name = name.schema_name(settings, f"io.debezium.connector.common.{last}")
+def struct(settings: PostgresSettings, last: str, fields: dict[str, Schema]) -> Schema:
+    """Return the schema of a struct that is no table's; `last` is the last part of its name."""
+    full_name = name.schema_name(settings, f"io.debezium.connector.{last}")
     return replace(Schema.struct(fields, name=full_name), version=1)
 
 
@@ -28,15 +29,14 @@ class OpenTransaction:
         self.counts: dict[str, int] = {}
         self._total = 0
 
-    def block(self, schema: str, table: str, position: Position) -> dict[str, Any]:
-        """Count a change, and return its block `transaction`."""
-        full_name = f"{schema}.{table}"
+    def block(self, collection: str, position: Position) -> dict[str, Any]:
+        """Count a change of a table, or a message, and return its block `transaction`."""
         self._total += 1
-        self.counts[full_name] = self.counts.get(full_name, 0) + 1
+        self.counts[collection] = self.counts.get(collection, 0) + 1
         return {
             "id": _id(position),
             "total_order": self._total,
-            "data_collection_order": self.counts[full_name],
+            "data_collection_order": self.counts[collection],
         }
 
 
@@ -45,7 +45,7 @@ class TransactionRecords:
 
     def __init__(self, settings: PostgresSettings) -> None:
         self._topic = name.transaction_topic(settings)
-        self._key_schema = _schema(settings, "TransactionMetadataKey", {"id": STRING})
+        self._key_schema = struct(settings, "common.TransactionMetadataKey", {"id": STRING})
         fields = {
             "status": STRING,
             "id": STRING,
@@ -53,7 +53,7 @@ class TransactionRecords:
             "data_collections": Schema.array(_COLLECTION).optional(),
             "ts_ms": INT64,
         }
-        self._value_schema = _schema(settings, "TransactionMetadataValue", fields)
+        self._value_schema = struct(settings, "common.TransactionMetadataValue", fields)
 
     def begin(self, position: Position) -> Event:
         """Return the record of a BEGIN, whose message is at `position`."""
@@ -81,8 +81,8 @@ class Heartbeats:
     def __init__(self, settings: PostgresSettings) -> None:
         self._topic = name.heartbeat_topic(settings)
         self._key = {"serverName": settings.topic_prefix}
-        self._key_schema = _schema(settings, "ServerNameKey", {"serverName": STRING})
-        self._value_schema = _schema(settings, "Heartbeat", {"ts_ms": INT64})
+        self._key_schema = struct(settings, "common.ServerNameKey", {"serverName": STRING})
+        self._value_schema = struct(settings, "common.Heartbeat", {"ts_ms": INT64})
 
     def beat(self, now_ms: int) -> Event:
         """Return a heartbeat of a time, in milliseconds since 1970."""

@@ -38,6 +38,9 @@ class Writer(Protocol):
     def change(self, change: Any, place: ChangePlace) -> Sequence[Any]:
         """Return the records of a change, or what becomes them: none if its table, or its kind, is not captured."""
 
+    def message(self, message: pgoutput.Message, lsn: int, last: Position) -> Sequence[SourceRecord]:
+        """Return the record of a message in no transaction: none if it is not captured. `last` is where it came."""
+
     def without_written(self, changes: Sequence[Any]) -> Sequence[Any]:
         """Return what `change` has returned without the records that are in their topics."""
 
@@ -49,7 +52,8 @@ _CHANGES = (pgoutput.Insert, pgoutput.Update, pgoutput.Delete, pgoutput.Truncate
 class _Open:
     """The transaction that is being received: how many changes, the last one's LSN, how many are in parts before.
 
-    `at_lsn` is how many changes there are at that LSN: a record of the log may have many rows.
+    `at_lsn` is how many of them are rows at that LSN: a record of the log may have many, and a message ends where the
+    next record begins, so that it comes before the rows of its LSN.
     """
 
     begin: pgoutput.Begin
@@ -59,8 +63,8 @@ class _Open:
     lsn: int = 0
     at_lsn: int = 0
 
-    def add(self, lsn: int) -> None:
-        self.at_lsn = self.at_lsn + 1 if lsn == self.lsn else 1
+    def add(self, lsn: int, *, is_row: bool) -> None:
+        self.at_lsn = (self.at_lsn if lsn == self.lsn else 0) + is_row
         self.count, self.lsn = self.count + 1, lsn
 
 
@@ -73,7 +77,7 @@ class Changes:
         self._start = position
         self._log_end = log_end
         self.position = position
-        """The end of the last whole transaction that was received."""
+        """The end of the last whole transaction, or message in none, that was received."""
         self.whole: list[Any] = []
         self.part: list[Any] = []
         self.idle_lsn = 0
@@ -108,9 +112,9 @@ class Changes:
             case pgoutput.Commit():
                 self._commit(message)
             case pgoutput.Message() if not message.transactional:
-                pass
+                self._message(lsn, message)
             case _ if isinstance(message, _CHANGES) and self._open is not None and not self._open.is_skipped:
-                self._open.add(lsn)
+                self._open.add(lsn, is_row=not isinstance(message, pgoutput.Message))
                 records = self._writer.change(message, self._place(self._open, lsn))
                 self.part += self._unwritten(self._open, records)
 
@@ -147,6 +151,16 @@ class Changes:
             processed_count=one.at_lsn,
         )
         return self.take_part(), position
+
+    def _message(self, lsn: int, message: pgoutput.Message) -> None:
+        """Take a message that is in no transaction, and move the position to it, so that it does not come again.
+
+        It comes when the server reads it in the log: all that was committed before has come, and what comes later is
+        committed after it. So does a transaction of which a part is in Kafka, whose place is kept.
+        """
+        if lsn > self._start.lsn:
+            self.whole += self._writer.message(message, lsn, self.position)
+            self.position = self._start = replace(self.position, lsn=lsn)
 
     def _commit(self, message: pgoutput.Commit) -> None:
         one, self._open = self._open, None

@@ -25,6 +25,7 @@ Offset = Mapping[str, Any] | None
 Offsets = dict[tuple[tuple[str, Any], ...], Offset]
 Pairs = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
 
+_MESSAGE = "MESSAGE"
 _PLAN, _TABLE, _PART = "plan", "table", "part"
 
 
@@ -66,7 +67,7 @@ class Position:
     If the transaction after that was split, `index` is how many of its changes are in Kafka, `processed_lsn` the LSN of
     the last of them, which several may share, and `xid` and `time_us` are its own. Without an `index`, `processed_lsn`
     is set if Debezium stopped within transaction `xid`: the changes before that LSN are in Kafka, and of those at it
-    `processed_count`. It is 0 if there are none.
+    `processed_count` rows, and the message before them. The LSN is 0 if there are none.
     """
 
     lsn: int
@@ -82,7 +83,8 @@ class Position:
         """Return the position of an offset of ours or Debezium's; None if Debezium was still in its snapshot."""
         if offset.get("lsn") is None or _is_in_snapshot(offset):
             return None
-        commit, processed = offset.get("lsn_commit"), offset.get("lsn_proc")
+        is_message = offset.get("messageType") == _MESSAGE
+        commit, processed = offset.get("lsn_commit"), offset.get("lsn" if is_message else "lsn_proc")
         start, index = int(offset["lsn"] if commit is None else commit), int(offset.get("index") or 0)
         has_changes = processed is not None and (index > 0 or _has_change(offset))
         has_begun = offset.get("messageType") == "BEGIN" and "transaction_id" in offset  # with its record about that
@@ -93,7 +95,7 @@ class Position:
             index,
             int(processed or 0) if has_changes else 0 if has_begun else None,
             Server(str(offset.get("system_identifier") or ""), int(offset.get("timeline") or 0)),
-            max(1, int(offset.get("lsn_events_processed") or 1)),
+            0 if is_message and has_changes else max(1, int(offset.get("lsn_events_processed") or 1)),
         )
 
     def is_within(self, xid: int) -> bool:
@@ -114,7 +116,8 @@ class Position:
             "timeline": self.server.timeline,
         }
         if self.processed_lsn is not None:
-            known.update(lsn=self.processed_lsn, lsn_proc=self.processed_lsn, messageType="INSERT")
+            kind = "INSERT" if self.processed_count else _MESSAGE
+            known.update(lsn=self.processed_lsn, lsn_proc=self.processed_lsn, messageType=kind)
             known["lsn_events_processed"] = self.processed_count
             if self.index or self.processed_lsn != self.lsn:  # else Debezium has seen no commit yet
                 known["lsn_commit"] = self.lsn

@@ -281,7 +281,7 @@ class Streaming:
             ensure_publication(sql, config)
             joining = Joining(config, self._context, sql, self._progress) if config.has_snapshot else None
             lsn = self._committed.lsn
-            stream = ReplicationStream(replication, config.slot_name, config.publication_name, lsn, messages=False)
+            stream = ReplicationStream(replication, config.slot_name, config.publication_name, lsn)
             opened.pop_all()
         self._committed = replace(self._committed, server=server)
         log.info("%s: streaming from %s on", config.prefix, format_lsn(lsn))

@@ -18,6 +18,7 @@ from fencepost.builtin.postgres.envelope import (
 )
 from fencepost.builtin.postgres.envelope import Position as Place
 from fencepost.builtin.postgres.source.changes import ChangePlace
+from fencepost.builtin.postgres.source.progress import Position
 from fencepost.builtin.postgres.source.settings import SourceSettings
 from fencepost.hook.written import Written
 from fencepost.postgres import pgoutput
@@ -163,6 +164,11 @@ class RecordWriter:
             return () if shape is None else (Row(shape, "c" if is_insert else "u", change.new, place),)
         return self._records(change, place)
 
+    def message(self, message: pgoutput.Message, lsn: int, last: Position) -> Sequence[SourceRecord]:
+        """Return the record of a message in no transaction. It has the time of the one before, as Debezium's has."""
+        at = Place(lsn, lsn, None, last.time_us or now_us())
+        return list(map(self._record, self._events.messages.records(message, at)))
+
     def without_written(self, changes: Sequence[Change]) -> Sequence[SourceRecord]:
         records = [one for each in changes for one in self._of_waiting(each)]
         if self._written is None:
@@ -208,6 +214,8 @@ class RecordWriter:
 
     def _events_of(self, change: Any, place: ChangePlace, at: Place) -> Iterator[Event]:
         match change:
+            case pgoutput.Message():
+                yield from self._events.messages.records(change, at, self._open)
             case pgoutput.Truncate():
                 for each in filter(None, [self._shape(oid, place) for oid in change.oids]):
                     yield from self._events.truncate(each, at, self._open)

@@ -60,7 +60,9 @@ def test_all_faults_are_reported_at_once_and_no_password_is_shown() -> None:
 
 
 def test_include_and_exclude_lists_of_one_kind_exclude_each_other() -> None:
-    assert "table.include.list and table.exclude.list" in faults({"table.include.list": "a", "table.exclude.list": "b"})
+    for kind in ("table", "message.prefix"):
+        keys = [f"{kind}.include.list", f"{kind}.exclude.list"]
+        assert " and ".join(keys) in faults(dict.fromkeys(keys, "a"))
 
 
 def test_unavailable_placeholder_may_be_bytes() -> None:

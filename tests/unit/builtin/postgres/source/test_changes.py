@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +27,11 @@ class Names:
         return ()
 
     def change(self, change: Any, place: ChangePlace) -> Sequence[SourceRecord]:
-        return [SourceRecord({}, None, "t", change.new[0])]
+        value = change.prefix if isinstance(change, Message) else change.new[0]
+        return [SourceRecord({}, None, "t", value)]
+
+    def message(self, message: Message, lsn: int, last: Position) -> Sequence[SourceRecord]:
+        return [SourceRecord({}, None, "t", message.prefix)] if message.prefix else []
 
     def without_written(self, changes: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
         return [one for one in changes if one.value not in self.written]
@@ -135,27 +140,72 @@ def test_idle_position_moves_between_transactions_only() -> None:
     assert made.position.lsn == 150
 
 
-def test_messages_outside_of_transactions_are_ignored() -> None:
+def outside(lsn: int, prefix: str) -> tuple[int, Message]:
+    return lsn, Message(lsn, False, prefix, b"")
+
+
+def test_message_in_no_transaction_is_whole_and_the_position_moves_to_it() -> None:
     made = changes()
-    made.feed(150, Message(150, False, "p", b""))
-    assert (made.whole, made.part, made.is_between) == ([], [], True)
+    made.feed(*outside(100, "before"))
+    made.feed(*outside(150, "m"))
+    assert (values(made.take_whole()), made.part, made.is_between) == (["m"], [], True)
+    assert made.position == Position(150)
+    feed(made, 150, ["a"])  # its commit begins where the message ends
+    made.feed(*outside(180, ""))
+    assert (values(made.take_whole()), made.position) == (["a"], Position(180, 9, 7))
+
+
+@pytest.mark.parametrize("start", [Position(100, 9, 5, 1, 198), Position(100, 9, processed_lsn=198)])
+def test_message_before_a_transaction_in_parts_keeps_the_place_in_it(start: Position) -> None:
+    """Write it: an offset that is before a message says that it was not written, also one within a transaction."""
+    made = changes(start)
+    made.feed(*outside(199, "m"))
+    assert made.position == read_back(replace(start, lsn=199))
+    feed(made, 200, ["a", "b"])
+    assert values(made.take_whole()) == ["m", "b"]
+
+
+@pytest.mark.parametrize(("kind", "left"), [(0, ["c", "d", "e"]), (1, ["d", "e"])])
+def test_rows_at_the_lsn_of_a_message_are_written_after_it(kind: int, left: list[str]) -> None:
+    """A row begins where a message before it ends, and Debezium counts rows only: 0 is the offset of the message."""
+    made = changes(Position(100, 9, processed_lsn=180, processed_count=kind))
+    made.feed(170, Begin(200, 7, 9))
+    made.feed(170, Insert(1, ["a"]))
+    made.feed(180, Message(180, True, "b", b""))
+    for lsn, value in ((180, "c"), (180, "d"), (190, "e")):
+        made.feed(lsn, Insert(1, [value]))
+    made.feed(210, Commit(200, 210, 7))
+    assert values(made.take_whole()) == left
 
 
 class Server:
-    """Sends transactions from a position on, as a slot does: each change has an LSN, which several may share."""
+    """Sends transactions from a position on, as a slot does: each change has an LSN, which several may share.
+
+    Before some comes a message in none. It is sent if it begins at the position or after it; its LSN is its end.
+    """
 
     def __init__(self, sizes: Sequence[int], shared: int) -> None:
         self.commits = [1000 * number for number in range(1, len(sizes) + 1)]
         self.sizes, self._shared = sizes, shared
 
+    @property
+    def values(self) -> list[str]:
+        return [value for _, message in self.messages(0) for value in _values(message)]
+
     def messages(self, lsn: int) -> Iterator[tuple[int, Any]]:
         for number, (commit_lsn, size) in enumerate(zip(self.commits, self.sizes, strict=True)):
+            if size % 3 and commit_lsn - 935 >= lsn:
+                yield outside(commit_lsn - 930, f"{number}")
             if commit_lsn < lsn:
                 continue
             yield commit_lsn - 900, Begin(commit_lsn, 7, number)
             for change in range(size):
                 yield commit_lsn - 900 + change // self._shared, Insert(1, [f"{number}:{change}"])
             yield commit_lsn + 10, Commit(commit_lsn, commit_lsn + 10, 7)
+
+
+def _values(message: Any) -> list[str]:
+    return message.new if isinstance(message, Insert) else [message.prefix] if isinstance(message, Message) else []
 
 
 @given(
@@ -182,7 +232,7 @@ def test_split_transactions_are_whole_and_in_order_after_any_crashes(
                 part, position = made.split()
                 written, position = written + values(part), read_back(position)
     written += values(made.take_whole())
-    assert written == [f"{number}:{change}" for number, size in enumerate(sizes) for change in range(size)]
+    assert written == server.values
 
 
 def read_back(position: Position) -> Position:

@@ -107,6 +107,18 @@ def test_no_chunk_is_read_twice_when_the_number_of_tasks_changes() -> None:
             {"lsn": 30, "lsn_proc": 30, "txId": 7, "messageType": "INSERT", "lsn_events_processed": 4},
             Position(30, 7, processed_lsn=30, processed_count=4),
         ),
+        (  # a message in a transaction does not move `lsn_proc`, nor is it counted
+            {
+                "lsn": 30,
+                "lsn_proc": 25,
+                "lsn_commit": 20,
+                "txId": 7,
+                "messageType": "MESSAGE",
+                "lsn_events_processed": 4,
+            },
+            Position(20, 7, processed_lsn=30, processed_count=0),
+        ),
+        ({"lsn": 30, "lsn_proc": 30, "lsn_commit": 30, "messageType": "MESSAGE", "ts_usec": 9}, Position(30, None, 9)),
         ({"lsn": 20, "snapshot": "INITIAL", "last_snapshot_record": False}, None),
         ({"lsn": 20, "snapshot": True, "last_snapshot_record": True}, Position(20)),
         ({"lsn": 20, "incremental_snapshot_collections": '[{"incremental_snapshot_collections_id": "a.b"}]'}, None),
@@ -116,6 +128,7 @@ def test_no_chunk_is_read_twice_when_the_number_of_tasks_changes() -> None:
             Position(20, 7, processed_lsn=30, processed_count=2),
         ),
         (Position(20, 7, processed_lsn=10).offset(), Position(20, 7, processed_lsn=10)),
+        (Position(9, 6, 7, 8, 4, SERVER, 0).offset(), Position(9, 6, 7, 8, 4, SERVER, 0)),
         (
             Position(30, 7, processed_lsn=30, processed_count=4).offset(),
             Position(30, 7, processed_lsn=30, processed_count=4),
