@@ -29,10 +29,15 @@ from support.postgres import Postgres, running_postgres
 
 _numbers = itertools.count(1)
 _WITHIN_MS = 120_000
+INSIDE, OUTSIDE = (f"SELECT pg_logical_emit_message({each}, 'app', '')" for each in ("true", "false"))
+"""Messages of a transaction, and of none."""
 
 
 class Seen(NamedTuple):
-    """What tells a record from all others: a change may have several, and several changes may have one LSN."""
+    """What tells a record from all others: a change may have several, and several changes may have one LSN.
+
+    The key of a message is its prefix, which all have, and counts as none.
+    """
 
     topic: str
     key: int | None
@@ -46,9 +51,8 @@ def seen(topic: str, key: Any, value: Any, last: list[int]) -> Seen:
         return Seen(topic, None, value["status"], int(value["id"].split(":")[0]))
     if value is not None:
         last[:] = [value["source"]["lsn"]]
-    return Seen(
-        topic, value["after"]["n"] if key is None else key["id"], "tombstone" if value is None else value["op"], last[0]
-    )
+    own = value["after"]["n"] if key is None else key.get("id")
+    return Seen(topic, own, "tombstone" if value is None else value["op"], last[0])
 
 
 class Scene:
@@ -79,11 +83,13 @@ class Scene:
     def work(self) -> None:
         """Carry out transactions of every kind, two of which overlap in the log."""
         with psycopg.connect(**self._where) as early, psycopg.connect(**self._where) as late:  # type: ignore[arg-type]
-            early.execute("INSERT INTO orders VALUES (100, 1), (101, 1)")
-            late.execute("INSERT INTO other VALUES (1, 1); UPDATE other SET n = 2")
+            early.execute(f"{OUTSIDE}; INSERT INTO orders VALUES (100, 1), (101, 1)")
+            late.execute(f"{INSIDE}; INSERT INTO other VALUES (1, 1); UPDATE other SET n = 2; {OUTSIDE}")
             late.commit()
-            early.execute("UPDATE orders SET n = 2 WHERE id = 100; DELETE FROM orders WHERE id = 1")
+            early.execute(f"{INSIDE}; UPDATE orders SET n = 2 WHERE id = 100; {OUTSIDE}; {INSIDE}")
+            early.execute("DELETE FROM orders WHERE id = 1")
             early.commit()
+            early.execute(INSIDE)  # it ends where the rows of the page begin
             with early.cursor().copy("COPY orders FROM STDIN") as copy:  # one record of the log for all rows
                 copy.write("".join(f"{number}\t5\n" for number in range(200, 206)))
             with early.cursor().copy("COPY log FROM STDIN") as copy:  # its records have no key

@@ -39,7 +39,7 @@ class Writer(Protocol):
         """Return the records of a change, or what becomes them: none if its table, or its kind, is not captured."""
 
     def message(self, message: pgoutput.Message, lsn: int, last: Position) -> Sequence[SourceRecord]:
-        """Return the record of a message in no transaction: none if it is not captured. `last` is where it came."""
+        """Return the record of a message in no transaction: none if it is left out. `last` is the position before."""
 
     def without_written(self, changes: Sequence[Any]) -> Sequence[Any]:
         """Return what `change` has returned without the records that are in their topics."""
