@@ -83,9 +83,9 @@ def _start(stack: contextlib.ExitStack, log: Path, main_class: str, *arguments: 
     output = stack.enter_context(log.open("wb"))
     command = [str(_HOME / "bin" / "spark-class"), main_class, *arguments]
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, preexec_fn=_die_with_parent
+        command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, preexec_fn=die_with_parent
     )
-    stack.callback(_end, process)
+    stack.callback(end, process)
     return process
 
 
@@ -98,11 +98,13 @@ def _log4j(log: Path) -> str:
     return file.as_uri()
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """End this process, which is about to run another program, with the one that has started it."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process with all below it."""
     with contextlib.suppress(psutil.NoSuchProcess):
         below = psutil.Process(process.pid).children(recursive=True)
         process.kill()

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import orjson
 import psutil
 import pytest
 import slot_entry
+from pyspark.sql.functions import udf
 from secret_values import CHANNEL_SECRET, SECRET
 from split_worker import SplitWorker, serving
 
@@ -116,6 +118,16 @@ def test_slot_runs_again_elsewhere_with_its_secret_when_its_executor_is_killed(
     eventually(lambda: not psutil.pid_exists(first["pid"]))
     jobs.cancel("a")
     eventually(lambda: ends == [("a", None)], within_s=60)
+
+
+def test_e11_secret_is_in_neither_the_conf_nor_a_plan_of_a_cluster(on_cluster: SparkRuntime) -> None:
+    eventually(lambda: on_cluster.cores == 8, within_s=_EXECUTORS_S)
+    secret = udf(lambda _: os.environ["TEST_SECRET"], useArrow=False)
+    rows = on_cluster.session.range(1).select(secret("id").alias("secret"))
+    assert [row.secret for row in rows.collect()] == [SECRET]
+    execution = rows._jdf.queryExecution()
+    plans = [execution.toString(), execution.logical().toJSON(), execution.executedPlan().toJSON()]
+    assert SECRET not in f"{plans} {on_cluster.context.getConf().getAll()}"
 
 
 def test_split_is_written_once_when_its_executor_is_killed_in_the_middle(

@@ -155,8 +155,12 @@ def _defaults_on_this_machine() -> dict[str, str]:
 
 
 def _defaults_of_leaving(master: str) -> dict[str, str]:
-    """Let executors say that they are to end, and end with their last task (docs/decisions/0124)."""
-    properties = {"spark.decommission.enabled": "true"}
+    """Let executors say that they are to end, and end with their last task (docs/decisions/0124).
+
+    YARN and Kubernetes end an application that has lost twice as many executors as it has. By default they count from
+    its start, and a worker runs for months.
+    """
+    properties = {"spark.decommission.enabled": "true", "spark.executor.failuresValidityInterval": "1m"}
     if not master.startswith("k8s:"):  # there, the script of Spark's images sends the usual signal, SIGPWR
         properties["spark.executor.decommission.signal"] = "TERM"
     return properties

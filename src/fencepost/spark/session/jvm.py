@@ -176,7 +176,7 @@ class DriverJvm:
         if is_on_this_machine(self.master):
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"
         if is_local(self.master):
-            environment |= secrets  # on a cluster, executors get them through the context's conf
+            environment |= secrets  # on a cluster, executors get them with the functions they run
         archived = archive_options(self.properties)
         self._has_archive = bool(archived)
         command = gateway_command(self.properties, os.environ, home, archived)

@@ -54,7 +54,7 @@ class SparkRuntime:
     """Starts Spark for this process, and stops it.
 
     `properties` are the user's `spark.*`; `secrets` become environment variables of the executors' Python processes and
-    are in no plan, closure, UI or command line (E11). `jvm` was launched before with the same properties; without it,
+    are in no conf, plan, UI or command line (E11). `jvm` was launched before with the same properties; without it,
     `start` launches one. One runtime at a time in a process: PySpark keeps its JVM in a module variable. The JVM ends
     when this process does, for whatever reason.
     """
@@ -216,18 +216,12 @@ class SparkRuntime:
         for key, value in jvm.properties.items():  # 2
             if not is_secret(key, value):
                 system.setProperty(key, value)
-        conf = self._whole_conf(jvm)
+        conf = SparkConf(loadDefaults=False).setAll(list(jvm.properties.items()))
         self._context = SparkContext(conf=conf, gateway=self._gateway, pyFiles=self._py_files)  # 3
-        for name in self._secrets:
-            self._context.environment.pop(name, None)
-
-    def _whole_conf(self, jvm: DriverJvm) -> Any:
-        conf = SparkConf(loadDefaults=False)
-        conf.setAll(list(jvm.properties.items()))
         if not is_local(jvm.master):
-            for name, value in self._secrets.items():
-                conf.setExecutorEnv(name, value)
-        return conf
+            # With each function, in Spark's own messages. What spark.executorEnv sets is in scripts and specifications
+            # of containers, and in YARN's logs (E11).
+            self._context.environment.update(self._secrets)
 
     def _gone(self) -> str | None:
         jvm, context = self._jvm, self._context

@@ -112,3 +112,4 @@ def test_executors_of_clusters_say_that_they_are_to_end(master: str, signal: str
     properties = spark_properties({"spark.master": master})
     assert ("spark.decommission.enabled" in properties) == (not master.startswith("local"))
     assert properties.get("spark.executor.decommission.signal") == signal
+    assert ("spark.executor.failuresValidityInterval" in properties) == (not master.startswith("local"))
