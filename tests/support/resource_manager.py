@@ -1,4 +1,7 @@
-"""YARN on this machine, by Hadoop's own cluster for tests, and the archive by which its containers get Fencepost."""
+"""YARN on this machine, with the archive by which its containers get Fencepost, and the API of Kubernetes.
+
+They are Hadoop's own cluster for tests, and the mock of the client of Kubernetes that Spark has.
+"""
 
 import contextlib
 import os
@@ -21,7 +24,7 @@ from support.maven_plugin import fetched
 from support.standalone import die_with_parent, end
 
 _PAGE = Path(__file__).parents[2] / "docs/how-to/run-on-a-spark-cluster.md"
-_HADOOP, _BOUNCY_CASTLE, _JUNIT = "3.5.0", "1.82", "5.13.4"
+_HADOOP, _BOUNCY_CASTLE, _JUNIT, _FABRIC8 = "3.5.0", "1.82", "5.13.4", "7.6.1"
 _STARTED_S = 240
 _LOGGING = ("slf4j-api-*", "log4j-slf4j2-impl-*", "log4j-api-*", "log4j-core-*", "log4j-1.2-api-*")
 _PROPERTIES = {
@@ -52,6 +55,14 @@ def yarn_cluster(directory: Path) -> Iterator[None]:
     properties = [f"{name}={value}" for name, value in _PROPERTIES.items()]
     with _serving("YarnCluster", jars, directory, "conf/yarn-site.xml", *properties):
         yield
+
+
+@contextmanager
+def kubernetes_api(directory: Path) -> Iterator[str]:
+    """Serve the API; yields its URL. It keeps what it is given, and starts no pod."""
+    jars = [pyspark_jars() / "*", fetched("io.fabric8", ["kubernetes-server-mock"], _FABRIC8) / "*"]
+    with _serving("KubernetesApi", jars, directory, "port") as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager
