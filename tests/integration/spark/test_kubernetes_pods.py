@@ -25,8 +25,11 @@ def page(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def api(no_shared_runtime: None, page: dict[str, str], tmp_path: Path) -> Iterator[str]:
+def api(
+    no_shared_runtime: None, page: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
     """The URL of the namespace, with what the Spark of a worker has asked for."""
+    monkeypatch.setenv("PYSPARK_PYTHON", page["spark.pyspark.python"])  # the runtime does that, for all later ones
     with kubernetes_api(tmp_path / "api") as url:
         own = {"spark.master": f"k8s://{url}", "spark.scheduler.minRegisteredResourcesRatio": "0"}
         own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
