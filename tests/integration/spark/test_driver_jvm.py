@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.spark.session import SparkError
 from fencepost.spark.session.archive_making import ensure_archive
 from fencepost.spark.session.command import MODULE_OPTIONS, gateway_environment, spark_home
-from fencepost.spark.session.error import SparkError
 from fencepost.spark.session.jvm import DriverJvm, class_archive
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import eventually

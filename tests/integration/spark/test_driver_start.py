@@ -9,7 +9,7 @@ import pytest
 from pyspark import SparkContext
 
 from fencepost.config.worker import WorkerConfig
-from fencepost.spark.session.error import SparkError
+from fencepost.spark.session import SparkError
 from fencepost.testing import eventually
 from fencepost.worker.host.driver import Driver
 from support.quick import spark_properties

@@ -15,7 +15,7 @@ import pytest
 import slot_entry
 from secret_values import SECRET
 
-from fencepost.spark.session.error import SparkError
+from fencepost.spark.session import SparkError
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.spark.slot.job import SlotJobs, signal_of
 from fencepost.testing import eventually

@@ -26,8 +26,8 @@ from fencepost.embedded.java import find_java
 from fencepost.embedded.layout import is_free
 from fencepost.plugin import PluginKind
 from fencepost.secret.known import hide
+from fencepost.spark.session import SparkError
 from fencepost.spark.session.archive_making import LateArchive
-from fencepost.spark.session.error import SparkError
 from fencepost.telemetry.measure import lasting_imports
 from fencepost.telemetry.plain_line import announce, is_json
 from fencepost.worker.host.driver import Driver

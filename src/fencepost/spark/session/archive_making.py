@@ -15,8 +15,8 @@ from typing import Any
 
 from fencepost.embedded import EmbeddedKafkaError
 from fencepost.embedded.process import GuardedProcess
+from fencepost.spark.session import SparkError
 from fencepost.spark.session.conf import spark_properties
-from fencepost.spark.session.error import SparkError
 from fencepost.spark.session.jvm import JAVA_OPTIONS, DriverJvm, can_use_archive, class_archive
 
 _COMMAND = [sys.executable, "-m", "fencepost.spark.session.archive_making"]

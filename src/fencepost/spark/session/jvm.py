@@ -25,6 +25,7 @@ from fencepost.embedded.class_archive import ClassArchive, is_chosen
 from fencepost.embedded.home import default_cache
 from fencepost.embedded.java import find_java
 from fencepost.secret.known import hide_known
+from fencepost.spark.session import SparkError
 from fencepost.spark.session.command import gateway_command, gateway_environment, is_plain, needs_home, spark_home
 from fencepost.spark.session.conf import (
     is_local,
@@ -33,7 +34,6 @@ from fencepost.spark.session.conf import (
     spark_properties,
     text_environment,
 )
-from fencepost.spark.session.error import SparkError
 
 OnLine = Callable[[str], None]
 

@@ -13,8 +13,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from fencepost.spark.datasource import FencepostDataSource
+from fencepost.spark.session import SparkError
 from fencepost.spark.session.conf import is_local, is_secret, python_environment
-from fencepost.spark.session.error import SparkError
 from fencepost.spark.session.jvm import DriverJvm, JvmFigures, OnLine, jvm_figures
 from fencepost.spark.session.pyspark_patches import (
     ask_numpy_only_for_its_own,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fencepost.spark.slot.departure import LeavingExecutors
+from fencepost.spark.slot.running_jobs import LeavingExecutors
 
 log = logging.getLogger(__name__)
 

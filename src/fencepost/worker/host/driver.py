@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.config.worker import WorkerConfig
 from fencepost.secret.known import hide
-from fencepost.spark.session.error import SparkError
+from fencepost.spark.session import SparkError
 from fencepost.spark.session.jvm import DriverJvm
 from fencepost.task.channel.client import CA_VARIABLE, SECRET_VARIABLE
 from fencepost.telemetry.plain_line import print_early

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fencepost.spark.session.error import SparkError
+from fencepost.spark.session import SparkError
 from fencepost.spark.session.jvm import JvmFigures
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.worker.host.dataframe_host import DataFrameHost

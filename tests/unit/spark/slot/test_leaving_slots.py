@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fencepost.spark.session.error import SparkError
+from fencepost.spark.session import SparkError
 from fencepost.spark.slot import job
-from fencepost.spark.slot.departure import LeavingExecutors
 from fencepost.spark.slot.job import SlotJobs
+from fencepost.spark.slot.running_jobs import LeavingExecutors
 
 
 class Context:

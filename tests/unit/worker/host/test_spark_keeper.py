@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.spark.session.error import SparkError
+from fencepost.spark.session import SparkError
 from fencepost.spark.slot.cores import CoreLedger
 from fencepost.worker.host.spark_keeper import SparkKeeper, Times
 from support.no_exception import no_exceptions

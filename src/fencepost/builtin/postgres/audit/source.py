@@ -22,7 +22,7 @@ from fencepost.builtin.postgres.envelope import TableShape
 from fencepost.builtin.postgres.envelope.column_rule import ColumnRules
 from fencepost.builtin.postgres.envelope.name import field_name
 from fencepost.builtin.postgres.envelope.shape import kind_of
-from fencepost.builtin.postgres.sink.unavailable import placeholders
+from fencepost.builtin.postgres.envelope.unavailable import placeholders
 from fencepost.builtin.postgres.source.publishing import Capture, published
 from fencepost.builtin.postgres.source.settings import SourceSettings
 from fencepost.postgres import ConnectionSettings

@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fencepost.api import Header, Repeated, StructColumn
-from fencepost.builtin.postgres.envelope.message import Messages
 from fencepost.builtin.postgres.envelope.record import Event
 from fencepost.builtin.postgres.envelope.settings import PostgresSettings
 from fencepost.builtin.postgres.envelope.shape import TableShape, Text
 from fencepost.builtin.postgres.envelope.source_block import Position, SourceBlock
-from fencepost.builtin.postgres.envelope.transaction import OpenTransaction
+from fencepost.builtin.postgres.envelope.transaction import Messages, OpenTransaction
 from fencepost.postgres.pgoutput import UNCHANGED
 
 NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"

@@ -3,7 +3,13 @@
 import hashlib
 import struct
 import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from fencepost.api import SchemaType
+from fencepost.builtin.postgres.envelope.compound import pairs_json
+
+Placeholders = Mapping[SchemaType | None, Sequence[Any]]
 
 
 def placeholder(text: str) -> bytes:
@@ -29,4 +35,21 @@ def as_items(raw: bytes) -> dict[str, list[Any]]:
         **{name: list(struct.unpack(f"{len(raw)}b", raw)) for name in ("date", "int4", "int8")},
         "bytea": [raw],
         "uuid": [str(of_uuid)],
+    }
+
+
+def placeholders(text: str) -> Placeholders:
+    """Return what Debezium writes for `text`, its `unavailable.value.placeholder`, by the type of the field.
+
+    An array has it as its only element; one of integers has its bytes, one of UUIDs a UUID made of it. None is the type
+    of a field without a schema.
+    """
+    raw = placeholder(text)
+    pairs, own = as_pairs(raw), as_text(raw)
+    return {
+        None: (own,),
+        SchemaType.STRING: (own, pairs_json(pairs)),
+        SchemaType.BYTES: (raw,),
+        SchemaType.ARRAY: tuple(as_items(raw).values()),
+        SchemaType.MAP: (pairs,),
     }

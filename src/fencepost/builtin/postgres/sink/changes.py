@@ -5,11 +5,12 @@ delete, too. Other operations (`t`, `m`) and, unless `delete.enabled`, deletes a
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from fencepost.api import RecordError, Repeated, Schema, SchemaType, SinkBatch, StructColumn
+from fencepost.builtin.postgres.envelope.unavailable import Placeholders
 from fencepost.builtin.postgres.sink.settings import INSERT, KAFKA, NONE, RECORD_KEY, SinkSettings
 from fencepost.builtin.postgres.sink.table_name import TableName
 from fencepost.record import picked
@@ -261,3 +262,22 @@ def _fault(schema: Schema | None, value: Any) -> str | None:
     if any(isinstance(each, dict | list) for each in value.values()):
         return "its value has no schema and is not flat: use a converter with schemas, such as Avro's"
     return None
+
+
+def cut(changes: Changes, known: Placeholders) -> Iterator[Changes]:
+    """Yield changes in order, in pieces without the columns that all rows of a piece lack: those keep their values."""
+    lacking: dict[str, set[int]] = {}
+    for column in changes.columns:
+        marks = known.get(None if column.schema is None else column.schema.type, ())
+        if column.name not in changes.keys and any(mark in column.values for mark in marks):
+            lacking[column.name] = {at for at, value in enumerate(column.values) if value in marks}
+    if not lacking:
+        yield changes
+        return
+    absent = [frozenset(name for name, rows in lacking.items() if at in rows) for at in range(len(changes))]
+    start = 0
+    for stop in range(1, len(changes) + 1):
+        if stop == len(changes) or absent[stop] != absent[start]:
+            piece = changes.part(start, stop)
+            yield replace(piece, columns=[each for each in piece.columns if each.name not in absent[start]])
+            start = stop

@@ -21,11 +21,11 @@ from fencepost.api import (
     SinkTask,
     TopicPartition,
 )
-from fencepost.builtin.postgres.sink.changes import BadRecordsError, Changes, Layout
+from fencepost.builtin.postgres.envelope.unavailable import placeholders
+from fencepost.builtin.postgres.sink.changes import BadRecordsError, Changes, Layout, cut
 from fencepost.builtin.postgres.sink.database import Database
 from fencepost.builtin.postgres.sink.offsets import Log, Move
 from fencepost.builtin.postgres.sink.settings import SinkSettings, with_own_keys
-from fencepost.builtin.postgres.sink.unavailable import cut, placeholders
 from fencepost.record.column import runs_of
 
 log = logging.getLogger(__name__)

@@ -3,9 +3,9 @@
 import pytest
 
 from fencepost.api import INT64, STRING, Schema, SchemaType
-from fencepost.builtin.postgres.sink.changes import Changes, Column
+from fencepost.builtin.postgres.envelope.unavailable import placeholders
+from fencepost.builtin.postgres.sink.changes import Changes, Column, cut
 from fencepost.builtin.postgres.sink.table_name import TableName
-from fencepost.builtin.postgres.sink.unavailable import cut, placeholders
 
 TEXT = "__debezium_unavailable_value"
 KNOWN = placeholders(TEXT)

@@ -10,7 +10,7 @@ import pytest
 
 from fencepost.api import ConfigError, Positions, Split
 from fencepost.kafka.errors import ReadTimeoutError
-from fencepost.spark.session.error import SparkError
+from fencepost.spark.session import SparkError
 from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.slot.job import ProcessEnds
 from fencepost.spark.slot.running_jobs import JobFigures, RunningJobs
