@@ -42,7 +42,7 @@ from fencepost.builtin.postgres.sink.target import _carry_out
 from fencepost.builtin.postgres.sink.task import PostgresSink
 from fencepost.testing import SinkRun, eventually
 from support.postgres import Postgres, running_postgres
-from support.postgres_sink import DELETING, KEY, UPSERT, Letters, SinkScene, record, sql
+from support.postgres_sink import DELETING, KEY, ROW, UPSERT, Letters, SinkScene, record, sql
 
 _numbers = itertools.count(1)
 
@@ -314,6 +314,32 @@ def test_last_record_of_a_key_wins_and_deletes_are_in_order(scene: SinkScene) ->
     run.deliver(scene.log)
     run.commit()
     assert scene.rows("id, name, kept") == [(1, "b", "old"), (3, "c", "new")]
+
+
+@pytest.mark.parametrize("keys", [[1, 2, 3], [1, 2, 1]], ids=["each key once", "a key twice"])
+@pytest.mark.parametrize("mode", ["upsert", "update"])
+def test_rows_of_a_batch_replace_those_before_them(scene: SinkScene, mode: str, keys: list[int]) -> None:
+    sql(scene.server, f'CREATE TABLE "{scene.name}" (id bigint PRIMARY KEY, name text)')
+    sql(scene.server, f"INSERT INTO \"{scene.name}\" SELECT n, 'old' FROM generate_series(1, 3) n")
+    for at, key in enumerate(keys):
+        scene.add(key, f"new {at}")
+    run = scene.run(**{"insert.mode": mode, "pk.mode": "record_key"})
+    run.deliver(scene.log)
+    run.commit()
+    assert dict(scene.rows()) == {1: "old", 2: "old", 3: "old"} | {key: f"new {at}" for at, key in enumerate(keys)}
+
+
+def test_keys_that_only_the_database_sees_as_equal_are_one_row(scene: SinkScene) -> None:
+    sql(scene.server, f'CREATE TABLE "{scene.name}" (id int PRIMARY KEY, name text)')
+    (place,) = scene.places
+    texts = Schema.struct({"id": STRING})
+    for at, key in enumerate(["1", "01", " 1"]):
+        value = {"id": at, "name": f"new {at}"}
+        scene.log[place].append(SinkRecord(*place, at, value, ROW, {"id": key}, texts, at=place))
+    run = scene.run(**UPSERT)
+    run.deliver(scene.log)
+    run.commit()
+    assert scene.rows() == [(1, "new 2")]
 
 
 def test_value_that_debezium_leaves_out_stays_in_the_row(scene: SinkScene) -> None:

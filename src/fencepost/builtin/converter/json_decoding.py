@@ -12,6 +12,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from itertools import accumulate, chain, pairwise
 from operator import itemgetter
 from typing import Any
@@ -370,26 +371,27 @@ def struct_columns(
     if set(map(type, rows)) != {dict}:
         return None
     columns: dict[str, Column] = {}
+    may_be_tiny = cache(lambda: _is_tiny_possible(texts))
     for field in schema.fields:
         try:
             member = list(map(itemgetter(field.name), rows))
         except KeyError:
             member = [row.get(field.name) for row in rows]
-        column = _arrow(field.schema, member, texts, is_null_replaced)
+        column = _arrow(field.schema, member, may_be_tiny, is_null_replaced)
         if column is None:
             return None
         columns[field.name] = column
     return StructColumn(columns, len(rows))
 
 
-def _arrow(schema: Schema, column: Column, texts: Sequence[bytes], is_null_replaced: bool) -> Column | None:
+def _arrow(schema: Schema, column: Column, may_be_tiny: Callable[[], bool], is_null_replaced: bool) -> Column | None:
     import pyarrow as pa
 
     kinds = set(map(type, column))
     if _NONE in kinds and (not schema.is_optional or (schema.default is not None and is_null_replaced)):
         return None
     kinds.discard(_NONE)
-    if float in kinds and 0.0 in column and _is_tiny_possible(texts):
+    if float in kinds and 0.0 in column and may_be_tiny():
         return None
     expected: set[type] = {_PLAIN[schema.type][0]} if schema.type in _PLAIN else set()
     if not kinds <= _NUMBERS.get(schema.type, expected):

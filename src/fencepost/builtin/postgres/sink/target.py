@@ -7,11 +7,13 @@ from fencepost.api import FatalError, RecordError
 from fencepost.builtin.postgres.sink.changes import BadRecordsError, Changes, Column
 from fencepost.builtin.postgres.sink.settings import INSERT, UPSERT, SinkSettings
 from fencepost.builtin.postgres.sink.table_name import TableName, listed
-from fencepost.builtin.postgres.sink.text import column_type, copy_array, copy_rows, schemaless_type
+from fencepost.builtin.postgres.sink.text import ColumnType, column_type, copy_array, copy_rows, schemaless_type
 from fencepost.postgres.name import literal, quoted
+from fencepost.record.binary_column import constant
 
 LOCK_MS = 30_000
 """How long a statement waits for a lock of others before it is tried again later."""
+_WHOLE = ("smallint", "integer", "bigint")
 _ORDER, _DELETES = "__fencepost_order", "__fencepost_delete"
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attgenerated <> '', a.attidentity = 'a'
@@ -171,17 +173,33 @@ class Stage:
             texts = [self._texts(each) for each in self._columns]
         except RecordError:
             raise BadRecordsError(self._faults()) from None
+        if changes.is_delete is None and self._is_ordered:
+            self._is_ordered = not self._has_each_key_once(texts)
         if changes.is_delete is not None:
             texts.insert(0, copy_array(schemaless_type([True]), changes.is_delete, "boolean"))
         if self._is_ordered:
             texts.insert(0, copy_array(schemaless_type([0]), range(len(changes)), "integer"))
         return copy_rows(texts) if texts else b""
 
+    def _has_each_key_once(self, texts: Sequence[Any]) -> bool:
+        """Say whether no two rows have the same key, if its columns are whole numbers: equal ones have one text."""
+        import pyarrow.compute as pc
+
+        keys = [
+            (each, text) for each, text in zip(self._columns, texts, strict=True) if each.name in self._changes.keys
+        ]
+        if not all(self._type(each).kind is int and self._known[each.name].type in _WHOLE for each, _ in keys):
+            return False
+        found = pc.binary_join_element_wise(*(text for _, text in keys), constant(b" "))
+        return len(found.unique()) == len(found)
+
     def _texts(self, column: Column) -> Any:
-        target = self._known[column.name].type
+        return copy_array(self._type(column), column.values, self._known[column.name].type)
+
+    def _type(self, column: Column) -> ColumnType:
         if column.schema is None:
-            return copy_array(schemaless_type(column.values), column.values, target)
-        return copy_array(column_type(column.schema, self._settings.zone, target), column.values, target)
+            return schemaless_type(column.values)
+        return column_type(column.schema, self._settings.zone, self._known[column.name].type)
 
     def _faults(self) -> list[tuple[int, Exception]]:
         found: dict[int, Exception] = {}
@@ -207,7 +225,7 @@ class Stage:
             source += f" WHERE NOT s.{quoted(_DELETES)} AND NOT EXISTS (SELECT FROM {self.sql} l WHERE {later})"
             if all(self._changes.is_delete):
                 return found
-        if self._mode != INSERT:
+        if self._is_ordered and self._mode != INSERT:
             by = listed(keys, "s.")
             source = f"(SELECT DISTINCT ON ({by}) s.* FROM {source} ORDER BY {by}, s.{quoted(_ORDER)} DESC) s"
         others = [name for name in names if name not in keys and not self._known[name].is_identity]
