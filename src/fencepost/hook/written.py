@@ -1,4 +1,4 @@
-"""Hooks for a source that continues where another connector has stopped, whose offset may not say it exactly."""
+"""Hooks for a source with steps that wait for their commit, and which may continue where another connector stopped."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -22,7 +22,10 @@ class Written(Protocol):
 
 
 class WrittenContext(SourceTaskContext, Protocol):
-    """What the runtime offers a task that may continue the work of another connector."""
+    """What the runtime offers such a task."""
+
+    def request_commit(self) -> None:
+        """Ask for the offsets to be committed after this `poll`. Without transactions they are else at an interval."""
 
     def written(self) -> Written:
         """Look at the topics anew: each record counts once, but again if the task begins again where it was."""

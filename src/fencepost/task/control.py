@@ -15,6 +15,8 @@ class Control:
         self._is_paused = is_paused
         self._is_stopping = False
         self._is_woken = False
+        self.is_commit_asked = False
+        """Whether the task asks for its offsets to be committed now. Read and set by the task's thread only."""
         self.moved_at = time.monotonic()
 
     def move(self) -> None:

@@ -322,6 +322,21 @@ def test_at_least_once_update_offsets_is_called_only_when_a_flush_is_due(start: 
     assert run.history() == [("a", {"line": 1})]
 
 
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_at_least_once_offsets_are_committed_when_the_task_asks_for_it(start: Start, is_asked: bool) -> None:
+    def polled(task: Any) -> list[Any]:
+        if is_asked:
+            task.context.request_commit()
+        return [record("a", 1)]
+
+    run = start(polled, is_exactly_once=False, offset_flush_interval_ms=3_600_000)
+    run.await_idle(10)
+    if is_asked:
+        eventually(lambda: run.history() == [("a", {"line": 1})])
+    else:
+        assert run.history() == []
+
+
 # "Considered acknowledged automatically so that whenever offset flush is about to happen, these offsets would get
 # committed" - after earlier records of their partition. A slow topic next to a fast one: test_acknowledged_offsets.
 

@@ -15,6 +15,7 @@ from fencepost.builtin.postgres.source.progress import Phase
 from fencepost.builtin.postgres.source.slot_watch import SlotWatch
 from fencepost.builtin.postgres.source.writer import EARLIER
 from fencepost.testing import eventually
+from fencepost.testing.source_run import SourceRun
 from support.postgres import Postgres, running_postgres
 from support.postgres_source import Source
 
@@ -53,6 +54,22 @@ def test_snapshot_is_followed_by_the_stream_with_nothing_missing_or_twice(source
     source.begin()
     source.until(lambda: has_caught_up(source))
     assert not source.progress.leftovers
+
+
+def test_each_step_asks_for_its_commit_if_there_are_no_transactions(source: Source) -> None:
+    """The next step waits for it, and by default offsets are committed once a minute."""
+    run = SourceRun(PostgresSource, store=source.store, task_config=source.config | {"name": source.name})
+
+    def streams() -> bool:
+        run.poll()
+        if run.control.is_commit_asked:
+            run.control.is_commit_asked = False
+            run.commit()
+        return source.progress.position is not None and not source.progress.leftovers
+
+    eventually(streams, within_s=120)
+    run.task.stop()
+    run.crash()
 
 
 def test_transaction_of_the_database_is_one_of_kafka_and_is_whole(source: Source) -> None:

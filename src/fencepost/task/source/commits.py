@@ -234,15 +234,16 @@ class SourceCommits:
         self.commit()
 
     def flush_if_due(self) -> None:
-        """Commit at the flush interval, for a task that delivers at least once.
+        """Commit at the flush interval, or when the task asks for it, for a task that delivers at least once.
 
         A task that adds records says more often which ones are in the log.
         """
         self.run.counters.used_topics()
         now_s, delivery, last_sent = time.monotonic(), self.current.delivery, self.sender.last_sent
-        if now_s - self._last_flush_s >= self.run.spec.commits.offset_flush_interval_ms / 1000:
+        interval_s = self.run.spec.commits.offset_flush_interval_ms / 1000
+        if self.run.control.is_commit_asked or now_s - self._last_flush_s >= interval_s:
             self._last_flush_s = now_s
-            self.commit()
+            self.run.control.is_commit_asked = not self.commit()
         elif last_sent is not None and isinstance(delivery, PlainDelivery) and last_sent.is_due(now_s):
             delivery.add(last_sent.delivered)
 

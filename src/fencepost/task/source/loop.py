@@ -283,6 +283,9 @@ class TaskContext:
     def wake(self) -> None:
         self._control.wake()
 
+    def request_commit(self) -> None:
+        self._control.is_commit_asked = True
+
 
 class HostedContext(TaskContext):
     """The `HostedTaskContext` of a task in a slot."""

@@ -14,6 +14,7 @@ from fencepost.builtin.postgres.source.reading import ChunkReading
 from fencepost.builtin.postgres.source.settings import SourceSettings
 from fencepost.builtin.postgres.source.streaming import Streaming
 from fencepost.builtin.postgres.source.turn import Idle, Records, Stage, Turn
+from fencepost.hook.written import WrittenContext
 from fencepost.postgres.error import explain, is_retriable
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ class PostgresSourceTask(SourceTask):
     """Moves a database's rows, then its changes. The stages are one after the other; each begins when it is due."""
 
     config: SourceSettings
+    context: WrittenContext
 
     @classmethod
     def form(cls, config: SourceSettings) -> Form:
@@ -72,9 +74,13 @@ class PostgresSourceTask(SourceTask):
         self._is_open |= bool(turn.records is not None and len(turn.records))
         if turn.ends:
             self._is_open = False
-            self._due.update(turn.offsets)
+            for partition, offset in turn.offsets.items():  # in this order, if they are written one by one
+                self._due.pop(partition, None)
+                self._due[partition] = offset
             if self.context.transaction is not None:
                 self.context.transaction.commit_transaction()
+            elif any(len(partition) > 1 for partition in turn.offsets):  # a step that the next one waits for
+                self.context.request_commit()
         return turn.records
 
     def _failed(self, error: Exception) -> Records:
