@@ -175,7 +175,7 @@ def _column(row: tuple[Any, ...], known: Mapping[int, TypeEntry]) -> Column:
 
 _TABLES = """
 SELECT c.oid::bigint, n.nspname::text, c.relname::text, c.relkind = 'p', c.relreplident::text,
-       nullif(pg_relation_filenode(c.oid)::bigint, 0),
+       nullif(c.relfilenode::bigint, 0),
        pg_relation_size(c.oid) / current_setting('block_size')::bigint,
        c.reltuples::bigint,
        CASE WHEN c.relispartition THEN pg_partition_root(c.oid)::oid::bigint END

@@ -323,3 +323,202 @@ def test_end_of_a_joining_table_waits_until_its_chunks_are_committed(
     offered = source._run.task.update_offsets({})
     assert offered
     assert all("table" not in dict(key) for key in offered)
+
+
+@pytest.fixture
+def signalled(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Source]:
+    """Return a source that has read `a` and `b`, which has 5,000 rows in chunks, and takes signals from a table."""
+    monkeypatch.setattr(SourceSettings, "chunk_bytes", 1 << 16)
+    found = with_tables(server)
+    found.sql("CREATE TABLE SCHEMA.signals (id text PRIMARY KEY, type text, data text)")
+    found.config["signal.data.collection"] = f"postgres.{found.name}.signals"
+    widen(found)
+    found.begin()
+    found.until(lambda: found.progress.position is not None and oid(found) in found.progress.tables)
+    yield found
+    found.end()
+
+
+def signal(source: Source, name: str) -> None:
+    data = f'{{"data-collections": ["{source.name}\\\\.B"], "type": "incremental"}}'
+    source.sql(f"INSERT INTO SCHEMA.signals VALUES ('{name}', 'execute-snapshot', '{data}')")
+
+
+def read_again(source: Source) -> dict[int, int]:
+    """Count how often each row was read again. Raises AssertionError for one that is not as the topic has it."""
+    rows: dict[int, Any] = {}
+    counts: dict[int, int] = {}
+    for record in source.records:
+        if record.topic != f"{source.name}.{source.name}.b" or record.value is None:
+            continue
+        key, row = record.key["id"], record.value["after"]
+        if record.value["source"]["snapshot"] == "incremental":
+            counts[key] = counts.get(key, 0) + 1
+            assert rows.get(key) == row, f"row {key} is read as {row}, and was {rows.get(key)}"
+        rows[key] = row
+    assert {key: row for key, row in rows.items() if row is not None} == source.table("b")
+    return counts
+
+
+def is_done(source: Source) -> bool:
+    return not source.progress.again and source.progress.plan is None
+
+
+def test_signal_reads_rows_again_once_with_kills_and_changes(signalled: Source, seed: int) -> None:
+    drawn, source = random.Random(seed), signalled
+    signal(source, "one")
+    kills, is_asked = 0, False
+    while not (is_asked and is_done(source)):
+        is_asked |= bool(source.progress.again)
+        for _ in range(drawn.randrange(4)):
+            source.sql(early_change(drawn))
+        for _ in range(drawn.randrange(1, 6)):
+            source.step()
+            is_asked |= bool(source.progress.again)
+        if kills < 12 and drawn.random() < 0.3:
+            source.step(commits=False)
+            source.crash()
+            source.begin()
+            kills += 1
+    source.sql("INSERT INTO SCHEMA.a VALUES (99, 99)")
+    source.until(lambda: source.rebuilt("a") == source.table("a"))
+    counts = read_again(source)
+    assert {counts.get(key, 0) for key in range(3000, 5001)} == {1}
+    assert set(counts.values()) == {1}
+    assert sum(1 for one in source.records if one.topic.endswith(".signals")) == 1
+
+
+def early_change(drawn: random.Random) -> str:
+    """Return a change of rows below 3,000."""
+    key = drawn.randrange(1, 2900)
+    return drawn.choice(
+        [
+            f"UPDATE SCHEMA.b SET n = n + 1 WHERE id BETWEEN {key} AND {key + 20}",
+            f"DELETE FROM SCHEMA.b WHERE id BETWEEN {key} AND {key + 5}",
+            f"INSERT INTO SCHEMA.b VALUES ({key}, 0, 'new') ON CONFLICT (id) DO UPDATE SET t = 'newer'",
+            f"BEGIN; UPDATE SCHEMA.a SET n = n + 1; UPDATE SCHEMA.b SET n = 0 WHERE id = {key}; COMMIT",
+        ]
+    )
+
+
+def test_signal_during_a_plan_for_the_same_table_is_followed_by_another(signalled: Source) -> None:
+    source = signalled
+    signal(source, "one")
+    source.until(lambda: source.progress.plan is not None)
+    signal(source, "two")
+    source.until(lambda: bool(source.progress.again))
+    source.until(lambda: is_done(source))
+    assert set(read_again(source).values()) == {2}
+
+
+def test_signal_reads_a_table_of_a_source_without_a_snapshot(server: Postgres) -> None:
+    source = with_tables(server)
+    source.sql("CREATE TABLE SCHEMA.signals (id text PRIMARY KEY, type text, data text)")
+    source.config |= {"snapshot.mode": "no_data", "signal.data.collection": f"postgres.{source.name}.signals"}
+    source.begin()
+    source.until(lambda: getattr(source.stage, "_session", None) is not None)
+    source.sql("INSERT INTO SCHEMA.signals VALUES ('wrong', 'execute-snapshot', 'no JSON')")
+    source.sql("CREATE TABLE SCHEMA.c (id int PRIMARY KEY); ALTER PUBLICATION SCHEMA ADD TABLE SCHEMA.c")
+    source.sql("INSERT INTO SCHEMA.c VALUES (1)")
+    source.until(lambda: source.rebuilt("c") == source.table("c"))
+    signal(source, "one")
+    source.until(lambda: bool(source.progress.again))
+    source.crash()
+    source.begin()
+    source.until(lambda: is_done(source))
+    assert source.rebuilt("b") == source.table("b")
+    assert not any(one.topic.endswith(".a") for one in source.records)
+    source.end()
+
+
+def test_rows_are_not_read_again_before_older_changes_are_written(
+    signalled: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = signalled
+    source.crash()
+    signal(source, "one")
+    for number in range(300):
+        source.sql(f"UPDATE SCHEMA.b SET n = n + 1 WHERE id = {number}")
+    monkeypatch.setattr(streaming, "_MOST_MESSAGES", 1)
+    source.begin()
+    source.until(lambda: source.stage._session is not None and source.stage._session.joining.is_planning)
+    maker = source.stage._session.joining._maker
+    eventually(lambda: not maker.is_running, within_s=60)  # the plan is there before the stream has come to its place
+    source.until(lambda: source.progress.plan is not None)
+    source.until(lambda: is_done(source))
+    assert set(read_again(source).values()) == {1}
+
+
+def test_plan_ends_only_once_its_place_in_the_log_is_committed(
+    signalled: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes of other tables move the stream without a record, so nothing is committed for a while."""
+    monkeypatch.setattr(streaming, "_IDLE_MOVE_S", 3600.0)
+    source = signalled
+    source.crash()
+    source.begin()
+    signal(source, "one")
+    source.sql("CREATE TABLE SCHEMA.other (id int)")
+    source.until(lambda: source.progress.plan is not None)
+    source.sql("ALTER PUBLICATION SCHEMA ADD TABLE SCHEMA.other; INSERT INTO SCHEMA.other VALUES (1)")
+    session, plan = source.stage._session, source.progress.plan
+    assert plan is not None
+    source.until(lambda: session.changes.position.lsn >= plan.lsn)
+    for _ in range(30):
+        source.step()
+    assert source.progress.plan == plan
+    assert not source.progress.parts
+    source.sql("UPDATE SCHEMA.a SET n = 7")
+    source.until(lambda: is_done(source))
+    assert set(read_again(source).values()) == {1}
+
+
+def test_signal_that_cannot_be_followed_stops_nothing(signalled: Source) -> None:
+    source = signalled
+    source.sql("INSERT INTO SCHEMA.signals VALUES ('deep', 'execute-snapshot', repeat('[', 100000))")
+    source.sql("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN REPLICATION")
+    source.sql("GRANT USAGE ON schema SCHEMA TO reader; GRANT SELECT ON SCHEMA.a, SCHEMA.signals TO reader")
+    source.crash()
+    source.config |= {"database.user": "reader", "publication.autocreate.mode": "disabled"}
+    source.begin()
+    signal(source, "unreadable")
+    source.sql("UPDATE SCHEMA.a SET n = 7")
+    source.until(lambda: source.rebuilt("a") == source.table("a"))
+    assert source.progress.plan is None
+    assert not source.progress.again
+
+
+REWRITES = ["TRUNCATE SCHEMA.b", "VACUUM FULL SCHEMA.b", "ALTER TABLE SCHEMA.b ADD u uuid DEFAULT gen_random_uuid()"]
+
+
+@pytest.mark.parametrize("statement", REWRITES)
+def test_table_that_is_rewritten_while_it_joins_is_read_again(source: Source, statement: str) -> None:
+    source.crash()
+    widen(source)
+    source.begin()
+    source.until(lambda: any(source.progress.parts))
+    source.sql(statement)
+    source.sql("DELETE FROM SCHEMA.b WHERE id = 1; INSERT INTO SCHEMA.b VALUES (7001, 1)")
+    source.until(lambda: oid(source) in source.progress.tables and is_done(source))
+    again = {}
+    for record in source.records:
+        if record.topic.endswith(".b") and record.value is not None:
+            if record.value["source"]["snapshot"] == "incremental":
+                again[record.key["id"]] = record.value["after"]
+            else:
+                assert record.key["id"] not in again
+    assert again == source.table("b")
+
+
+def test_table_that_leaves_its_publication_while_it_joins_is_read_later(source: Source) -> None:
+    source.crash()
+    widen(source)
+    source.begin()
+    source.until(lambda: any(source.progress.parts))
+    source.sql("ALTER PUBLICATION SCHEMA DROP TABLE SCHEMA.b")
+    source.until(lambda: source.progress.plan is None and bool(source.progress.again))
+    source.crash()
+    source.begin()  # which publishes it again
+    source.until(lambda: is_done(source))
+    again = [one.key["id"] for one in source.records if one.value and one.value["source"]["snapshot"] == "incremental"]
+    assert sorted(again) == sorted(source.table("b"))

@@ -16,7 +16,7 @@ def matching(patterns: str | None) -> Matches:
 
 
 class TableFilter:
-    """Which tables are captured: those that the lists of schemas and of tables both allow."""
+    """Which tables are captured: those that the lists of schemas and of tables both allow, and that of signals."""
 
     def __init__(self, settings: PostgresSettings) -> None:
         self._schema = _allowed(settings.schema_include_list, settings.schema_exclude_list)
@@ -28,7 +28,7 @@ class TableFilter:
         """Say whether a table is captured."""
         if schema in _OWN_SCHEMAS or schema.startswith(("pg_temp_", "pg_toast_")):
             return False
-        return self._schema(schema) and self._table(f"{schema}.{table}")
+        return self.is_of_signals(schema, table) or (self._schema(schema) and self._table(f"{schema}.{table}"))
 
     def is_of_signals(self, schema: str, table: str) -> bool:
         """Say whether the rows that are inserted into a table are signals."""

@@ -323,7 +323,8 @@ class SignalSettings(Config):
     signal_data_collection: str | None = setting(
         "signal.data.collection",
         default=None,
-        doc="The table whose inserted rows are signals: `DATABASE.SCHEMA.TABLE`.",
+        doc="The table whose inserted rows are signals: `DATABASE.SCHEMA.TABLE`. It is captured, too. The types "
+        "`execute-snapshot` (without conditions) and `log` are followed; others are named in the log.",
     )
     signal_enabled_channels: list[str] = setting(
         "signal.enabled.channels",

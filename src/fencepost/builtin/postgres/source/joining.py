@@ -10,15 +10,19 @@
 
 Changes of such a table are left out if they were committed before the plan's position, and written if after it. While
 there is no plan, those from before `bar_lsn` are left out, and the stream waits at the first one after it.
+
+Tables whose rows were read are read again in the same way, if a signal asks for it. All their changes are written, and
+so no chunk is read before the stream has passed the plan's position: else a row would be followed by older changes.
 """
 
 import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from fencepost.api import RetriableError, SourceTaskContext
@@ -28,14 +32,17 @@ from fencepost.builtin.postgres.source.progress import (
     Plan,
     Progress,
     Server,
+    again_key,
     log_end,
     record_offset,
     removal,
+    rewritten,
     table_offset,
 )
 from fencepost.builtin.postgres.source.publishing import Capture
 from fencepost.builtin.postgres.source.reading import ChunkReading
 from fencepost.builtin.postgres.source.settings import SourceSettings
+from fencepost.builtin.postgres.source.signals import asked_for
 from fencepost.builtin.postgres.source.turn import Turn
 from fencepost.postgres import pgoutput
 from fencepost.postgres.connection import connect
@@ -47,6 +54,11 @@ log = logging.getLogger(__name__)
 _RETRY_S, _SLOT_S = 60.0, 120.0
 _AGAIN_S = 30.0
 _CANCEL_S = 5.0
+_MANY = 10_000
+_READABLE = """
+SELECT coalesce((SELECT bool_and(has_table_privilege(relid, 'SELECT')) FROM pg_partition_tree(%(oid)s::oid::regclass)
+WHERE isleaf), has_table_privilege(%(oid)s::oid, 'SELECT'))
+"""
 _RUNNING = """
 SELECT transactionid::text FROM pg_locks WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted
 """
@@ -58,6 +70,8 @@ class PlanMaker:
     def __init__(self, config: SourceSettings, oids: frozenset[int], bar_lsn: int) -> None:
         self._config, self.oids, self.bar_lsn = config, oids, bar_lsn
         self.plan: Plan | None = None
+        self.written: set[int] = set()
+        """Transactions with changes of these tables that the stream has shown meanwhile: they may be invisible yet."""
         self._holder: Any = None
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="postgres-join", daemon=True)
@@ -80,7 +94,7 @@ class PlanMaker:
         except Exception as error:
             if self._is_closed:
                 return
-            text = "%s: the rows of tables that joined are read later, and their changes written from then on: %s"
+            text = "%s: the rows of tables that joined, or that a signal asks for, are read later: %s"
             log.warning(text, self._config.prefix, explain(error))
 
     def _made(self) -> Plan | None:
@@ -106,12 +120,26 @@ class _Tables:
     plan: Plan | None = None
     planned: frozenset[int] = frozenset()
     wanted: set[int] = field(default_factory=set)
+    captured: set[int] = field(default_factory=set)
+    signals: int | None = None
+    again: dict[int, int] = field(default_factory=dict)
+    """Those that are read again, and after which place in the log."""
     retry_s: float = 0.0
     """When a plan for those that are wanted may be made, on the monotonic clock."""
 
     def take(self, plan: Plan | None) -> None:
         self.plan = plan
         self.planned = frozenset() if plan is None else frozenset(table.shown_as for table in plan.tables)
+
+    @property
+    def missing(self) -> frozenset[int]:
+        """Return those that need a plan. One that is not captured any more, or not yet again, waits."""
+        return frozenset((self.wanted | self.again.keys()) & self.captured)
+
+    @property
+    def is_again(self) -> bool:
+        """Say whether the plan has tables whose rows were read before."""
+        return not self.planned.isdisjoint(self.known)
 
 
 class Joining:
@@ -126,9 +154,11 @@ class Joining:
         """Offsets that the next transaction of the stream has to commit."""
         progress = committed()
         captured = {table.oid: f"{table.schema}.{table.name}" for table in Capture.of(sql, config).tables}
-        self._tables = _Tables(set(progress.tables))
+        self._tables = _Tables(set(progress.tables), captured=set(captured), again=dict(progress.again))
         self._tables.take(progress.plan)
-        if not progress.tables and progress.plan is None:  # offsets of Debezium's, or older than the record of tables
+        if not config.has_snapshot:  # only what a signal asks for is read
+            self._tables.known.update(captured)
+        elif not progress.tables:  # offsets of Debezium's, or older than the record of tables
             self._tables.known.update(captured)
             self.due.update(record_offset(config.prefix))
             for oid, name in captured.items():
@@ -138,12 +168,42 @@ class Joining:
         self._context = context
         self._maker: PlanMaker | None = None
 
-    def meet(self, oid: int) -> None:
+    def meet(self, oid: int, *, has_signals: bool = False) -> None:
         """Take note of a captured table that the stream shows."""
         tables = self._tables
-        if oid not in tables.known and oid not in tables.planned and oid not in tables.wanted:
+        if has_signals or oid == tables.signals:  # it may have another name now
+            tables.signals = oid if has_signals else None
+        self._know(oid)
+
+    def _know(self, oid: int) -> None:
+        tables = self._tables
+        tables.captured.add(oid)
+        if not self._config.has_snapshot:
+            tables.known.add(oid)
+        elif oid not in tables.known and oid not in tables.planned and oid not in tables.wanted:
             tables.wanted.add(oid)
             tables.retry_s = 0.0
+
+    def signal(self, values: Sequence[str | None], lsn: int) -> None:
+        """Do what a signal asks for. One that is received again asks for nothing more than before."""
+        tables, readable = self._tables, cache(self._readable)
+        for name in asked_for(values, readable):
+            self._know(oid := readable()[name])
+            if oid in tables.planned and tables.plan is not None and lsn < tables.plan.lsn:
+                continue
+            log.info("%s: the rows of table %s are read again, as a signal asks", self._config.prefix, name)
+            tables.again[oid] = lsn
+            tables.retry_s = 0.0
+            self.due[again_key(self._config.prefix, oid)] = {"lsn": lsn}
+
+    def _readable(self) -> dict[str, int]:
+        """Return the oids of the captured tables that may be read, by name."""
+        captured = {f"{table.schema}.{table.name}": table.oid for table in Capture.of(self._sql, self._config).tables}
+        return {name: oid for name, oid in captured.items() if self._sql.execute(_READABLE, {"oid": oid}).fetchone()[0]}
+
+    @property
+    def signals(self) -> int | None:
+        return self._tables.signals
 
     @property
     def is_planning(self) -> bool:
@@ -156,31 +216,44 @@ class Joining:
         if maker is None or commit_lsn < maker.bar_lsn:
             return False
         oids = message.oids if isinstance(message, pgoutput.Truncate) else (getattr(message, "oid", None),)
-        return not maker.oids.isdisjoint(oids) and not isinstance(message, pgoutput.Relation)
+        waiting = maker.oids & self._tables.wanted
+        return not waiting.isdisjoint(oids) and not isinstance(message, pgoutput.Relation)
 
     def is_written(self, oid: int, begin: pgoutput.Begin) -> bool:
         """Say whether a change of a captured table is written."""
         tables = self._tables
-        if tables.plan is None or oid not in tables.planned:
-            return oid in tables.known
-        if begin.final_lsn < tables.plan.lsn:
-            return False
-        if self._chunks is not None:
+        if self._maker is not None and oid in self._maker.oids:
+            self._maker.written.add(begin.xid)
+        is_planned = tables.plan is not None and oid in tables.planned
+        is_written = oid in tables.known or (
+            is_planned and tables.plan is not None and begin.final_lsn >= tables.plan.lsn
+        )
+        if is_written and is_planned and self._chunks is not None:
             self._chunks.unseen.add(begin.xid)
-        return True
+        return is_written
 
     def advance(self) -> None:
         """Begin to make a plan, or take one that is made. Called between messages."""
         tables, maker = self._tables, self._maker
         if maker is not None and not maker.is_running:
-            self._maker, tables.retry_s = None, time.monotonic() + _RETRY_S
+            self._maker, tables.retry_s = None, 0.0 if maker.plan is not None else time.monotonic() + _RETRY_S
             if maker.plan is not None:
-                tables.wanted -= maker.oids
-                tables.take(maker.plan)
-                self.due.update(maker.plan.offsets(self._config.prefix))
-                self._chunks = _Chunks(self._config, self._context, self._sql, None)
-        elif maker is None and tables.plan is None and tables.wanted and time.monotonic() >= tables.retry_s:
-            self._maker = PlanMaker(self._config, frozenset(tables.wanted), log_end(self._sql))
+                self._take(maker, maker.plan)
+        elif maker is not None:
+            if len(maker.written) > _MANY:
+                maker.written &= _running(self._sql)
+        elif tables.plan is None and tables.missing and time.monotonic() >= tables.retry_s:
+            self._maker = PlanMaker(self._config, tables.missing, log_end(self._sql))
+
+    def _take(self, maker: PlanMaker, plan: Plan) -> None:
+        tables, prefix = self._tables, self._config.prefix
+        tables.wanted -= maker.oids
+        tables.take(plan)
+        self.due.update(plan.offsets(prefix))
+        for oid in [each for each, lsn in tables.again.items() if each in tables.planned and lsn < plan.lsn]:
+            del tables.again[oid]
+            self.due[again_key(prefix, oid)] = None
+        self._chunks = _Chunks(self._config, self._context, self._sql, unseen=maker.written)
 
     def give_up(self) -> None:
         """Let go of the plan that is being made: what it is for is left out, and a later plan sees it."""
@@ -199,21 +272,25 @@ class Joining:
         taken, self.due = self.due, {}
         return taken
 
-    def turn(self, position_lsn: int) -> Turn | None:
+    def turn(self, committed_lsn: int) -> Turn | None:
         """Return what is to be written of chunks, or None. Every other call returns None, for the stream's sake.
 
-        Called only while the open Kafka transaction has nothing of the stream's. `position_lsn` is the stream's.
+        Called only while the open Kafka transaction has nothing of the stream's. `committed_lsn` is where the stream
+        begins after a kill.
         """
         plan, chunks = self._tables.plan, self._chunks
-        if plan is None or chunks is None:
+        if plan is None or chunks is None or (self._tables.is_again and committed_lsn < plan.lsn):
             return None
         found = chunks.turn()
-        if found is None and chunks.is_over and position_lsn >= plan.lsn:
+        if found is not None:
+            self._tables.again.update((oid, 0) for oid in rewritten(found.offsets))
+        if found is None and chunks.is_over and committed_lsn >= plan.lsn:
             progress = self._committed()
             if next(progress.unread(), None) is not None:  # without transactions, rows may still be on their way
                 return None
             self._chunks = None
-            return Turn(offsets={**plan.table_offsets(self._config.prefix), **removal(progress)}, ends=True)
+            whole = plan.table_offsets(self._config.prefix) if self._config.has_snapshot else {}
+            return Turn(offsets={**whole, **removal(progress)}, ends=True)
         return found
 
     def committed(self) -> None:
@@ -234,18 +311,25 @@ class Joining:
 class _Chunks:
     """Reads the chunks of a plan that is committed, one after the other."""
 
-    def __init__(self, config: SourceSettings, context: SourceTaskContext, sql: Any, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        config: SourceSettings,
+        context: SourceTaskContext,
+        sql: Any,
+        progress: Progress | None = None,
+        unseen: set[int] | None = None,
+    ) -> None:
         """`progress` has the plan, if it is committed: by a process before, which may have written changes."""
         self._config, self._context, self._sql = config, context, sql
         self._reading: ChunkReading | None = None
         self._is_open = False
         self._has_waited = False
         self._again_s = 0.0
-        self.unseen: set[int] = set()
+        self.unseen = unseen or set()
         """Transactions of which changes were written, and which may be invisible yet: they become visible a moment
         after the server has sent them, or much later, if a standby has to confirm them."""
         if progress is not None:
-            self.unseen = self._running()
+            self.unseen = _running(sql)
             self.begin(progress)
 
     @property
@@ -282,9 +366,10 @@ class _Chunks:
 
     def _is_visible(self) -> bool:
         if self.unseen:
-            self.unseen &= self._running()
+            self.unseen &= _running(self._sql)
         return not self.unseen
 
-    def _running(self) -> set[int]:
-        """Return all transactions that may be invisible: each holds a lock of its own until after it is visible."""
-        return {int(xid) for (xid,) in self._sql.execute(_RUNNING).fetchall()}
+
+def _running(connection: Any) -> set[int]:
+    """Return all transactions that may be invisible: each holds a lock of its own until after it is visible."""
+    return {int(xid) for (xid,) in connection.execute(_RUNNING).fetchall()}

@@ -8,12 +8,14 @@ Source partitions, all with `"server": topic.prefix`:
 - `{"server", "snapshot": "part", "part", "of"}`: how far a task is that reads chunk `part`, `part + of`, and so on.
 - `{"server", "table"}`: a table, by its oid, whose rows were read; oid 0 only says that such tables are recorded. If
   there are a position and a plan, the plan is that of tables that joined later.
+- `{"server", "again"}`: a table, by its oid, whose rows are to be read again: a signal has asked for it, in a
+  transaction that was committed at `lsn`, or the table was rewritten before all its rows were read.
 
 Chunks are numbered over all tables of a plan, so a table of a terabyte needs no more offsets than a small one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
@@ -247,6 +249,8 @@ class Progress:
     tables: frozenset[int] = frozenset()
     """The tables whose rows were read, by oid, and 0. Empty before the stream begins, and if Debezium was the last to
     write the position: it may have captured others."""
+    again: Mapping[int, int] = field(default_factory=dict)
+    """The tables whose rows are to be read again, by oid: where the transaction that asked was committed, or 0."""
 
     @classmethod
     def of(cls, prefix: str, offsets: Pairs) -> "Progress":
@@ -266,6 +270,7 @@ class Progress:
             tuple(partition for partition, _ in kept),
             plain is not None and Position.of_offset(plain) is None,
             frozenset(int(partition["table"]) for partition, _ in own if "table" in partition and is_ours),
+            {int(partition["again"]): int(offset["lsn"]) for partition, offset in own if "again" in partition},
         )
 
     @property
@@ -330,6 +335,16 @@ def table_offset(prefix: str, oid: int, name: str) -> Offsets:
 def record_offset(prefix: str) -> Offsets:
     """Return the offset that says that tables are recorded, even if none was read yet."""
     return table_offset(prefix, 0, "")
+
+
+def again_key(prefix: str, oid: int) -> tuple[tuple[str, Any], ...]:
+    """Return the source partition of the offset that says that a table's rows are to be read again."""
+    return partition_key({"server": prefix, "again": oid})
+
+
+def rewritten(offsets: Offsets) -> list[int]:
+    """Return the tables that these offsets say were rewritten."""
+    return [int(partition["again"]) for partition in map(dict, offsets) if "again" in partition]
 
 
 def removal(progress: Progress) -> Offsets:

@@ -104,7 +104,13 @@ def _complete(connection: Any, config: SourceSettings, mode: str, found: Publica
         for text in without_identity(lacking):
             log.warning("%s", text)
         add_tables(connection, found.name, lacking)
-    elif config.table_include_list:
+        return
+    of_signals = TableFilter(config).is_of_signals
+    if any(of_signals(each.schema, each.name) for each in lacking):
+        key = type(config).key_of("signal_data_collection")
+        log.warning("publication %s lacks the table of %s: no signal arrives until it is added", found.name, key)
+    lacking = [each for each in lacking if not of_signals(each.schema, each.name)]
+    if lacking and config.table_include_list:
         names = ", ".join(f"{quoted(each.schema)}.{quoted(each.name)}" for each in lacking)
         raise FatalError(
             f"publication {found.name} lacks {names}, which {type(config).key_of('table_include_list')} names: run "

@@ -1,29 +1,38 @@
 """The stage in which chunks are read: each in one transaction of the database, and written in one of Kafka."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Container, Iterator
 from contextlib import ExitStack, closing
+from itertools import takewhile
 from typing import Any
 
 from fencepost.api import Batch, RetriableError, SourceTaskContext
 from fencepost.builtin.postgres.envelope import Position as Place
-from fencepost.builtin.postgres.envelope import TableShape
-from fencepost.builtin.postgres.source.progress import Chunk, Offsets, Part, Plan, Progress
+from fencepost.builtin.postgres.envelope import TableFilter, TableShape
+from fencepost.builtin.postgres.source.progress import Chunk, Offsets, Part, Plan, Progress, again_key
 from fencepost.builtin.postgres.source.publishing import published
 from fencepost.builtin.postgres.source.settings import SourceSettings
-from fencepost.builtin.postgres.source.snapshot import Selection, SnapshotReader
+from fencepost.builtin.postgres.source.snapshot import RewrittenError, Selection, SnapshotReader
 from fencepost.builtin.postgres.source.turn import NOTHING, Turn
 from fencepost.builtin.postgres.source.writer import now_us, snapshot_batch
 from fencepost.postgres.catalog import Table, table
 from fencepost.postgres.connection import connect
 
+log = logging.getLogger(__name__)
+
 _IDLE_S = 0.5
+
+
+class _LeftError(Exception):
+    """A table is not captured any more."""
 
 
 class _Session:
     """Two connections: one for the rows of a chunk, the other to ask about its table as it is now."""
 
-    def __init__(self, config: SourceSettings, plan: Plan, part: Part) -> None:
-        self._config = config
+    def __init__(self, config: SourceSettings, plan: Plan, part: Part, whole: Container[int]) -> None:
+        """`whole` are the tables whose rows were read before."""
+        self._config, self._whole = config, whole
         with ExitStack() as opened:
             rows, self._sql = (opened.enter_context(closing(connect(config.connection_settings()))) for _ in range(2))
             self._opened = opened.pop_all()
@@ -41,18 +50,24 @@ class _Session:
             return chosen
 
         for rows in self._reader.rows(chunk, selection):
-            yield snapshot_batch(self._config, shapes[0], rows, self._place, self._partition)
+            yield snapshot_batch(self._config, shapes[0], rows, self._place, self._partition, self._kind(chunk))
 
     def close(self) -> None:
         self._opened.close()
+
+    def _kind(self, chunk: Chunk) -> str:
+        """Return what the source block says of rows: as Debezium has it, those that a signal asks for are others."""
+        is_again = chunk.table.shown_as in self._whole or not self._config.has_snapshot
+        return "incremental" if is_again else "true"
 
     def _published(self, chunk: Chunk) -> tuple[Table, Selection]:
         """Return a table with the columns that its publication has, as the stream will, and the rows to read."""
         name = self._config.publication_name
         now = table(self._sql, chunk.table.shown_as)
         found = None if now is None else published(self._sql, name, now)
-        if found is None:
-            raise RetriableError(f"table {chunk.table.name} is not in publication {name} any more: add it again")
+        if now is None or found is None or not TableFilter(self._config)(now.schema, now.name):
+            text = f"table {chunk.table.name} is not captured by publication {name} any more"
+            raise _LeftError(text) if self._config.has_stream else RetriableError(f"{text}: add it again")
         shown, row_filter = found
         return shown, Selection(tuple(column.name for column in shown.columns), row_filter)
 
@@ -73,12 +88,16 @@ class ChunkReading:
 
         With `is_alone`, all chunks are this task's, and not those of its part only.
         """
-        assert progress.plan is not None
         self._part = Part(0, 1, 0) if is_alone else Part(config.part, config.parts, 0)
-        self._config, self._context, self._plan, self._holder = config, context, progress.plan, holder
+        self._config, self._context, self._progress, self._holder = config, context, progress, holder
         self._todo = list(progress.unread(self._part.number, self._part.of))[::-1]
         self._session: _Session | None = None
         self._turns: Iterator[Turn] | None = None
+
+    @property
+    def _plan(self) -> Plan:
+        assert self._progress.plan is not None
+        return self._progress.plan
 
     @property
     def is_over(self) -> bool:
@@ -93,16 +112,19 @@ class ChunkReading:
         turn = next(self._turns)
         if turn.ends:
             self._turns = None
-            self._todo.pop()
         return turn
 
     def committed(self, offsets: Offsets) -> None:
         pass
 
     def reset(self) -> None:
+        self._turns = None
+        self._close_session()
+
+    def _close_session(self) -> None:
         if self._session is not None:
             self._session.close()
-        self._turns = self._session = None
+        self._session = None
 
     def close(self) -> None:
         self.reset()
@@ -112,7 +134,19 @@ class ChunkReading:
     def _chunk(self, chunk: Chunk) -> Iterator[Turn]:
         """Return a chunk as turns; the last one ends the transaction."""
         if self._session is None:
-            self._session = _Session(self._config, self._plan, self._part)
-        yield from map(Turn, self._session.batches(chunk))
-        part = self._part._replace(next=chunk.number + 1)
-        yield Turn(offsets=self._plan.part_offset(self._config.prefix, part), ends=True)
+            self._session = _Session(self._config, self._plan, self._part, self._progress.tables)
+        last, again = chunk.number, {}
+        try:
+            yield from map(Turn, self._session.batches(chunk))
+        except (RewrittenError, _LeftError) as error:  # before the first row
+            if not self._config.has_stream:
+                raise
+            log.warning("%s: all its rows are read again, as soon as they can be: %s", chunk.table.name, error)
+            self._close_session()
+            of_table = takewhile(lambda each: self._plan.chunk(each).table == chunk.table, reversed(self._todo))
+            last = list(of_table)[-1]
+            again = {again_key(self._config.prefix, chunk.table.shown_as): {"lsn": 0}}
+        while self._todo and self._todo[-1] <= last:
+            self._todo.pop()
+        part = self._part._replace(next=last + 1)
+        yield Turn(offsets=again | self._plan.part_offset(self._config.prefix, part), ends=True)

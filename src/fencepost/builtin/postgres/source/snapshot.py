@@ -71,6 +71,18 @@ def chunk_query(chunk: Chunk, table: str, selection: Selection, condition: str |
     return f"SELECT {columns} FROM ONLY {table} WHERE {' AND '.join(where)}"
 
 
+class RewrittenError(FatalError):
+    """A table was rewritten while its rows were read, so which of them were read cannot be told any more."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(
+            f"table {table} was rewritten while its snapshot was read (VACUUM FULL, CLUSTER, TRUNCATE or an ALTER "
+            "TABLE that changes rows), so what was read and what was not cannot be told apart any more. Begin the "
+            "snapshot again: stop the connector, delete its offsets (DELETE /connectors/NAME/offsets), drop its slot, "
+            "and resume it"
+        )
+
+
 class SnapshotReader:
     """Reads the chunks of one plan over one connection (`psycopg.Connection`, with autocommit)."""
 
@@ -92,8 +104,8 @@ class SnapshotReader:
             selection: Returns what is read of the table. Called once it cannot change its form.
 
         Raises:
-            FatalError: The table was rewritten since the plan was made, so that its rows are on other blocks; or the
-                snapshot is lost, and no stream follows.
+            RewrittenError: The table was rewritten since the plan was made, so that its rows are on other blocks.
+            FatalError: The snapshot is lost, and no stream follows.
             RetriableError: The table is locked.
         """
         try:
@@ -143,14 +155,5 @@ class SnapshotReader:
         cursor.execute("SELECT pg_relation_filenode(%s)", (chunk.table.oid,))
         (filenode,) = cursor.fetchone()
         if filenode != chunk.table.filenode:
-            raise FatalError(rewritten(chunk.table.name))
+            raise RewrittenError(chunk.table.name)
         return str(name)
-
-
-def rewritten(table: str) -> str:
-    """Return why a snapshot cannot go on."""
-    return (
-        f"table {table} was rewritten while its snapshot was read (VACUUM FULL, CLUSTER, TRUNCATE or an ALTER TABLE "
-        "that changes rows), so what was read and what was not cannot be told apart any more. Begin the snapshot "
-        "again: stop the connector, delete its offsets (DELETE /connectors/NAME/offsets), drop its slot, and resume it"
-    )

@@ -16,6 +16,7 @@ from fencepost.builtin.postgres.source.progress import (
     Position,
     Progress,
     Server,
+    again_key,
     intent,
     log_end,
     position_offset,
@@ -114,12 +115,12 @@ class _Session:
             self.pending.popleft()
         return True
 
-    def turn_of_joining(self) -> Turn | None:
+    def turn_of_joining(self, committed_lsn: int) -> Turn | None:
         """Return a part of the rows of tables that joined, if nothing of the stream's is in the open transaction."""
         if self.joining is None or self.open_since_s is not None:
             return None
         self.stream.keep_alive()
-        return self.joining.turn(self.changes.position.lsn)
+        return self.joining.turn(committed_lsn)
 
     def take_due(self) -> Offsets:
         return {} if self.joining is None else self.joining.take_due()
@@ -161,7 +162,7 @@ class Streaming:
                 log.warning("%s: all rows are read again: %s", self._config.prefix, error)
                 self.is_over = True
                 return Turn(offsets=self._again(), ends=True)
-        turn = self._session.turn_of_joining()
+        turn = self._session.turn_of_joining(self._committed.lsn)
         if turn is not None:
             return turn
         self._session.receive()
@@ -209,8 +210,8 @@ class Streaming:
         has_moved = is_due and changes.position.lsn > self._committed.lsn
         if has_ended or records or has_moved:
             session.part_after = session.open_since_s = None
-            offsets = position_offset(self._config.prefix, changes.position)
-            return self._turn(session, records, offsets | session.take_due())
+            offsets = position_offset(self._config.prefix, changes.position)  # the last, if each is written by itself
+            return self._turn(session, records, session.take_due() | offsets)
         if session.open_since_s is None and (due := session.take_due()):
             return Turn(offsets=due, ends=True)
         if self._is_too_large(session):
@@ -248,13 +249,15 @@ class Streaming:
             )
         log.info("%s: %d changes of transaction %s are a part", config.prefix, position.index, position.xid)
         session.open_since_s = None
-        return self._turn(session, records, position_offset(config.prefix, position) | session.take_due())
+        return self._turn(session, records, session.take_due() | position_offset(config.prefix, position))
 
     def _again(self) -> Offsets:
         """Return the offsets that begin with a new snapshot."""
         config = self._config
+        progress = self._progress()
         none = dict.fromkeys(position_offset(config.prefix, self._committed))
-        return {**removal(self._progress()), **none, **intent(config.prefix, config.slot_name)}
+        none.update(dict.fromkeys(again_key(config.prefix, oid) for oid in progress.again))
+        return {**removal(progress), **none, **intent(config.prefix, config.slot_name)}
 
     def _opened(self) -> _Session:
         """Connect, and continue from what is committed. Raises FatalError if server or slot cannot do that.
@@ -279,7 +282,8 @@ class Streaming:
             if config.slot_failover and not state.failover:
                 mark_for_failover(replication, config.slot_name)
             ensure_publication(sql, config)
-            joining = Joining(config, self._context, sql, self._progress) if config.has_snapshot else None
+            is_asked = config.signal_data_collection is not None
+            joining = Joining(config, self._context, sql, self._progress) if config.has_snapshot or is_asked else None
             lsn = self._committed.lsn
             stream = ReplicationStream(replication, config.slot_name, config.publication_name, lsn)
             opened.pop_all()

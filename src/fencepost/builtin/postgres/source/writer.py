@@ -53,16 +53,16 @@ def now_us() -> int:
 
 
 def snapshot_batch(
-    config: SourceSettings, shape: TableShape, columns: list[Any], place: Place, partition: dict[str, Any]
+    config: SourceSettings, shape: TableShape, columns: list[Any], place: Place, partition: dict[str, Any], kind: str
 ) -> Batch:
     """Return rows of a snapshot as a batch. They have no offset: their chunk has.
 
     `columns` has an Arrow array of texts for each column of the table. `partition` is the source partition of that
-    offset, which waits for its records if there are no transactions.
+    offset, which waits for its records if there are no transactions. `kind` is what the source block says of them.
     """
     count = len(columns[0])
     return _batch(
-        partition, shape, Events(config, now_us).read_columns(shape, columns, place, Repeated("true", count)), count
+        partition, shape, Events(config, now_us).read_columns(shape, columns, place, Repeated(kind, count)), count
     )
 
 
@@ -107,10 +107,17 @@ def _is_whole(update: pgoutput.Update) -> bool:
 class Gate(Protocol):
     """Decides which changes of captured tables are written."""
 
-    def meet(self, oid: int) -> None:
+    @property
+    def signals(self) -> int | None:
+        """Return the table of signals, by oid, once it was met."""
+
+    def meet(self, oid: int, *, has_signals: bool = False) -> None:
         """Learn that changes of a table will follow."""
 
     def is_written(self, oid: int, begin: pgoutput.Begin) -> bool: ...
+
+    def signal(self, values: Sequence[str | None], lsn: int) -> None:
+        """Take a row of the table of signals, of a transaction that was committed at a place."""
 
 
 class RecordWriter:
@@ -130,12 +137,13 @@ class RecordWriter:
 
     def relation(self, relation: pgoutput.Relation) -> None:
         """Learn the form of a table, as the changes after it have it."""
-        if not TableFilter(self._config)(relation.schema, relation.table):
+        captured = TableFilter(self._config)
+        if not captured(relation.schema, relation.table):
             self._shapes[relation.oid] = None
             return
         known = table(self._connection, relation.oid)
         if self._joining is not None:
-            self._joining.meet(relation.oid)
+            self._joining.meet(relation.oid, has_signals=captured.is_of_signals(relation.schema, relation.table))
         oids = [column.type_oid for column in relation.columns]
         self._shapes[relation.oid] = TableShape(as_sent(relation, known, types(self._connection, oids)), self._config)
 
@@ -159,6 +167,8 @@ class RecordWriter:
     def change(self, change: Any, place: ChangePlace) -> Sequence[Change]:
         kind = type(change)
         is_insert = kind is pgoutput.Insert
+        if is_insert and self._joining is not None and change.oid == self._joining.signals:
+            self._joining.signal(change.new, place.begin.final_lsn)
         if self._has_columns and not place.earlier and (is_insert or (kind is pgoutput.Update and _is_whole(change))):
             shape = self._shape(change.oid, place)
             return () if shape is None else (Row(shape, "c" if is_insert else "u", change.new, place),)
