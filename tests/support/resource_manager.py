@@ -33,8 +33,9 @@ _PROPERTIES = {
     "yarn.scheduler.capacity.root.default.capacity": "100",
     "yarn.scheduler.capacity.maximum-am-resource-percent": "1",
     "yarn.scheduler.minimum-allocation-mb": "128",
+    "yarn.scheduler.maximum-allocation-vcores": "8",
     "yarn.minicluster.yarn.nodemanager.resource.memory-mb": "8192",
-    "yarn.nodemanager.resource.cpu-vcores": "32",
+    "yarn.minicluster.yarn.nodemanager.resource.cpu-vcores": "32",
     "yarn.nodemanager.pmem-check-enabled": "false",
     "yarn.nodemanager.vmem-check-enabled": "false",
     "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "100",
@@ -105,7 +106,6 @@ def settings_of_this_machine(directory: Path) -> dict[str, str]:
     return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executor.cores": "4",
         "spark.executor.memory": "512m",
         "spark.yarn.am.memory": "512m",
         "spark.yarn.jars": f"local:{pyspark_jars()}/*",
