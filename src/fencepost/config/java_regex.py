@@ -178,7 +178,7 @@ class JavaPattern:
             if (fault := size_fault(self.pattern)) is not None:
                 raise re.error(fault)
             self._compiled = regex.compile(self.pattern, regex.ASCII | regex.VERSION1)
-        except (regex.error, RecursionError, ValueError) as error:  # ValueError: flags that exclude each other
+        except (regex.error, RecursionError, ValueError, KeyError) as error:  # the last two: flags exclude each other
             raise re.error(str(error) or "it is nested too deeply") from None
         self.groups: int = self._compiled.groups
         self.groupindex: Mapping[str, int] = self._compiled.groupindex

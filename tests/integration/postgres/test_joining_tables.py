@@ -473,19 +473,66 @@ def test_plan_ends_only_once_its_place_in_the_log_is_committed(
     assert set(read_again(source).values()) == {1}
 
 
-def test_signal_that_cannot_be_followed_stops_nothing(signalled: Source) -> None:
+GRANTS = ["USAGE ON schema SCHEMA", "SELECT ON SCHEMA.b", "USAGE ON schema SCHEMA, SELECT ON SCHEMA.b"]
+
+
+@pytest.mark.parametrize("granted", GRANTS)
+def test_signal_for_a_table_that_may_not_be_read_stops_nothing(signalled: Source, granted: str) -> None:
+    """With both, the right to read the table is taken away once there is a plan."""
     source = signalled
-    source.sql("INSERT INTO SCHEMA.signals VALUES ('deep', 'execute-snapshot', repeat('[', 100000))")
-    source.sql("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN REPLICATION")
-    source.sql("GRANT USAGE ON schema SCHEMA TO reader; GRANT SELECT ON SCHEMA.a, SCHEMA.signals TO reader")
+    role = f"{source.name}_reader"
+    source.sql(f"CREATE ROLE {role} LOGIN REPLICATION")
+    for each in granted.split(", "):
+        source.sql(f"GRANT {each} TO {role}")
     source.crash()
-    source.config |= {"database.user": "reader", "publication.autocreate.mode": "disabled"}
+    source.config |= {"database.user": role, "publication.autocreate.mode": "disabled"}
     source.begin()
+    source.sql("INSERT INTO SCHEMA.signals VALUES ('deep', 'execute-snapshot', repeat('[', 9999))")
     signal(source, "unreadable")
+    if granted == GRANTS[-1]:
+        source.until(lambda: source.progress.plan is not None)
+        source.sql(f"REVOKE SELECT ON SCHEMA.b FROM {role}")
     source.sql("UPDATE SCHEMA.a SET n = 7")
-    source.until(lambda: source.rebuilt("a") == source.table("a"))
-    assert source.progress.plan is None
-    assert not source.progress.again
+    source.until(lambda: source.rebuilt("a") == source.table("a") and is_done(source))
+    assert not any(is_read_again(record) for record in source.records)
+
+
+def is_read_again(record: Any) -> bool:
+    return record.value is not None and record.value["source"]["snapshot"] == "incremental"
+
+
+def test_signal_does_not_wait_for_a_heartbeat(signalled: Source) -> None:
+    source = signalled
+    source.crash()
+    source.config["heartbeat.interval.ms"] = "3600000"
+    source.begin()
+    signal(source, "one")
+    source.until(lambda: bool(source.progress.again) or source.progress.plan is not None)
+    source.until(lambda: is_done(source))
+    assert set(read_again(source).values()) == {1}
+
+
+def test_plan_of_a_joining_table_ends_only_once_its_place_is_committed(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "_IDLE_MOVE_S", 3600.0)
+    source.crash()
+    source.sql("ALTER PUBLICATION SCHEMA ADD TABLE SCHEMA.b; UPDATE SCHEMA.b SET n = n + 1 WHERE id < 9")
+    widen(source)
+    source.begin()
+    source.until(lambda: source.progress.plan is not None)
+    source.sql("CREATE TABLE SCHEMA.other (id int); ALTER PUBLICATION SCHEMA ADD TABLE SCHEMA.other")
+    source.sql("INSERT INTO SCHEMA.other VALUES (1)")
+    session, plan = source.stage._session, source.progress.plan
+    assert plan is not None
+    source.until(lambda: session.changes.position.lsn >= plan.lsn and session.joining._chunks.is_over)
+    for _ in range(30):
+        source.step()
+    assert source.progress.plan == plan
+    source.crash()
+    source.begin()
+    source.sql("UPDATE SCHEMA.a SET n = 7; UPDATE SCHEMA.b SET n = 7 WHERE id = 1")
+    source.until(lambda: is_whole(source))
 
 
 REWRITES = ["TRUNCATE SCHEMA.b", "VACUUM FULL SCHEMA.b", "ALTER TABLE SCHEMA.b ADD u uuid DEFAULT gen_random_uuid()"]
@@ -517,6 +564,11 @@ def test_table_that_leaves_its_publication_while_it_joins_is_read_later(source: 
     source.until(lambda: any(source.progress.parts))
     source.sql("ALTER PUBLICATION SCHEMA DROP TABLE SCHEMA.b")
     source.until(lambda: source.progress.plan is None and bool(source.progress.again))
+    joining_ = source.stage._session.joining
+    source.until(lambda: not joining_._tables.missing and source.progress.plan is None)
+    for _ in range(30):  # no plan is made for it again and again
+        source.step()
+        assert not joining_.is_planning
     source.crash()
     source.begin()  # which publishes it again
     source.until(lambda: is_done(source))

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from fencepost.api import FatalError
+from fencepost.builtin.postgres.source import streaming as stream_stage
 from fencepost.testing import eventually
 from support.postgres import Postgres, running_postgres, running_successor
 from support.postgres_source import Source
@@ -157,3 +158,40 @@ def test_slot_is_marked_for_standbys_once_that_is_set(primary: Postgres) -> None
         assert (
             primary.sql(f"SELECT failover FROM pg_replication_slots WHERE slot_name = '{source.name}'").strip() == "t"
         )
+
+
+def test_plan_that_the_successor_never_had_is_made_again(
+    primary: Postgres, standby: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its place is in what was lost: changes of the successor are before it, and are in no snapshot of it."""
+    with streaming(primary, slot__failover="true", table__include__list=r".*\.a") as source:
+        source.sql("CREATE TABLE SCHEMA.b (id int PRIMARY KEY, n int)")
+        source.sql("INSERT INTO SCHEMA.b SELECT i, 0 FROM generate_series(1, 100) i")
+        await_copy(standby, source)
+        await_log(standby, primary)
+        set_option(standby, "primary_conninfo", "''")
+        gone = "SELECT 1 WHERE NOT EXISTS (SELECT FROM pg_stat_wal_receiver)"
+        eventually(lambda: standby.sql(gone).strip(), within_s=WITHIN_S)
+        source.sql("CREATE TABLE SCHEMA.filler AS SELECT repeat('x', 1000) FROM generate_series(1, 5000)")
+        monkeypatch.setattr(stream_stage, "_IDLE_MOVE_S", 3600.0)
+        source.config["table.include.list"] = rf"{source.name}\.(a|b)"
+        source.begin()
+        source.until(lambda: source.progress.plan is not None, within_s=WITHIN_S)
+        source.crash()
+        monkeypatch.undo()
+        standby.sql("SELECT pg_promote()")
+        source.move_to(standby)
+        source.sql("UPDATE SCHEMA.b SET n = 1 WHERE id <= 50; DELETE FROM SCHEMA.b WHERE id > 90")
+        source.begin()
+        source.until(lambda: not source.progress.again and source.progress.plan is None, within_s=WITHIN_S)
+        source.sql("INSERT INTO SCHEMA.b VALUES (1000, 1); UPDATE SCHEMA.a SET n = 9 WHERE id = 50")
+        source.until(lambda: rows(source, "b") == source.table("b"), within_s=WITHIN_S)
+        assert source.rebuilt("a") == source.table("a")
+
+
+def rows(source: Source, table: str) -> dict[int, object]:
+    """Return the rows of a topic, of which some may have been read twice."""
+    found = {
+        one.key["id"]: one.value["after"] for one in source.records if one.topic.endswith(f".{table}") and one.value
+    }
+    return {key: row for key, row in found.items() if row is not None}

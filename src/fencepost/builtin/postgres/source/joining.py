@@ -55,10 +55,6 @@ _RETRY_S, _SLOT_S = 60.0, 120.0
 _AGAIN_S = 30.0
 _CANCEL_S = 5.0
 _MANY = 10_000
-_READABLE = """
-SELECT coalesce((SELECT bool_and(has_table_privilege(relid, 'SELECT')) FROM pg_partition_tree(%(oid)s::oid::regclass)
-WHERE isleaf), has_table_privilege(%(oid)s::oid, 'SELECT'))
-"""
 _RUNNING = """
 SELECT transactionid::text FROM pg_locks WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted
 """
@@ -146,14 +142,26 @@ class Joining:
     """Decides about changes of tables without a snapshot, and reads their rows. Used by the task's thread only."""
 
     def __init__(
-        self, config: SourceSettings, context: SourceTaskContext, sql: Any, committed: Callable[[], Progress]
+        self,
+        config: SourceSettings,
+        context: SourceTaskContext,
+        sql: Any,
+        committed: Callable[[], Progress],
+        is_lost: Callable[[Plan], bool] = lambda plan: False,
     ) -> None:
-        """Begin, before a stream is opened. `sql` is a connection; `committed` returns what committed offsets say."""
+        """Begin, before a stream is opened.
+
+        Args:
+            config, context: The task's.
+            sql: A connection.
+            committed: Returns what committed offsets say.
+            is_lost: Says whether the server never had the place of a plan in its log: a standby that took over.
+        """
         self._config, self._sql, self._committed = config, sql, committed
         self.due: Offsets = {}
         """Offsets that the next transaction of the stream has to commit."""
         progress = committed()
-        captured = {table.oid: f"{table.schema}.{table.name}" for table in Capture.of(sql, config).tables}
+        captured = {oid: name for name, oid in self._captured().items()}
         self._tables = _Tables(set(progress.tables), captured=set(captured), again=dict(progress.again))
         self._tables.take(progress.plan)
         if not config.has_snapshot:  # only what a signal asks for is read
@@ -163,10 +171,25 @@ class Joining:
             self.due.update(record_offset(config.prefix))
             for oid, name in captured.items():
                 self.due.update(table_offset(config.prefix, oid, name))
+        if progress.plan is not None and is_lost(progress.plan):
+            self._drop(progress, progress.plan)
         self._tables.wanted = captured.keys() - self._tables.known - self._tables.planned
-        self._chunks = _Chunks(config, context, sql, progress) if progress.plan is not None else None
+        self._chunks = _Chunks(config, context, sql, progress) if self._tables.plan is not None else None
         self._context = context
         self._maker: PlanMaker | None = None
+
+    def _drop(self, progress: Progress, plan: Plan) -> None:
+        """Have the tables of a plan read again: what it says of transactions is not so on this server."""
+        tables, prefix = self._tables, self._config.prefix
+        log.warning("%s: the server took over before a plan was made: its tables are read again", prefix)
+        self.due.update(removal(progress))
+        if self._config.has_snapshot:
+            self.due.update(plan.table_offsets(prefix))
+        for oid in tables.planned:
+            self.due[again_key(prefix, oid)] = {"lsn": 0}
+        tables.again.update(dict.fromkeys(tables.planned, 0))
+        tables.known |= tables.planned
+        tables.take(None)
 
     def meet(self, oid: int, *, has_signals: bool = False) -> None:
         """Take note of a captured table that the stream shows."""
@@ -186,9 +209,9 @@ class Joining:
 
     def signal(self, values: Sequence[str | None], lsn: int) -> None:
         """Do what a signal asks for. One that is received again asks for nothing more than before."""
-        tables, readable = self._tables, cache(self._readable)
-        for name in asked_for(values, readable):
-            self._know(oid := readable()[name])
+        tables, captured = self._tables, cache(self._captured)
+        for name in asked_for(values, captured):
+            self._know(oid := captured()[name])
             if oid in tables.planned and tables.plan is not None and lsn < tables.plan.lsn:
                 continue
             log.info("%s: the rows of table %s are read again, as a signal asks", self._config.prefix, name)
@@ -196,10 +219,9 @@ class Joining:
             tables.retry_s = 0.0
             self.due[again_key(self._config.prefix, oid)] = {"lsn": lsn}
 
-    def _readable(self) -> dict[str, int]:
-        """Return the oids of the captured tables that may be read, by name."""
-        captured = {f"{table.schema}.{table.name}": table.oid for table in Capture.of(self._sql, self._config).tables}
-        return {name: oid for name, oid in captured.items() if self._sql.execute(_READABLE, {"oid": oid}).fetchone()[0]}
+    def _captured(self) -> dict[str, int]:
+        """Return the oids of the captured tables, by name."""
+        return {f"{table.schema}.{table.name}": table.oid for table in Capture.of(self._sql, self._config).tables}
 
     @property
     def signals(self) -> int | None:
@@ -235,20 +257,21 @@ class Joining:
     def advance(self) -> None:
         """Begin to make a plan, or take one that is made. Called between messages."""
         tables, maker = self._tables, self._maker
+        for written in (maker and maker.written, self._chunks and self._chunks.unseen):
+            if written and len(written) > _MANY:
+                written &= _running(self._sql)
         if maker is not None and not maker.is_running:
             self._maker, tables.retry_s = None, 0.0 if maker.plan is not None else time.monotonic() + _RETRY_S
             if maker.plan is not None:
                 self._take(maker, maker.plan)
-        elif maker is not None:
-            if len(maker.written) > _MANY:
-                maker.written &= _running(self._sql)
-        elif tables.plan is None and tables.missing and time.monotonic() >= tables.retry_s:
+        elif maker is None and tables.plan is None and tables.missing and time.monotonic() >= tables.retry_s:
             self._maker = PlanMaker(self._config, tables.missing, log_end(self._sql))
 
     def _take(self, maker: PlanMaker, plan: Plan) -> None:
         tables, prefix = self._tables, self._config.prefix
         tables.wanted -= maker.oids
         tables.take(plan)
+        tables.captured -= maker.oids - tables.planned
         self.due.update(plan.offsets(prefix))
         for oid in [each for each, lsn in tables.again.items() if each in tables.planned and lsn < plan.lsn]:
             del tables.again[oid]

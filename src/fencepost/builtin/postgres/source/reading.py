@@ -17,6 +17,7 @@ from fencepost.builtin.postgres.source.turn import NOTHING, Turn
 from fencepost.builtin.postgres.source.writer import now_us, snapshot_batch
 from fencepost.postgres.catalog import Table, table
 from fencepost.postgres.connection import connect
+from fencepost.postgres.error import explain
 
 log = logging.getLogger(__name__)
 
@@ -109,8 +110,8 @@ class ChunkReading:
                 self._context.wait(_IDLE_S)
                 return NOTHING
             self._turns = self._chunk(self._plan.chunk(self._todo[-1]))
-        turn = next(self._turns)
-        if turn.ends:
+        count, turn = len(self._todo), next(self._turns)
+        if len(self._todo) < count:
             self._turns = None
         return turn
 
@@ -131,22 +132,34 @@ class ChunkReading:
         if self._holder is not None:
             self._holder.close()
 
+    def _skip(self, chunk: Chunk) -> int:
+        """Return the number of the last chunk of a table in this part, which is not read to its end."""
+        self._close_session()
+        of_table = takewhile(lambda each: self._plan.chunk(each).table == chunk.table, reversed(self._todo))
+        return list(of_table)[-1]
+
     def _chunk(self, chunk: Chunk) -> Iterator[Turn]:
         """Return a chunk as turns; the last one ends the transaction."""
+        from psycopg.errors import InsufficientPrivilege
+
         if self._session is None:
             self._session = _Session(self._config, self._plan, self._part, self._progress.tables)
-        last, again = chunk.number, {}
+        last = chunk.number
         try:
             yield from map(Turn, self._session.batches(chunk))
+        except InsufficientPrivilege as error:
+            if chunk.table.shown_as not in self._progress.tables and self._config.has_snapshot:
+                raise
+            log.warning("table %s is not read again: %s", chunk.table.name, explain(error))
+            last = self._skip(chunk)
         except (RewrittenError, _LeftError) as error:  # before the first row
             if not self._config.has_stream:
                 raise
             log.warning("%s: all its rows are read again, as soon as they can be: %s", chunk.table.name, error)
-            self._close_session()
-            of_table = takewhile(lambda each: self._plan.chunk(each).table == chunk.table, reversed(self._todo))
-            last = list(of_table)[-1]
-            again = {again_key(self._config.prefix, chunk.table.shown_as): {"lsn": 0}}
+            last = self._skip(chunk)
+            # By itself: without transactions, offsets of different partitions are stored in no order.
+            yield Turn(offsets={again_key(self._config.prefix, chunk.table.shown_as): {"lsn": 0}}, ends=True)
         while self._todo and self._todo[-1] <= last:
             self._todo.pop()
         part = self._part._replace(next=last + 1)
-        yield Turn(offsets=again | self._plan.part_offset(self._config.prefix, part), ends=True)
+        yield Turn(offsets=self._plan.part_offset(self._config.prefix, part), ends=True)

@@ -5,7 +5,6 @@
 
 import json
 import logging
-import re
 from collections.abc import Callable, Iterable, Sequence
 
 from fencepost.config.java_regex import JavaPattern, compiled
@@ -13,18 +12,19 @@ from fencepost.config.java_regex import JavaPattern, compiled
 log = logging.getLogger(__name__)
 
 _COLUMNS = 3
+_MOST_CHARACTERS = 10_000  # patterns of two megabytes take half a minute
 _NOT_SUPPORTED = ("additional-condition", "additional-conditions")
 
 
 def asked_for(values: Sequence[str | None], captured: Callable[[], Iterable[str]]) -> list[str]:
     """Return which of the captured tables (`SCHEMA.TABLE`) are to be read again: none if the signal is another one.
 
-    Whatever is wrong with it is said in the log: a row of a table must not stop the connector. So all that its data
-    can raise is caught, a RecursionError of the parser among it; errors of `captured` propagate.
+    Whatever is wrong with it is said in the log: a row of a table must not stop the connector. Errors of `captured`
+    propagate.
     """
     try:
         patterns = _patterns(values)
-    except (ValueError, RecursionError, re.error) as error:
+    except Exception as error:  # of parsers: whoever inserts the row chooses what they are given
         return _not_followed(values, str(error) or type(error).__name__)
     if not patterns:
         return []
@@ -33,7 +33,7 @@ def asked_for(values: Sequence[str | None], captured: Callable[[], Iterable[str]
         found = [name for name in names if any(each.fullmatch(name) for each in patterns)]
     except JavaPattern.slow_error as error:
         return _not_followed(values, str(error))
-    return found or _not_followed(values, f"no captured table that can be read is meant; there are {', '.join(names)}")
+    return found or _not_followed(values, f"no captured table is meant; there are {', '.join(names)}")
 
 
 def _not_followed(values: Sequence[str | None], why: str) -> list[str]:
@@ -44,6 +44,8 @@ def _not_followed(values: Sequence[str | None], why: str) -> list[str]:
 def _patterns(values: Sequence[str | None]) -> list[JavaPattern]:
     if len(values) != _COLUMNS:
         raise ValueError(f"the table of signals has {len(values)} columns, not {_COLUMNS}: id, type, data")
+    if len(values[2] or "") > _MOST_CHARACTERS:
+        raise ValueError(f"its data has more than {_MOST_CHARACTERS:,} characters: ask with several signals")
     kind, data = values[1], json.loads(values[2] or "{}")
     if not isinstance(data, dict):
         raise ValueError("its data is no JSON object")

@@ -22,6 +22,7 @@ from fencepost.builtin.postgres.source.progress import (
     position_offset,
     record_offset,
     removal,
+    table_offset,
 )
 from fencepost.builtin.postgres.source.publishing import ensure_publication
 from fencepost.builtin.postgres.source.settings import SourceSettings
@@ -110,6 +111,8 @@ class _Session:
                         return False
                     joining.give_up()
                 self.changes.feed(one[0], message)
+                if self.joining is not None and self.joining.signals is not None:  # each asks the database
+                    self.stream.keep_alive()
             elif self.changes.is_between:
                 self.changes.idle_lsn = one.wal_end
             self.pending.popleft()
@@ -145,7 +148,7 @@ class Streaming:
         self._session: _Session | None = None
         first = _first(config.prefix, progress())
         self._ready = deque([Turn(offsets=first, ends=True)] if first else [])
-        self._moved_s = time.monotonic()
+        self._moved_s = self._beat_s = time.monotonic()
 
     def turn(self) -> Turn:
         if self._ready:
@@ -201,11 +204,14 @@ class Streaming:
         changes = session.changes
         has_ended = session.part_after is not None and changes.position.lsn > session.part_after
         records: list[Change] = changes.take_whole()
-        interval_s = self._config.heartbeat_interval_ms / 1000 or _IDLE_MOVE_S
-        is_due = changes.is_between and time.monotonic() - self._moved_s >= interval_s
+        now_s, beat_s = time.monotonic(), self._config.heartbeat_interval_ms / 1000
+        is_beat = changes.is_between and 0 < beat_s <= now_s - self._beat_s
+        is_due = is_beat or (changes.is_between and now_s - self._moved_s >= _IDLE_MOVE_S)
         if is_due:
-            self._moved_s = time.monotonic()
+            self._moved_s = now_s
             changes.move_to(changes.idle_lsn)
+        if is_beat:
+            self._beat_s = now_s
             records += session.writer.heartbeat()
         has_moved = is_due and changes.position.lsn > self._committed.lsn
         if has_ended or records or has_moved:
@@ -257,6 +263,7 @@ class Streaming:
         progress = self._progress()
         none = dict.fromkeys(position_offset(config.prefix, self._committed))
         none.update(dict.fromkeys(again_key(config.prefix, oid) for oid in progress.again))
+        none.update(dict.fromkeys(key for oid in progress.tables for key in table_offset(config.prefix, oid, "")))
         return {**removal(progress), **none, **intent(config.prefix, config.slot_name)}
 
     def _opened(self) -> _Session:
@@ -283,7 +290,11 @@ class Streaming:
                 mark_for_failover(replication, config.slot_name)
             ensure_publication(sql, config)
             is_asked = config.signal_data_collection is not None
-            joining = Joining(config, self._context, sql, self._progress) if config.has_snapshot or is_asked else None
+            joining = (
+                Joining(config, self._context, sql, self._progress, lambda plan: fork is not None and plan.lsn > fork)
+                if config.has_snapshot or is_asked
+                else None
+            )
             lsn = self._committed.lsn
             stream = ReplicationStream(replication, config.slot_name, config.publication_name, lsn)
             opened.pop_all()

@@ -79,7 +79,8 @@ class PostgresSourceTask(SourceTask):
                 self._due[partition] = offset
             if self.context.transaction is not None:
                 self.context.transaction.commit_transaction()
-            elif any(len(partition) > 1 for partition in turn.offsets):  # a step that the next one waits for
+            elif isinstance(self._stage, Planning) or any(len(each) > 1 for each in turn.offsets):
+                # The next step waits for this one.
                 self.context.request_commit()
         return turn.records
 

@@ -27,7 +27,9 @@ def test_signal_names_tables_by_patterns_of_any_case() -> None:
         (["1", "stop-snapshot", '{"data-collections": ["a.b"]}'], "type stop-snapshot is not supported"),
         (["1", None, None], "type None is not supported"),
         (["1", "execute-snapshot"], "2 columns, not 3"),
-        (["1", "log", "[" * 100_000], "recursion"),
+        (["1", "log", "[" * 9_999], "recursion"),
+        (["1", "execute-snapshot", '{"data-collections": ["(?V0)a"]}'], "VERSION0"),
+        (["1", "execute-snapshot", '{"data-collections": ["' + "a" * 10_000 + '"]}'], "more than 10,000 characters"),
         (["1", "execute-snapshot", '{"data-collections": ["shop.public.orders"]}'], "no captured table"),
     ],
 )
