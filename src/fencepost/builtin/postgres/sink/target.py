@@ -188,7 +188,7 @@ class Stage:
         keys = [
             (each, text) for each, text in zip(self._columns, texts, strict=True) if each.name in self._changes.keys
         ]
-        if not all(self._type(each).kind is int and self._known[each.name].type in _WHOLE for each, _ in keys):
+        if not all(self._known[each.name].type in _WHOLE and self._type(each).kind is int for each, _ in keys):
             return False
         found = pc.binary_join_element_wise(*(text for _, text in keys), constant(b" "))
         return len(found.unique()) == len(found)

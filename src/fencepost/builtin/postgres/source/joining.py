@@ -32,11 +32,11 @@ from fencepost.builtin.postgres.source.progress import (
     Plan,
     Progress,
     Server,
-    again_key,
+    again_offset,
     log_end,
+    read_again,
     record_offset,
     removal,
-    rewritten,
     table_offset,
 )
 from fencepost.builtin.postgres.source.publishing import Capture
@@ -66,8 +66,6 @@ class PlanMaker:
     def __init__(self, config: SourceSettings, oids: frozenset[int], bar_lsn: int) -> None:
         self._config, self.oids, self.bar_lsn = config, oids, bar_lsn
         self.plan: Plan | None = None
-        self.written: set[int] = set()
-        """Transactions with changes of these tables that the stream has shown meanwhile: they may be invisible yet."""
         self._holder: Any = None
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="postgres-join", daemon=True)
@@ -114,18 +112,20 @@ class _Tables:
 
     known: set[int]
     plan: Plan | None = None
-    planned: frozenset[int] = frozenset()
     wanted: set[int] = field(default_factory=set)
     captured: set[int] = field(default_factory=set)
     signals: int | None = None
     again: dict[int, int] = field(default_factory=dict)
     """Those that are read again, and after which place in the log."""
+    unseen: set[int] = field(default_factory=set)
+    """Transactions of which changes were written since a plan was asked for, and which may be invisible yet: they
+    become visible a moment after the server has sent them, or much later, if a standby has to confirm them."""
     retry_s: float = 0.0
     """When a plan for those that are wanted may be made, on the monotonic clock."""
 
-    def take(self, plan: Plan | None) -> None:
-        self.plan = plan
-        self.planned = frozenset() if plan is None else frozenset(table.shown_as for table in plan.tables)
+    @property
+    def planned(self) -> frozenset[int]:
+        return frozenset() if self.plan is None else self.plan.shown
 
     @property
     def missing(self) -> frozenset[int]:
@@ -162,8 +162,7 @@ class Joining:
         """Offsets that the next transaction of the stream has to commit."""
         progress = committed()
         captured = {oid: name for name, oid in self._captured().items()}
-        self._tables = _Tables(set(progress.tables), captured=set(captured), again=dict(progress.again))
-        self._tables.take(progress.plan)
+        self._tables = _Tables(set(progress.tables), progress.plan, captured=set(captured), again=dict(progress.again))
         if not config.has_snapshot:  # only what a signal asks for is read
             self._tables.known.update(captured)
         elif not progress.tables:  # offsets of Debezium's, or older than the record of tables
@@ -174,8 +173,12 @@ class Joining:
         if progress.plan is not None and is_lost(progress.plan):
             self._drop(progress, progress.plan)
         self._tables.wanted = captured.keys() - self._tables.known - self._tables.planned
-        self._chunks = _Chunks(config, context, sql, progress) if self._tables.plan is not None else None
         self._context = context
+        self._chunks: _Chunks | None = None
+        if self._tables.plan is not None:  # a process before may have written changes
+            self._tables.unseen = _running(sql)
+            self._chunks = _Chunks(config, context, sql, self._tables.unseen)
+            self._chunks.begin(progress)
         self._maker: PlanMaker | None = None
 
     def _drop(self, progress: Progress, plan: Plan) -> None:
@@ -186,10 +189,10 @@ class Joining:
         if self._config.has_snapshot:
             self.due.update(plan.table_offsets(prefix))
         for oid in tables.planned:
-            self.due[again_key(prefix, oid)] = {"lsn": 0}
+            self.due.update(again_offset(prefix, oid, 0))
         tables.again.update(dict.fromkeys(tables.planned, 0))
         tables.known |= tables.planned
-        tables.take(None)
+        tables.plan = None
 
     def meet(self, oid: int, *, has_signals: bool = False) -> None:
         """Take note of a captured table that the stream shows."""
@@ -217,7 +220,7 @@ class Joining:
             log.info("%s: the rows of table %s are read again, as a signal asks", self._config.prefix, name)
             tables.again[oid] = lsn
             tables.retry_s = 0.0
-            self.due[again_key(self._config.prefix, oid)] = {"lsn": lsn}
+            self.due.update(again_offset(self._config.prefix, oid, lsn))
 
     def _captured(self) -> dict[str, int]:
         """Return the oids of the captured tables, by name."""
@@ -243,40 +246,37 @@ class Joining:
 
     def is_written(self, oid: int, begin: pgoutput.Begin) -> bool:
         """Say whether a change of a captured table is written."""
-        tables = self._tables
-        if self._maker is not None and oid in self._maker.oids:
-            self._maker.written.add(begin.xid)
-        is_planned = tables.plan is not None and oid in tables.planned
-        is_written = oid in tables.known or (
-            is_planned and tables.plan is not None and begin.final_lsn >= tables.plan.lsn
-        )
-        if is_written and is_planned and self._chunks is not None:
-            self._chunks.unseen.add(begin.xid)
+        tables, maker = self._tables, self._maker
+        is_written, plan = oid in tables.known, tables.plan if oid in tables.planned else None
+        if plan is not None and begin.final_lsn >= plan.lsn:
+            is_written = True
+        if (is_written and plan is not None) or (maker is not None and oid in maker.oids):
+            tables.unseen.add(begin.xid)
         return is_written
 
     def advance(self) -> None:
         """Begin to make a plan, or take one that is made. Called between messages."""
         tables, maker = self._tables, self._maker
-        for written in (maker and maker.written, self._chunks and self._chunks.unseen):
-            if written and len(written) > _MANY:
-                written &= _running(self._sql)
+        if len(tables.unseen) > _MANY:
+            tables.unseen &= _running(self._sql)
         if maker is not None and not maker.is_running:
             self._maker, tables.retry_s = None, 0.0 if maker.plan is not None else time.monotonic() + _RETRY_S
             if maker.plan is not None:
                 self._take(maker, maker.plan)
         elif maker is None and tables.plan is None and tables.missing and time.monotonic() >= tables.retry_s:
+            tables.unseen.clear()
             self._maker = PlanMaker(self._config, tables.missing, log_end(self._sql))
 
     def _take(self, maker: PlanMaker, plan: Plan) -> None:
         tables, prefix = self._tables, self._config.prefix
         tables.wanted -= maker.oids
-        tables.take(plan)
+        tables.plan = plan
         tables.captured -= maker.oids - tables.planned
         self.due.update(plan.offsets(prefix))
         for oid in [each for each, lsn in tables.again.items() if each in tables.planned and lsn < plan.lsn]:
             del tables.again[oid]
-            self.due[again_key(prefix, oid)] = None
-        self._chunks = _Chunks(self._config, self._context, self._sql, unseen=maker.written)
+            self.due.update(again_offset(prefix, oid, None))
+        self._chunks = _Chunks(self._config, self._context, self._sql, tables.unseen)
 
     def give_up(self) -> None:
         """Let go of the plan that is being made: what it is for is left out, and a later plan sees it."""
@@ -306,7 +306,7 @@ class Joining:
             return None
         found = chunks.turn()
         if found is not None:
-            self._tables.again.update((oid, 0) for oid in rewritten(found.offsets))
+            self._tables.again.update((oid, 0) for oid in read_again(found.offsets))
         if found is None and chunks.is_over and committed_lsn >= plan.lsn:
             progress = self._committed()
             if next(progress.unread(), None) is not None:  # without transactions, rows may still be on their way
@@ -323,7 +323,7 @@ class Joining:
         if progress.plan is not None and self._chunks is not None:
             self._chunks.begin(progress)
         elif progress.plan is None and self._chunks is None:
-            tables.take(None)
+            tables.plan = None
 
     def close(self) -> None:
         self._end_maker()
@@ -334,26 +334,13 @@ class Joining:
 class _Chunks:
     """Reads the chunks of a plan that is committed, one after the other."""
 
-    def __init__(
-        self,
-        config: SourceSettings,
-        context: SourceTaskContext,
-        sql: Any,
-        progress: Progress | None = None,
-        unseen: set[int] | None = None,
-    ) -> None:
-        """`progress` has the plan, if it is committed: by a process before, which may have written changes."""
-        self._config, self._context, self._sql = config, context, sql
+    def __init__(self, config: SourceSettings, context: SourceTaskContext, sql: Any, unseen: set[int]) -> None:
+        """`unseen` are the transactions that have to be visible before a chunk is read."""
+        self._config, self._context, self._sql, self._unseen = config, context, sql, unseen
         self._reading: ChunkReading | None = None
         self._is_open = False
         self._has_waited = False
         self._again_s = 0.0
-        self.unseen = unseen or set()
-        """Transactions of which changes were written, and which may be invisible yet: they become visible a moment
-        after the server has sent them, or much later, if a standby has to confirm them."""
-        if progress is not None:
-            self.unseen = _running(sql)
-            self.begin(progress)
 
     @property
     def is_over(self) -> bool:
@@ -388,9 +375,9 @@ class _Chunks:
             self._reading.close()
 
     def _is_visible(self) -> bool:
-        if self.unseen:
-            self.unseen &= _running(self._sql)
-        return not self.unseen
+        if self._unseen:
+            self._unseen &= _running(self._sql)
+        return not self._unseen
 
 
 def _running(connection: Any) -> set[int]:

@@ -17,6 +17,7 @@ Chunks are numbered over all tables of a plan, so a table of a terabyte needs no
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from fencepost.api import partition_key
@@ -189,6 +190,11 @@ class Plan:
     def chunks(self) -> int:
         return sum(table.chunks for table in self.tables)
 
+    @cached_property
+    def shown(self) -> frozenset[int]:
+        """Return the oids of the tables under whose names rows are written."""
+        return frozenset(table.shown_as for table in self.tables)
+
     def chunk(self, number: int) -> Chunk:
         """Return a chunk by its number over all tables."""
         left = number
@@ -337,13 +343,13 @@ def record_offset(prefix: str) -> Offsets:
     return table_offset(prefix, 0, "")
 
 
-def again_key(prefix: str, oid: int) -> tuple[tuple[str, Any], ...]:
-    """Return the source partition of the offset that says that a table's rows are to be read again."""
-    return partition_key({"server": prefix, "again": oid})
+def again_offset(prefix: str, oid: int, lsn: int | None) -> Offsets:
+    """Return the offset that says that a table's rows are to be read again, after `lsn`; None: what removes it."""
+    return {partition_key({"server": prefix, "again": oid}): None if lsn is None else {"lsn": lsn}}
 
 
-def rewritten(offsets: Offsets) -> list[int]:
-    """Return the tables that these offsets say were rewritten."""
+def read_again(offsets: Offsets) -> list[int]:
+    """Return the tables whose rows are to be read again, as these offsets say."""
     return [int(partition["again"]) for partition in map(dict, offsets) if "again" in partition]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from fencepost.api import Batch, RetriableError, SourceTaskContext
 from fencepost.builtin.postgres.envelope import Position as Place
 from fencepost.builtin.postgres.envelope import TableFilter, TableShape
-from fencepost.builtin.postgres.source.progress import Chunk, Offsets, Part, Plan, Progress, again_key
+from fencepost.builtin.postgres.source.progress import Chunk, Offsets, Part, Plan, Progress, again_offset
 from fencepost.builtin.postgres.source.publishing import published
 from fencepost.builtin.postgres.source.settings import SourceSettings
 from fencepost.builtin.postgres.source.snapshot import RewrittenError, Selection, SnapshotReader
@@ -158,7 +158,7 @@ class ChunkReading:
             log.warning("%s: all its rows are read again, as soon as they can be: %s", chunk.table.name, error)
             last = self._skip(chunk)
             # By itself: without transactions, offsets of different partitions are stored in no order.
-            yield Turn(offsets={again_key(self._config.prefix, chunk.table.shown_as): {"lsn": 0}}, ends=True)
+            yield Turn(offsets=again_offset(self._config.prefix, chunk.table.shown_as, 0), ends=True)
         while self._todo and self._todo[-1] <= last:
             self._todo.pop()
         part = self._part._replace(next=last + 1)

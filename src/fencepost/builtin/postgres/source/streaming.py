@@ -16,7 +16,7 @@ from fencepost.builtin.postgres.source.progress import (
     Position,
     Progress,
     Server,
-    again_key,
+    again_offset,
     intent,
     log_end,
     position_offset,
@@ -262,8 +262,10 @@ class Streaming:
         config = self._config
         progress = self._progress()
         none = dict.fromkeys(position_offset(config.prefix, self._committed))
-        none.update(dict.fromkeys(again_key(config.prefix, oid) for oid in progress.again))
-        none.update(dict.fromkeys(key for oid in progress.tables for key in table_offset(config.prefix, oid, "")))
+        for oid in progress.again:
+            none.update(again_offset(config.prefix, oid, None))
+        for oid in progress.tables:
+            none.update(dict.fromkeys(table_offset(config.prefix, oid, "")))
         return {**removal(progress), **none, **intent(config.prefix, config.slot_name)}
 
     def _opened(self) -> _Session:
