@@ -19,6 +19,11 @@ from support.postgres import Postgres
 _numbers = itertools.count(1)
 
 
+def is_read_again(record: SourceRecord) -> bool:
+    """Say whether a record is of a row that was read again, as a signal asks, or after its table was rewritten."""
+    return record.value is not None and record.value["source"]["snapshot"] == "incremental"
+
+
 class Source:
     """One connector's task, started and killed as often as a test says. Each has a schema and a slot of its own."""
 

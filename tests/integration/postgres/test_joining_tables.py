@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +14,7 @@ from fencepost.builtin.postgres.source.progress import Phase
 from fencepost.builtin.postgres.source.settings import SourceSettings
 from fencepost.testing import eventually
 from support.postgres import Postgres, running_postgres
-from support.postgres_source import Source
+from support.postgres_source import Source, is_read_again
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -352,7 +352,7 @@ def read_again(source: Source) -> dict[int, int]:
         if record.topic != f"{source.name}.{source.name}.b" or record.value is None:
             continue
         key, row = record.key["id"], record.value["after"]
-        if record.value["source"]["snapshot"] == "incremental":
+        if is_read_again(record):
             counts[key] = counts.get(key, 0) + 1
             assert rows.get(key) == row, f"row {key} is read as {row}, and was {rows.get(key)}"
         rows[key] = row
@@ -449,24 +449,28 @@ def test_rows_are_not_read_again_before_older_changes_are_written(
     assert set(read_again(source).values()) == {1}
 
 
+def keep_plan(source: Source, is_due: Callable[[], bool]) -> None:
+    """Let the stream receive the place of its plan without a record: it is not committed, and the plan stays."""
+    source.until(lambda: source.progress.plan is not None)
+    source.sql("CREATE TABLE SCHEMA.other (id int); ALTER PUBLICATION SCHEMA ADD TABLE SCHEMA.other")
+    source.sql("INSERT INTO SCHEMA.other VALUES (1)")
+    session, plan = source.stage._session, source.progress.plan
+    assert plan is not None
+    source.until(lambda: session.changes.position.lsn >= plan.lsn and is_due())
+    for _ in range(30):
+        source.step()
+    assert source.progress.plan == plan
+
+
 def test_plan_ends_only_once_its_place_in_the_log_is_committed(
     signalled: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Changes of other tables move the stream without a record, so nothing is committed for a while."""
     monkeypatch.setattr(streaming, "_IDLE_MOVE_S", 3600.0)
     source = signalled
     source.crash()
     source.begin()
     signal(source, "one")
-    source.sql("CREATE TABLE SCHEMA.other (id int)")
-    source.until(lambda: source.progress.plan is not None)
-    source.sql("ALTER PUBLICATION SCHEMA ADD TABLE SCHEMA.other; INSERT INTO SCHEMA.other VALUES (1)")
-    session, plan = source.stage._session, source.progress.plan
-    assert plan is not None
-    source.until(lambda: session.changes.position.lsn >= plan.lsn)
-    for _ in range(30):
-        source.step()
-    assert source.progress.plan == plan
+    keep_plan(source, lambda: True)
     assert not source.progress.parts
     source.sql("UPDATE SCHEMA.a SET n = 7")
     source.until(lambda: is_done(source))
@@ -497,10 +501,6 @@ def test_signal_for_a_table_that_may_not_be_read_stops_nothing(signalled: Source
     assert not any(is_read_again(record) for record in source.records)
 
 
-def is_read_again(record: Any) -> bool:
-    return record.value is not None and record.value["source"]["snapshot"] == "incremental"
-
-
 def test_signal_does_not_wait_for_a_heartbeat(signalled: Source) -> None:
     source = signalled
     source.crash()
@@ -520,15 +520,7 @@ def test_plan_of_a_joining_table_ends_only_once_its_place_is_committed(
     source.sql("ALTER PUBLICATION SCHEMA ADD TABLE SCHEMA.b; UPDATE SCHEMA.b SET n = n + 1 WHERE id < 9")
     widen(source)
     source.begin()
-    source.until(lambda: source.progress.plan is not None)
-    source.sql("CREATE TABLE SCHEMA.other (id int); ALTER PUBLICATION SCHEMA ADD TABLE SCHEMA.other")
-    source.sql("INSERT INTO SCHEMA.other VALUES (1)")
-    session, plan = source.stage._session, source.progress.plan
-    assert plan is not None
-    source.until(lambda: session.changes.position.lsn >= plan.lsn and session.joining._chunks.is_over)
-    for _ in range(30):
-        source.step()
-    assert source.progress.plan == plan
+    keep_plan(source, lambda: source.stage._session.joining._chunks.is_over)
     source.crash()
     source.begin()
     source.sql("UPDATE SCHEMA.a SET n = 7; UPDATE SCHEMA.b SET n = 7 WHERE id = 1")
@@ -550,7 +542,7 @@ def test_table_that_is_rewritten_while_it_joins_is_read_again(source: Source, st
     again = {}
     for record in source.records:
         if record.topic.endswith(".b") and record.value is not None:
-            if record.value["source"]["snapshot"] == "incremental":
+            if is_read_again(record):
                 again[record.key["id"]] = record.value["after"]
             else:
                 assert record.key["id"] not in again
@@ -572,5 +564,5 @@ def test_table_that_leaves_its_publication_while_it_joins_is_read_later(source: 
     source.crash()
     source.begin()  # which publishes it again
     source.until(lambda: is_done(source))
-    again = [one.key["id"] for one in source.records if one.value and one.value["source"]["snapshot"] == "incremental"]
+    again = [one.key["id"] for one in source.records if is_read_again(one)]
     assert sorted(again) == sorted(source.table("b"))

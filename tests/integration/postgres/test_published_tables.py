@@ -10,7 +10,7 @@ import pytest
 from fencepost.builtin.postgres.source.progress import Phase
 from fencepost.builtin.postgres.source.settings import SourceSettings
 from support.postgres import VERSIONS, Postgres, running_postgres
-from support.postgres_source import Source
+from support.postgres_source import Source, is_read_again
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -176,9 +176,7 @@ def test_table_that_is_rewritten_in_a_snapshot_is_read_afterwards(in_a_snapshot:
     source.begin()
     source.until(lambda: streams(source) and not source.progress.again and source.progress.plan is None)
     assert rows(source, "a") == source.table("a")
-    found = {one.key["id"]: one.value["after"] for one in source.records if one.topic.endswith(".b") and is_read(one)}
+    found = {
+        one.key["id"]: one.value["after"] for one in source.records if one.topic.endswith(".b") and is_read_again(one)
+    }
     assert found == source.table("b")
-
-
-def is_read(record: Any) -> bool:
-    return record.value is not None and record.value["source"]["snapshot"] == "incremental"
