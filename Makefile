@@ -72,7 +72,7 @@ integration: setup ## tests with the real broker and real Spark
 # All share the cores, what measures how long a recovery takes, too: its limits hold beside others. One process runs the
 # campaigns of faults, each of which takes both cores, and one begins with the last files, which compute
 # (tests/support/both_ends.py). With three processes, two cores were idle for a fifth of the time; with four they never are.
-# The unit tests are in `make check`.
+# Of most directories a part is drawn (tests/support/drawn.py). The unit tests are in `make check`.
 SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs
 # The archive of Spark's classes takes long if it is made beside tests, all of which wait for it. Meanwhile the tests are
 # compiled: each process would do that for itself.
@@ -87,13 +87,9 @@ EVIDENCE := build/evidence
 chaos: setup ## the long faults, recorded; the long forms of what a cluster does; turns with Kafka Connect
 	FENCEPOST_EVIDENCE=$(EVIDENCE) FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
 	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/unit
-	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/planted tests/model tests/integration \
+	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/planted tests/model tests/integration tests/conformance \
 		tests/docs/test_pipeline_page.py tests/docs/test_readme_query.py tests/docs/test_recipes.py tests/docs/test_retyped.py \
-		tests/docs/test_wheel.py \
-		tests/conformance/cli/test_adopt.py tests/conformance/java/test_options_of_users.py \
-		tests/conformance/task/test_epoch_matrix.py \
-		tests/conformance/task/test_lanes.py tests/conformance/testing/test_pipeline.py \
-		tests/conformance/transaction/test_broker_away.py tests/conformance/transaction/test_quotas.py
+		tests/docs/test_wheel.py
 	$(PY) tests/oracle/live_handover.py
 	$(PY) -m tests.floor
 	$(PY) -m tests.floor --spark 4.2

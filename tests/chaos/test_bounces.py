@@ -31,7 +31,6 @@ def gated(kafka, tmp_path_factory) -> Iterator[GatedCluster]:
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(200 * ROUNDS)
 @pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "killed"])
 def test_a_bounce_of_every_worker_leaves_the_delivery_exact(kafka, gated, tmp_path, is_clean, seed, capfd):

@@ -255,7 +255,6 @@ def campaign(tmp_path: Path, topic_name: str, seed: int) -> Iterator[Campaign]:
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(600 + 120 * (50 if IS_LONG else 2))
 def test_no_fault_of_a_broker_loses_or_doubles_a_record_of_files_and_queries(
     campaign: Campaign, seed: int, capfd: pytest.CaptureFixture[str]

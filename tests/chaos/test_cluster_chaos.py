@@ -39,7 +39,6 @@ def broker() -> Iterator[EmbeddedKafka]:
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(3600 if IS_LONG else 1800)
 def test_every_fault_of_a_cluster_leaves_the_delivery_exact(broker, tmp_path, seed, capfd):
     group = f"chaos-cluster-{seed}"

@@ -107,7 +107,6 @@ def _java(directory: Path) -> Path:
     return top
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.chaos
 @pytest.mark.timeout(1200 + 300 * FAULTS)
 def test_no_record_is_lost_or_doubled_when_a_broker_is_cut_off_from_the_others(

@@ -105,7 +105,6 @@ def send(servers: str, values: list[bytes]) -> None:
     assert producer.flush(WITHIN_S) == 0
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.chaos
 def test_each_kept_record_is_read_once_when_a_log_is_cut(brokers: Brokers) -> None:
     servers = brokers.bootstrap_servers

@@ -114,7 +114,6 @@ def busy_of(workers: tuple[Worker, Worker]) -> Worker:
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(SLOW_S * (3 + 4 * ROUNDS))
 def test_e17_no_kill_of_a_worker_loses_or_doubles_a_record_in_files(kafka, feed, topic_name, tmp_path, seed, capfd):
     drawn, out = random.Random(seed), tmp_path / "out"

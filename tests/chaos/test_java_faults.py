@@ -46,7 +46,6 @@ def plugin_path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(300 * ROUNDS)
 def test_every_fault_of_a_java_task_leaves_the_delivery_exact(
     kafka: EmbeddedKafka, plugin_path: Path, tmp_path: Path, seed: int, capfd: pytest.CaptureFixture[str]

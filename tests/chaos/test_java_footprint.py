@@ -87,7 +87,6 @@ def left(worker: Worker) -> dict[str, int]:
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(600 + 60 * TIMES)
 def test_starts_and_stops_leave_nothing_in_worker_slot_and_hosts(
     worker: Worker, kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -58,7 +58,6 @@ def sighting(record: Observation) -> Sequenced:
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(900)
 def test_a_task_that_hangs_or_ends_its_host_costs_no_other_host_and_no_record(
     worker: Worker, kafka: EmbeddedKafka, tmp_path: Path, seed: int, capfd: pytest.CaptureFixture[str]

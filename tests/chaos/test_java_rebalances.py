@@ -64,7 +64,6 @@ def feed_of(kafka: EmbeddedKafka, topic: str, committed: Callable[[], int]) -> F
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(300 + 30 * RESTARTS)
 def test_each_record_is_written_once_however_often_partitions_move(
     worker: Worker,

@@ -24,7 +24,6 @@ _BY_FORCE = re.compile(r"has been fenced|is not admitted|ExecutorLostFailure|sta
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(3_600 if IS_LONG else 1_200)
 def test_tasks_are_handed_over_without_a_fence_when_their_executors_get_sigterm(kafka, tmp_path, seed, capfd):
     group, bootstrap = f"leaving-{seed}", kafka.bootstrap_servers

@@ -290,7 +290,6 @@ def network() -> Iterator[Network]:
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(900 * PASSES)
 def test_every_fault_at_every_point_of_a_transaction_leaves_the_delivery_exact(network, tmp_path, seed, capfd):
     """Every other task writes with the batch client; which ones is the seed's choice."""

@@ -44,7 +44,6 @@ TOPICS = (
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(3600 if IS_LONG else 1800)
 def test_every_fault_of_a_mirror_leaves_the_target_as_the_committed_source(tmp_path, seed, capfd):
     group, evidence = f"chaos-mirror-{seed}", Evidence("mirror", seed)

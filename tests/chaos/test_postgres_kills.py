@@ -241,7 +241,6 @@ def scene(tmp_path: Path, seed: int) -> Iterator[Scene]:
         yield Scene(server, kafka, seed)
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.chaos
 @pytest.mark.parametrize("campaign", range(CAMPAIGNS))
 @pytest.mark.timeout(1800)

@@ -107,7 +107,6 @@ def strike(campaign: Campaign, server: Postgres, point: str, action: str, hits: 
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.timeout(900 if not IS_LONG else 7200)
 def test_no_fault_of_a_postgres_sink_loses_or_repeats_a_row(

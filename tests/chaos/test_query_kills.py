@@ -49,7 +49,6 @@ def campaign(
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.skipif(pyspark.__version__ < "4.2", reason="reading streams needs Spark 4.2, as the page says")
 @pytest.mark.timeout(1800 * PASSES)
 def test_each_batch_is_one_transaction_when_processes_of_a_query_are_killed(

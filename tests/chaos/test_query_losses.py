@@ -61,7 +61,6 @@ def campaign(brokers: CutBrokers, cluster: StandaloneCluster, tmp_path: Path, se
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.skipif(pyspark.__version__ < "4.2", reason="reading streams needs Spark 4.2, as the page says")
 @pytest.mark.timeout(1800 * PASSES)
 def test_each_batch_is_one_transaction_when_executors_and_brokers_are_lost(

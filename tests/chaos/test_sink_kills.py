@@ -74,7 +74,6 @@ def feed(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Feed]:
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(300 * ROUNDS)
 def test_no_fault_of_a_sinks_tasks_leaves_a_gap(kafka, feed, topic_name, tmp_path, seed, capfd):
     drawn, name, out = random.Random(seed), "out", tmp_path / "out.txt"

@@ -21,7 +21,6 @@ SETTINGS = {**ZOMBIE_SETTINGS, "plugin.path": PLUGIN_PATH}
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(600 * PASSES)
 def test_every_fault_at_every_point_of_a_sinks_calls_loses_nothing(kafka, topic_name, tmp_path, seed, capfd):
     """At least once, no gap, nothing committed that was not flushed, and put again only what was not committed."""

@@ -37,7 +37,6 @@ def commit(brokers: CutBrokers, first: int, number: int, value: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.chaos
 @pytest.mark.timeout(1800)
 def test_decision_is_found_when_its_leader_is_cut_off_or_hangs(brokers: CutBrokers) -> None:

@@ -26,7 +26,6 @@ SETTINGS = {
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(1_800)
 def test_dataframe_and_task_connectors_are_exact_when_executors_die(kafka, tmp_path, seed, capfd):
     group, bootstrap = f"cluster-{seed}", kafka.bootstrap_servers

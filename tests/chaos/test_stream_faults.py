@@ -223,7 +223,6 @@ TARGET = "numbered"
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(5400 if IS_LONG else 1800)
 def test_every_fault_of_a_stream_leaves_the_function_of_the_committed_input(tmp_path, seed, capfd):
     group, evidence = f"chaos-stream-{seed}", Evidence("stream", seed)

@@ -76,7 +76,6 @@ class QueriedRows(Load):
 
 
 @pytest.mark.chaos
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(3_600 if IS_LONG else 1_800)
 def test_connectors_are_exact_when_yarn_loses_containers_or_takes_them_away(
     kafka, tmp_path: Path, seed, capfd, monkeypatch

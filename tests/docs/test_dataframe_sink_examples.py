@@ -19,6 +19,7 @@ from fencepost.testing import DataFrameSinkConformance
 from support.conformance_verdicts import verdicts
 from support.quick import spark_properties
 
+pytestmark = pytest.mark.drawn(8)
 EPOCH = Epoch(1, (OffsetRange("t", 0, 0, 3), OffsetRange("t", 1, 0, 2)))
 
 

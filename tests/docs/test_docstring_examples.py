@@ -51,6 +51,7 @@ def test_the_example_in_the_docstring_runs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(_NEEDS_KAFKA))
+@pytest.mark.drawn(8)
 def test_the_example_in_the_docstring_runs_on_a_real_kafka(
     name: str, kafka: EmbeddedKafka, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def test_the_files_of_the_page_equal_the_files_of_the_project(project: Path) -> 
     assert [name for name in named if not (project / name).exists()] == []
 
 
+@pytest.mark.drawn(8)
 def test_the_tests_pass_and_the_fault_of_the_page_is_found_as_the_page_says(project: Path) -> None:
     code, said = run_tests(retyped(project), ["tests/test_connector.py"])
     assert code == 0, said

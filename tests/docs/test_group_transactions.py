@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from page import ROOT, blocks
 
 from fencepost.embedded import EmbeddedKafka
@@ -70,6 +71,7 @@ def members(file: Path) -> Iterator[Members]:
             made.kill(name)
 
 
+@pytest.mark.drawn(8)
 def test_each_record_is_shouted_once_when_members_are_killed(
     kafka: EmbeddedKafka, log_writer: LogWriter, tmp_path: Path, topic_name: str, seed: int
 ) -> None:

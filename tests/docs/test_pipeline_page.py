@@ -118,7 +118,7 @@ def test_files_on_the_page_are_those_of_the_new_pipeline() -> None:
     assert block("json", "sales-table") == (TEMPLATE / "shop.json.tmpl").read_text()
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(8)
 def test_pipeline_has_exact_sums_and_files_when_all_of_it_is_killed(shop: Shop) -> None:
     new, run = block("bash", "new pipeline").splitlines()
     shop.types(new)

@@ -135,6 +135,7 @@ def test_the_provider_of_the_page_looks_up_values_and_names_missing_ones(tmp_pat
         provider({"file": str(tmp_path / "none")}).get("db.example", {"password"})
 
 
+@pytest.mark.drawn(8)
 def test_the_pipeline_test_of_the_page_judges_the_arrived_records(
     kafka: EmbeddedKafka, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from fencepost.testing import CommittedReader
 from support.quick import spark_properties, with_sparks_python
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(8)
 @pytest.mark.timeout(3600)  # at ten times the load
 def test_streaming_query_of_the_readme_writes_each_line_once(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Without `PYSPARK_PYTHON` in the environment, Spark's workers would be of whatever Python is in the path."""

@@ -70,7 +70,7 @@ def _unnamed(tree: Tree, title: str) -> list[str]:
     return [file for file in sorted(tree.changed) if not file.startswith(named)]
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(8)
 def test_recipe_for_a_setting_suffices(tree: Tree) -> None:
     setting = '    greeting: str = setting("greeting", default="hello", importance=LOW, doc="A word for guests.")\n'
     tree.insert("config/worker.py", "    key_converter: str", setting)
@@ -93,7 +93,7 @@ class Shout(Transform):
 '''
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(8)
 def test_recipe_for_a_transform_suffices(tree: Tree) -> None:
     tree.write("builtin/transform/shout.py", _SHOUT)
     line = '        "org.example.Shout": "fencepost.builtin.transform.shout:Shout",\n'
@@ -133,7 +133,7 @@ there may be."""
 '''
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(8)
 def test_recipe_for_a_limit_suffices(tree: Tree) -> None:
     tree.insert("config/java_regex.py", "LONGEST_MATCH_S", _LIMIT)
     found = tree.generated("limits.md")
@@ -157,7 +157,7 @@ print(answer.status_code, answer.text)
 """
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(8)
 def test_recipe_for_a_rest_endpoint_suffices(tree: Tree) -> None:
     tree.insert("rest/resources/connectors.py", '@lifecycle.put("/pause"', _RESOURCE)
     tree.insert("cluster/info.py", "@dataclass", _INFO)
@@ -181,7 +181,7 @@ _TYPE = """    Type(
 """
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(8)
 def test_recipe_for_a_column_type_suffices(tree: Tree) -> None:
     tree.insert("record/type_table.py", ")  # fmt: skip\n_BY_CONNECT", _TYPE)
     code = (
@@ -199,6 +199,7 @@ _MESSAGE = """            "greet": Operation({"name": TEXT}, ("text",)),
 """
 
 
+@pytest.mark.drawn(8)
 def test_message_of_the_host_that_java_does_not_know_is_found(tree: Tree) -> None:
     shutil.copytree(ROOT / "src/fencepost/builtin/java/jvm", tree.path / "src/fencepost/builtin/java/jvm")
     tree.insert("builtin/java/protocol.py", '            "commit_records": Operation(', _MESSAGE)

@@ -217,7 +217,7 @@ def reader(
     made.rest.close()
 
 
-@pytest.mark.drawn(3)  # or the quick start from the wheel
+@pytest.mark.drawn(8)  # or the quick start from the wheel
 def test_examples_of_readme_and_tutorials_feed_each_other_and_survive_a_kill(reader: Reader) -> None:
     _writes_plugins(reader)
     _installs_debezium(reader)

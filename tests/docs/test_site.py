@@ -14,6 +14,7 @@ from page import ROOT
 
 from fencepost.guide import SITE
 
+pytestmark = pytest.mark.drawn(8)
 [COMMAND] = re.findall(r"^\t.*\$\(VENV\)/bin/(mkdocs build.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 

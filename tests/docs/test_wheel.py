@@ -24,6 +24,7 @@ from support.installation import add_extra, build, build_wheel, confined, instal
 from support.quick import QUICK
 from support.worker import free_port
 
+pytestmark = pytest.mark.drawn(8)  # test_retyped.py has the quick start, too
 _WITHIN_S = 240
 _SIZE_LIMIT = 8_000_000  # bytes, of which 3 million are pages: one more Spark or broker would be more
 
@@ -82,7 +83,6 @@ def test_the_description_of_the_wheel_links_only_into_the_wheel(built: Built) ->
     assert [page for page in named if not _is_page(page)] == []
 
 
-@pytest.mark.drawn(3)  # or the quick start as the README has it
 def test_the_quick_start_runs_from_the_wheel_where_only_tmp_can_be_written(
     built: Built, public_directory: Path
 ) -> None:

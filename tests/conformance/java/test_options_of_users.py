@@ -15,7 +15,6 @@ _OF_KAFKA = (  # KAFKA_HEAP_OPTS and KAFKA_JVM_PERFORMANCE_OPTS of Kafka's own s
 )
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     "chosen",
     [

@@ -24,8 +24,6 @@ from fencepost.ledger.audit import Audit
 from fencepost.testing import COMMIT, CRASH, RAISE, UPDATE_OFFSETS, Pipeline, TestingSource, eventually, judge
 from support.new_project import KINDS, run_tests, written
 
-pytestmark = pytest.mark.drawn(2)
-
 
 def test_source_continues_after_its_committed_offset_when_its_process_is_killed(
     kafka: EmbeddedKafka, topic_name: str

@@ -26,7 +26,6 @@ def broker() -> Iterator[EmbeddedKafka]:
         yield running
 
 
-@pytest.mark.drawn(2)
 def test_commit_ends_when_the_group_coordinator_was_away(broker, make_writer):
     """librdkafka may wait for a coordinator that it has asked before for ever, and for longer than it was told to."""
     servers = broker.bootstrap_servers

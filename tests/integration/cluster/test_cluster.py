@@ -14,8 +14,6 @@ from support.long_form import IS_LONG
 from support.proxy import Action, ApiKey, KafkaProxy
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(2)
-
 TASKS = 6
 LONG = pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long runs these")
 

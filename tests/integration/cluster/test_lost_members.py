@@ -19,8 +19,6 @@ from support.cluster import Cluster, identity
 from support.long_form import IS_LONG
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(2)
-
 _PARTITIONS = 4
 _SESSION_S, _LONGEST_S = 180, 120.0  # a member is not missed by its session
 

@@ -19,8 +19,6 @@ from support.cluster import Cluster, is_ready, ready
 from support.long_form import IS_LONG
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(2)
-
 MODE = "exactly.once.source.support"
 TASKS = 3
 PER_S = 75

@@ -19,8 +19,6 @@ from support.cluster import Cluster, LightWorker, identity, url
 from support.proxy import KafkaProxy
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(2)
-
 DELAY_S = 40
 KEY_TTL_MS = 300
 _MOST_ROUNDS = 101

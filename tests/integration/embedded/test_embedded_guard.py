@@ -16,8 +16,6 @@ import pytest
 from fencepost.testing import eventually
 from support.quick import QUICK, quick_kafka
 
-pytestmark = pytest.mark.drawn(2)
-
 _PARENT = """
     import os, signal, sys
     from fencepost.embedded import EmbeddedKafka

@@ -15,8 +15,6 @@ from support.quick import QUICK, quick_kafka
 from support.timing import fastest_s
 from support.worker import free_port
 
-pytestmark = pytest.mark.drawn(2)
-
 _LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 

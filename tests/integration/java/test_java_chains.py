@@ -14,8 +14,6 @@ from support.host_processes import hosts
 from support.java_plugins import STRING
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(2)
-
 WITHIN_S = 240
 PICKY = {"transforms": "picky", "transforms.picky.type": "tests.Picky"}
 REVERSED = {"value.converter": "tests.ReversedConverter", "value.converter.prefix": "r:"}

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import Producer
 
 from fencepost.embedded import EmbeddedKafka
@@ -16,8 +15,6 @@ from fencepost.testing.verdict import Verdict
 from support.chaos.processes import is_alive
 from support.host_processes import hosts
 from support.worker import Worker
-
-pytestmark = pytest.mark.drawn(2)
 
 SINK = "tests.LinesSinkConnector"
 WITHIN_S = 240

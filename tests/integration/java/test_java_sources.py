@@ -29,8 +29,6 @@ from support.chaos.processes import is_alive, peer_ports, standing_still
 from support.host_processes import hosts
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(2)
-
 SOURCE = "tests.NumberSourceConnector"
 TOOLS = "org.apache.kafka.connect.tools"
 WITHIN_S = 240

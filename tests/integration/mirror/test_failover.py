@@ -10,8 +10,6 @@ from mirrored import SOON, await_same
 from fencepost.kafka.read.log import LogReader
 from fencepost.testing import eventually
 
-pytestmark = pytest.mark.drawn(2)
-
 PARTITIONS = 2
 AT_TARGET = {"offset-syncs.topic.location": "target"}
 

@@ -20,7 +20,7 @@ from support.log_writer import LogWriter
 from support.mirror.mirror_maker import MirrorMaker
 from support.mirror.mirror_process import DedicatedModeStage, MirrorProcess
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.drawn(2)]  # processes come up one after the other
+pytestmark = pytest.mark.timeout(900)  # processes come up one after the other
 
 # Other tests may have left heartbeats at the source, which are mirrored, too.
 _NO_HEARTBEATS = {"heartbeats.replication.enabled": "false"}

@@ -16,8 +16,6 @@ from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.mirror.rows import rows
 
-pytestmark = pytest.mark.drawn(2)
-
 TRANSACTIONS = {"transaction.producer": "true"}
 
 

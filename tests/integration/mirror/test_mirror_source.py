@@ -19,8 +19,6 @@ from support.log_writer import LogWriter
 from support.mirror.rows import rows
 from support.proxy import KafkaProxy
 
-pytestmark = pytest.mark.drawn(2)
-
 
 @pytest.fixture
 def topic(source_writer: LogWriter, topic_name: str) -> str:

@@ -12,8 +12,6 @@ from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.java_program import MirrorTools
 
-pytestmark = pytest.mark.drawn(2)
-
 PLACE = TopicPartition("t", 0)
 
 

@@ -22,8 +22,6 @@ from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.worker import free_port
 
-pytestmark = pytest.mark.drawn(2)
-
 
 def start(flow: Flow, *, tasks: int = 1, **more: str) -> str:
     """Start a checkpoint connector that looks every second."""

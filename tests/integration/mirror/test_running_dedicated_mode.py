@@ -19,8 +19,6 @@ from support.log_writer import LogWriter
 from support.mirror.mirror_process import DedicatedModeStage, MirrorProcess, with_quick_spark
 from support.mirror.rows import values
 
-pytestmark = pytest.mark.drawn(2)
-
 CONNECTOR = "MirrorSourceConnector"
 
 

@@ -13,8 +13,6 @@ from support.log_writer import LogWriter
 from support.mirror.mirror_process import DedicatedModeStage
 from support.mirror.rows import values
 
-pytestmark = pytest.mark.drawn(2)
-
 WITHIN_S = 240
 SUPPORT = "exactly.once.source.support"
 COUNT = 400

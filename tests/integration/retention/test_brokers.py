@@ -16,8 +16,6 @@ from support.cluster import LightWorker
 from support.group_commit import put_at
 from support.log_writer import LogWriter
 
-pytestmark = pytest.mark.drawn(2)
-
 TOPIC, GROUP, PARTITIONS, WITHIN_S = "carried", "emptying", 3, 120
 PLACES = [(TOPIC, partition) for partition in range(PARTITIONS)]
 SETTINGS = {

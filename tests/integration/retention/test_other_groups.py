@@ -7,8 +7,6 @@ from retention_stage import Stage
 from fencepost.testing import eventually
 from support.java_program import share_member, streams_member
 
-pytestmark = pytest.mark.drawn(2)
-
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_with_members_but_without_commits_holds_deletion(stage: Stage, protocol: str) -> None:

@@ -15,8 +15,6 @@ from support.cluster import LightWorker
 from support.secured import SecuredKafka
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(2)
-
 FILE = "org.apache.kafka.common.config.provider.FileConfigProvider"
 
 

@@ -44,8 +44,6 @@ from support.long_form import IS_LONG
 from support.secured import Grant, SecuredKafka, key_store
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(2)
-
 OWN_OFFSETS = f"{CONNECTOR}-offsets"
 
 

@@ -23,8 +23,6 @@ from support.cluster import LightWorker
 from support.secured import Grant, SecuredKafka
 from support.tokens import TokenServer
 
-pytestmark = pytest.mark.drawn(2)
-
 CLIENTS = {
     "worker": "hush-worker-4721",
     "maker": "hush-maker-4722",

@@ -21,8 +21,6 @@ from fencepost.spark.split.run import SPLIT_COLUMN
 from fencepost.spark.split.splits import SplitReader
 from support.long_form import IS_LONG
 
-pytestmark = pytest.mark.drawn(2)
-
 FILES, LINES = (200, 40_000) if IS_LONG else (4, 500)
 PLAIN = [
     "a", "x y", " lead", "trail ", "ü", "𝄞", "\x7f", "\u2028", "\u00a0", "back\\slash", "\\n", "</b>", "#",

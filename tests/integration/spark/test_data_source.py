@@ -15,8 +15,6 @@ from fencepost.kafka.read.log import LogReader
 from fencepost.spark.session.session import SparkRuntime
 from support.quick import with_sparks_python
 
-pytestmark = pytest.mark.drawn(3)
-
 Write = Callable[..., None]
 _PAGE = "write-kafka-from-spark.md"
 

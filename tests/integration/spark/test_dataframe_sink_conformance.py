@@ -26,7 +26,7 @@ RANGES = "test_publishes_only_the_ranges_of_its_epoch"
 STARTED = "test_started_keeps_rows_of_unpublished_epochs"
 TOKENS = "test_tokens_are_short"
 
-pytestmark = [pytest.mark.usefixtures("runtime"), pytest.mark.drawn(3)]
+pytestmark = pytest.mark.usefixtures("runtime")
 
 
 class LinesSink(DataFrameSink):

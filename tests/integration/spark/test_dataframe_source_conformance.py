@@ -21,7 +21,7 @@ ROWS = "test_reads_the_same_rows_each_time"
 UNCHANGED = "test_an_untouched_split_is_unchanged"
 OTHERS = "test_others_stay_when_one_is_finished"
 
-pytestmark = [pytest.mark.usefixtures("runtime"), pytest.mark.drawn(3)]
+pytestmark = pytest.mark.usefixtures("runtime")
 
 
 class LinesSource(DataFrameConnector):

@@ -33,8 +33,6 @@ from fencepost.task.channel.message import Path
 from fencepost.task.channel.split_message import EpochReading
 from fencepost.worker.channel import ChannelServer
 
-pytestmark = pytest.mark.drawn(3)
-
 SCHEMA = {"value.schema": "n INT, name STRING"}
 TOLERANT = {**SCHEMA, "errors.tolerance": "all"}
 EVERYTHING = ["key", "value", "topic", "partition", "offset", "timestamp"]

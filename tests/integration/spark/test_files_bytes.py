@@ -13,8 +13,6 @@ from fencepost.api import Epoch, OffsetRange
 from fencepost.builtin.connector.files.sink import FilesSink
 from fencepost.spark.session.session import SparkRuntime
 
-pytestmark = pytest.mark.drawn(2)
-
 LIMIT = 1_000_000
 ROWS = 8_000
 

@@ -35,7 +35,6 @@ from support.slow_batch import PlainRecord
 
 pytestmark = [
     pytest.mark.timeout(900),  # a Spark, its jars, and twenty topics that two sources read
-    pytest.mark.drawn(3),
 ]
 Rows = dict[tuple[str, int], list[tuple[Any, ...]]]
 Read = Callable[..., Any]

@@ -16,8 +16,6 @@ from fencepost.spark.session.session import SparkRuntime
 from support.avro_topic import AVRO, AvroTopic
 from support.schema_registry import shared_registry
 
-pytestmark = pytest.mark.drawn(2)
-
 FIRST = {
     "type": "record", "name": "Order", "fields": [
         {"name": "id", "type": "int"},

@@ -21,8 +21,6 @@ from fencepost.spark.slot.job import SlotJobs, signal_of
 from fencepost.testing import eventually
 from support.timing import fastest_s
 
-pytestmark = pytest.mark.drawn(2)
-
 
 class Slots:
     """SlotJobs of `slot_entry.run`, with the ends that were reported."""

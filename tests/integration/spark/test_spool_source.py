@@ -29,8 +29,6 @@ from fencepost.testing import eventually
 from fencepost.worker.channel import RefusedError
 from support.proxy import Action, ApiKey, KafkaProxy
 
-pytestmark = pytest.mark.drawn(3)
-
 
 @pytest.fixture
 def worker(runtime: SparkRuntime, kafka: EmbeddedKafka, topic_name: str) -> Iterator[SplitWorker]:

@@ -25,8 +25,6 @@ from support.chaos.wire import names
 from support.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 from support.quick import spark_properties
 
-pytestmark = pytest.mark.drawn(3)
-
 _ROWS = 400
 _PROGRAM = Path(__file__).with_name("write_program.py")
 _WITHIN_S = 240

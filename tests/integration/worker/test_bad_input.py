@@ -12,8 +12,6 @@ from fencepost.testing import eventually
 from fencepost.testing.source import RAISE, RETRY, TestingSource
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(2)
-
 Values = Callable[..., list[str]]
 PICKY = "worker_suite.PickyConverter"
 

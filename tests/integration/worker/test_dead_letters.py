@@ -20,8 +20,6 @@ from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(2)
-
 LETTERS = {
     "errors.tolerance": "all",
     "errors.deadletterqueue.topic.replication.factor": "1",

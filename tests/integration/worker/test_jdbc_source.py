@@ -20,7 +20,7 @@ from support.mariadb import PASSWORD, USER, MariaDb, running_mariadb
 from support.postgres import Postgres, running_postgres
 from support.worker import Worker
 
-pytestmark = [pytest.mark.timeout(3600), pytest.mark.drawn(3)]
+pytestmark = pytest.mark.timeout(3600)
 WITHIN_S = 600
 SECRET = "pw-of-the-reader"
 Values = Callable[..., list[str]]

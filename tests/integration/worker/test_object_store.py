@@ -20,8 +20,6 @@ from support.object_store import SECRET, ObjectStore, object_store
 from support.shared import shared
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(3)
-
 WRONG = "s3-not-the-one-of-tests"
 LONG = pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long runs these")
 COPIED = "a file is copied from where it was written aside"

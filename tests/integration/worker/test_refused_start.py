@@ -17,8 +17,6 @@ from support.cluster import LightWorker
 from support.quick import quick_kafka
 from support.worker import Worker, free_port
 
-pytestmark = pytest.mark.drawn(2)
-
 
 @pytest.fixture
 def fresh(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Worker]:

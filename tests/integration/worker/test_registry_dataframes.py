@@ -19,8 +19,6 @@ from support.avro_values import read
 from support.schema_registry import shared_registry
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(3)
-
 PARTITIONS = 3
 FIRST = {"type": "record", "name": "N", "fields": [{"name": "n", "type": "int"}]}
 SECOND = {

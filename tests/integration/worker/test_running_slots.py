@@ -12,8 +12,6 @@ from fencepost.testing.reader import CommittedReader
 from fencepost.testing.source import DEAF, HANG, TestingSource
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(2)
-
 Values = Callable[..., list[str]]
 
 SLOW_S = 300  # for some starts of slots, one after the other, on a machine that others use

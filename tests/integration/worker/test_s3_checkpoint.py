@@ -20,7 +20,6 @@ from support.object_store import SECRET, ObjectStore, object_store
 from support.worker import Worker
 
 pytestmark = [
-    pytest.mark.drawn(3),
     pytest.mark.skipif(pyspark.__version__ < "4.2", reason="SqlStream needs Spark 4.2, as the page says"),
 ]
 

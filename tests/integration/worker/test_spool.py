@@ -16,8 +16,6 @@ from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.testing import eventually
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(3)
-
 Values = Callable[..., list[str]]
 
 

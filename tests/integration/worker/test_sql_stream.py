@@ -24,7 +24,6 @@ from support.cluster import Cluster, identity, pause, resume
 from support.worker import Worker
 
 pytestmark = [
-    pytest.mark.drawn(3),
     pytest.mark.skipif(pyspark.__version__ < "4.2", reason="SqlStream needs Spark 4.2, as the page says"),
 ]
 

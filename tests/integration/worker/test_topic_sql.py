@@ -18,8 +18,6 @@ from fencepost.testing.verdict import Observation, judge
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(3)
-
 CLASS = "fencepost.connector.topic_sql.TopicSql"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 PARTITIONS = 3

@@ -11,7 +11,6 @@ from fencepost.testing.reader import CommittedReader
 from support.worker import Worker
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(1_800)
 def test_slots_and_splits_share_two_cores(kafka: EmbeddedKafka, tmp_path: Path, topic_name: str):
     settings = settings_of_tests(**{"spark.master": "local[2]", "slots.max": "4"})

@@ -18,8 +18,6 @@ from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.worker import Worker
 
-pytestmark = pytest.mark.drawn(3)
-
 
 @pytest.fixture
 def partitions() -> int:

@@ -60,7 +60,6 @@ def rows(database: Postgres, run: str = "first") -> list[int]:
     return [number for (number,) in sql(database, f"SELECT number FROM numbers WHERE run = '{run}' ORDER BY number")]
 
 
-@pytest.mark.drawn(3)
 def test_killed_slots_lose_and_repeat_no_row_of_postgres(
     worker: Worker, kafka: EmbeddedKafka, name: str, topic: str, database: Postgres
 ) -> None:

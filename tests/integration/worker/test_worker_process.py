@@ -33,7 +33,6 @@ def own_worker(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Callable[..., W
             worker.kill()
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(1_800)
 def test_a_killed_worker_resumes_at_its_offsets_and_a_stopped_one_exits_with_0(
     own_worker: Callable[..., Worker], topic_name: str, values: Values, tmp_path: Path
@@ -74,7 +73,6 @@ def test_a_killed_worker_resumes_at_its_offsets_and_a_stopped_one_exits_with_0(
     eventually(lambda: not [p for p in below if p.is_running() and p.status() != psutil.STATUS_ZOMBIE], within_s=60)
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.timeout(1_800)
 def test_without_exactly_once_records_arrive_and_offsets_are_committed_in_time(
     own_worker: Callable[..., Worker], topic_name: str, values: Values, tmp_path: Path

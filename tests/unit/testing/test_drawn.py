@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from support.drawn import DRAW, keep_drawn, left_out_by, summary, take_note
+from support import drawn
+from support.drawn import DRAW, ONE_OF, keep_drawn, left_out_by, summary, take_note
 
 _ROOT = Path(__file__).parents[3]
 _DRAWN = re.compile(r"mark\.drawn\(\d\)")
@@ -19,7 +20,7 @@ class _Test:
 
     def __init__(self, path: str, name: str, of: int | None) -> None:
         self.path = Path(path)
-        self.nodeid = f"{path}::{name}"
+        self.nodeid = f"{path.removeprefix('/r/')}::{name}"
         self._of = of
 
     def get_closest_marker(self, name: str) -> Any:
@@ -81,11 +82,11 @@ def test_rest_of_a_draw_is_the_tests_that_were_left_out(monkeypatch: pytest.Monk
     assert set(tests[5:]) <= set(run["7"])
 
 
-def test_summary_prints_files_left_out_and_the_command_that_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_summary_prints_directories_left_out_and_the_command_that_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
     _, lines = _run(monkeypatch, "7", [*_tests("/r/a/test_a.py", 4, 2), *_tests("/r/a/test_b.py", 3, None)])
     assert lines == [
         "2 drawn tests were left out:",
-        "     2 a/test_a.py",
+        "     2 a",
         f"To run them: {DRAW}='rest of 7' .venv/bin/pytest -n 5 a",
     ]
     assert _run(monkeypatch, "all", _tests("/r/a/test_a.py", 4, 2))[1] == []
@@ -104,10 +105,45 @@ def test_the_only_test_of_its_kind_is_not_left_out() -> None:
     assert [left_out_by(run, tests) for run in _RUNS] == [set()] * len(_RUNS)
 
 
+def test_directory_of_the_table_is_drawn_with_those_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawn, "ONE_OF", {"a": 4, "a/all": 1, "a/b/test_d.py": 2, "a/b/test_e.py::test_0": 1})
+    mixed = [*_tests("a/b/test_c.py", 3, None), *_tests("a/c/test_c.py", 5, None)]
+    for run in _RUNS:
+        assert len(left_out_by(run, mixed)) == 6
+        assert len(left_out_by(run, _tests("a/b/test_d.py", 6, None))) == 3
+        assert len(left_out_by(run, _tests("a/b/test_c.py", 6, 3))) == 4, "a mark counts more"
+        assert left_out_by(run, [*_tests("a/all/test_f.py", 9, None), *_tests("b/test_g.py", 9, None)]) == set()
+        assert "a/b/test_e.py::test_0" not in {
+            test.nodeid for test in left_out_by(run, _tests("a/b/test_e.py", 9, None))
+        }
+
+
+@pytest.mark.parametrize("asked", ["tests/integration/a/test_a.py", "tests/integration/a/test_a.py::test_0"])
+def test_file_or_test_asked_for_by_name_runs_whole(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    config, tests = _config(), _tests("/r/tests/integration/a/test_a.py", 6, None)
+    assert len(_run(monkeypatch, "7", tests, config)[0]) == 1
+    config.args = [asked]
+    assert _run(monkeypatch, "7", tests, config)[0] == tests
+
+
+def test_names_in_the_table_exist() -> None:
+    for name in ONE_OF:
+        file, _, test = name.partition("::")
+        assert (_ROOT / file).exists(), name
+        assert not test or f"def {test}(" in (_ROOT / file).read_text(), name
+
+
+def test_tests_of_transactions_tasks_and_the_model_always_run() -> None:
+    heart = ("conformance/transaction", "conformance/task", "model")
+    tests = [test for name in heart for test in _tests(f"tests/{name}/test_a.py", 9, None)]
+    assert [left_out_by(run, tests) for run in _RUNS] == [set()] * len(_RUNS)
+
+
 def test_make_chaos_runs_every_file_with_tests_that_are_drawn() -> None:
     recipe = re.search(r"^chaos:.*\n((?:\t.*\n)+)", (_ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe is not None
     run = [_ROOT / word for word in re.findall(r"tests/\S+", recipe[1])]
     files = [file for file in (_ROOT / "tests").rglob("test_*.py") if _DRAWN.search(file.read_text())]
-    assert len(files) > 10
-    assert [file for file in files if not any(file.is_relative_to(path) for path in run)] == []
+    assert len(files) > 3
+    places = [*files, *(_ROOT / name.partition("::")[0] for name, of in ONE_OF.items() if of > 1)]
+    assert [place for place in places if not any(place.is_relative_to(path) for path in run)] == []
