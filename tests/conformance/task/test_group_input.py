@@ -209,6 +209,8 @@ def test_nothing_is_committed_of_a_topic_that_was_recreated_while_it_was_read(
     member = members.join(Notes())
     assert len(read(member, 3)) == 3
     member.commit({place: 3})
+    check = member.topics_check()
+    check()
     with closing(LogWriter(members.bootstrap)) as writer:
         writer.recreate(members.topic, partitions=2)
         writer.send(members.topic, [str(n) for n in range(5)], 0)
@@ -216,6 +218,10 @@ def test_nothing_is_committed_of_a_topic_that_was_recreated_while_it_was_read(
         assert read(member, 5) == [(0, n) for n in range(5)]
         return
     assert read(member, 2)
+    with pytest.raises(RetriableError, match="created again"):
+        check()  # of what was read before: a transaction that has it is not committed yet
+    with pytest.raises(RetriableError, match="created again"):
+        member.topics_check()()
     with pytest.raises(RetriableError, match="created again"):
         member.commit({place: 5})
     with pytest.raises(RetriableError, match="created again"):

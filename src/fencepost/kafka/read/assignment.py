@@ -65,10 +65,12 @@ class Fetcher(ABC):
         """
         return {}
 
-    @property
-    def topics_by_name(self) -> Collection[str]:
-        """Return the topics that are fetched by name: records of one that is created again are not told apart."""
-        return ()
+    def topic_ids(self) -> Mapping[TopicPartition, str]:
+        """Return the ids that the topics had when their partitions were assigned; empty where it is not known.
+
+        Only of partitions that are fetched by name: records of a topic that is created again are not told apart.
+        """
+        return {}
 
     def ensure_same(self, ids: Mapping[str, str]) -> None:
         """Raise RetriableError if a topic does not have the id that it had when its partitions were assigned.

@@ -145,17 +145,14 @@ class ClientFetcher(Fetcher):
             "continues there", self._client.group, at, *place, cut_at,
         )  # fmt: skip
 
-    @property
-    def topics_by_name(self) -> Collection[str]:
-        return {place.topic for place in self._assignment.places}
+    def topic_ids(self) -> Mapping[TopicPartition, str]:
+        return {place: self._topic_ids.get(place, "") for place in self._assignment.places}
 
     def ensure_same(self, ids: Mapping[str, str]) -> None:
-        now = {place: ids[place.topic] for place in self._assignment.places if place.topic in ids}
-        if replaced := {place.topic for place, id_ in now.items() if self._topic_ids.setdefault(place, id_) != id_}:
-            raise RetriableError(
-                f"{', '.join(sorted(replaced))}: created again while group {self._client.group} read it. What was read "
-                "since the last commit may be of either topic and is not committed; reading starts over"
-            )
+        for place in self._assignment.places:
+            if place.topic in ids:
+                self._topic_ids.setdefault(place, ids[place.topic])
+        ensure_same_topics(self.topic_ids(), ids, self._client.group)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._assignment.starts.known.jump(offsets)
@@ -176,12 +173,20 @@ class ClientFetcher(Fetcher):
         return ends
 
 
+def ensure_same_topics(known: Mapping[TopicPartition, str], ids: Mapping[str, str], group: str) -> None:
+    """Raise RetriableError if a topic has another id now than is known of a partition; see `Fetcher.ensure_same`."""
+    if replaced := {place.topic for place, id_ in known.items() if id_ and ids.get(place.topic, id_) != id_}:
+        raise RetriableError(
+            f"{', '.join(sorted(replaced))}: created again while group {group} read it. What was read since the last "
+            "commit may be of either topic and is not committed; reading starts over"
+        )
+
+
 class NoFetcher(ClientFetcher):
     """Keeps all partitions paused: another object reads them, and looks for cuts and for topics created again."""
 
-    @property
-    def topics_by_name(self) -> Collection[str]:
-        return ()
+    def topic_ids(self) -> Mapping[TopicPartition, str]:
+        return {}
 
     def ensure_same(self, ids: Mapping[str, str]) -> None: ...
 

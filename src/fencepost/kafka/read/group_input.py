@@ -17,7 +17,7 @@ from fencepost.kafka.admin.topics import INTERNAL_TOPICS
 from fencepost.kafka.errors import ASK_S, KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.read.assignment import AssignedPartitions, Assignee, Fetcher
-from fencepost.kafka.read.client_fetcher import ClientFetcher
+from fencepost.kafka.read.client_fetcher import ClientFetcher, ensure_same_topics
 from fencepost.kafka.read.known_positions import PositionReader, StartPositions, client_reset
 from fencepost.kafka.read.member_client import MemberClient
 from fencepost.kafka.value.fetched import Fetched
@@ -151,17 +151,18 @@ class GroupInput:
         """
         with self._in_client:
             self._assignment.ensure_member()
-            self.ensure_same_topics()
+            self._topics.ensure_same()
             if isinstance(offsets, Mapping):
                 offsets = self.starts.known.commits(offsets)
             return self._client.commit(offsets)
 
-    def ensure_same_topics(self) -> None:
-        """Raise RetriableError if what was read since the assignment may be of a topic that was created again since.
+    def topics_check(self) -> Callable[[], None]:
+        """Return what says, in any thread, whether what was read up to now may be committed.
 
-        `commit` does this. Raises KafkaUnavailableError.
+        It raises RetriableError if that may be of a topic that was created again since the assignment, and
+        KafkaUnavailableError. `commit` checks this by itself.
         """
-        self._topics.ensure_same()
+        return self._topics.check()
 
     def stored(self, places: Collection[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Return the group's committed offsets, by default those of the assignment.
@@ -284,14 +285,24 @@ class SubscribedTopics:
             self._subscribe(wanted)
 
     def ensure_same(self) -> None:
-        """Do what `GroupInput.ensure_same_topics` does."""
+        """Raise RetriableError if what was read since the assignment may be of a topic that was created again since."""
         fetcher = self._assignment.fetcher
-        ids = self._client.topic_ids(fetcher.topics_by_name, ASK_S, is_sure=False)
         try:
-            fetcher.ensure_same(ids)
+            fetcher.ensure_same(self._ids_of(fetcher.topic_ids()))
         except RetriableError:
             self._ids_s = float("-inf")  # the next poll raises it, too
             raise
+
+    def check(self) -> Callable[[], None]:
+        """Do what `GroupInput.topics_check` does."""
+        known = self._assignment.fetcher.topic_ids()
+        if not all(known.values()):
+            self.ensure_same()  # from now on they are known, if the cluster has ids
+            known = self._assignment.fetcher.topic_ids()
+        return lambda: ensure_same_topics(known, self._ids_of(known), self._client.group)
+
+    def _ids_of(self, places: Collection[TopicPartition]) -> dict[str, str]:
+        return self._client.topic_ids({place.topic for place in places}, ASK_S, is_sure=False)
 
     def _look_at_ids(self) -> None:
         """Look whether topics were created again. Raises RetriableError as `Fetcher.ensure_same` does.

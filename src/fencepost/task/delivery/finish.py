@@ -190,12 +190,16 @@ def fields_of(record: SourceRecord) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Finish:
-    """The end of one transaction: records that are still to be sent, and offsets that are committed in a group."""
+    """The end of one transaction: records that are still to be sent, and offsets that are committed in a group.
+
+    `check` raises if it must not be committed. The thread that commits asks, as a broker may have to answer.
+    """
 
     closing: Closing | None = None
     offsets: Sequence[GroupOffset] = field(default=())
     group_metadata: Any = None
     signature: Signature | None = None
+    check: Callable[[], None] | None = None
 
     def begin(self, writer: TransactionalWriter) -> None:
         """Start to add the group's offsets while the records are flushed: they are known, and wait for nothing."""
@@ -209,7 +213,12 @@ class Finish:
             writer.await_group_offsets()
 
     def send(self, writer: TransactionalWriter) -> None:
-        """Send the records that the task adds, and wait until they are in the log. The earlier records already are."""
+        """Send the records that the task adds, and wait until they are in the log. The earlier records already are.
+
+        Before, call `check`: the transaction after this one may be flushed meanwhile.
+        """
+        if self.check is not None:
+            self.check()
         records = () if self.closing is None else self.closing()
         for record in records:
             writer.send(record.topic, record.value, **fields_of(record))

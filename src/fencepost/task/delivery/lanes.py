@@ -274,12 +274,13 @@ class LanedDelivery(Delivery):
         self._hand_over(lane, finish)
         return True
 
-    def commit_in_group(self, positions: Sequence[GroupOffset], group_metadata: Any) -> None:
+    def commit_in_group(self, positions: Sequence[GroupOffset], group_metadata: Any, check: Callable[[], None]) -> None:
         """Commit the records sent, together with positions of the group, as the member that read their input.
 
+        `check` is called by the thread that commits; nothing is committed if it raises.
         `finished` reports it like any commit. It raises StaleMemberError if the group has a newer generation (E19).
         """
-        self._hand_over(self._begin(), Finish(None, positions, group_metadata, self._places.signature))
+        self._hand_over(self._begin(), Finish(None, positions, group_metadata, self._places.signature, check))
 
     def _hand_over(self, lane: Lane, finish: Finish) -> None:
         self._current = None

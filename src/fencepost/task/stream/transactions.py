@@ -150,8 +150,11 @@ class StreamInput(GroupReader, Protocol):
     def stored(self) -> Offsets:
         """Return the group's current offsets of the assignment."""
 
-    def ensure_same_topics(self) -> None:
-        """Raise RetriableError if what was read may be of a topic that was created again. Before each commit."""
+    def topics_check(self) -> Callable[[], None]:
+        """Return what raises RetriableError if what was read may be of a topic that was created again. For any thread.
+
+        Between the last record that was read and the commit (decision 0106).
+        """
 
 
 @dataclass
@@ -238,10 +241,10 @@ class StreamTransactions:
         if not self.current.delivery.is_open:
             self.current.ensure_ready()
         begun_s = time.monotonic()
-        self._input.ensure_same_topics()
         known = self._input.starts.known
         offsets = [known.to_commit(place, offset) for place, offset in known.within(due).items()]
-        self.current.delivery.commit_in_group(offsets, self._input.metadata)  # E19
+        check = self._input.topics_check()
+        self.current.delivery.commit_in_group(offsets, self._input.metadata, check)  # E19
         self.positions.hand_over(due)
         self._run.commit_begun(begun_s)
 

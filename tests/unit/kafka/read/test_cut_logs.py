@@ -404,7 +404,7 @@ def test_a_broker_without_topic_ids_does_not_say_that_a_topic_is_another(
     fetcher = ClientFetcher(assignment)
     fetcher.starts([PLACE], {})
     assignment.places = frozenset({PLACE})
-    fetcher.ensure_same(client.topic_ids(fetcher.topics_by_name, 1.0, is_sure=False))
+    fetcher.ensure_same(client.topic_ids({PLACE.topic}, 1.0, is_sure=False))
     assert not answers
     client.close(is_subscribed=False)
 

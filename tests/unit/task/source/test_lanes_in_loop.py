@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.api import SourceRecord, SourceTask
+from fencepost.api import RetriableError, SourceRecord, SourceTask
 from fencepost.hook.mirror import MirrorTask
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.task.control import Control
 from fencepost.task.delivery.delivery import Delivery
-from fencepost.task.delivery.lane import QueueLimits, Turn
+from fencepost.task.delivery.finish import Finish
+from fencepost.task.delivery.lane import EarlierTransactionError, QueueLimits, Turn
 from fencepost.task.delivery.lanes import LanedDelivery, TransactionSize
 from fencepost.task.delivery.outgoing import OutgoingColumns
 from fencepost.testing import eventually
@@ -379,6 +380,25 @@ def test_late_polling_task_is_polled_once_a_transaction_can_begin(kind: type[Scr
     stage.run(lambda: records("a"), second, third, kind=kind)
     assert was_committing == [is_early]
     assert stage.counters.commits == 3
+
+
+def test_transaction_is_not_committed_when_its_check_raises() -> None:
+    """Its records are flushed by then, and so may be those of the next transaction, which fails with it."""
+
+    def fails() -> None:
+        raise RetriableError("t: created again")
+
+    first, second = Writer(), Writer()
+    commits: list[Writer] = []
+    for writer in (first, second):
+        writer.on_commit = lambda writer=writer: commits.append(writer)  # type: ignore[misc]
+    turn = Turn(first, None, finish=Finish(check=fails))  # type: ignore[arg-type]
+    turn.run()
+    after = Turn(second, turn)  # type: ignore[arg-type]
+    after.run()
+    assert str(turn.error) == "t: created again"
+    assert isinstance(after.error, EarlierTransactionError)
+    assert commits == []
 
 
 @pytest.mark.parametrize("error", no_exceptions(), ids=repr)

@@ -60,7 +60,7 @@ class Delivery:
         self.is_open = True
         self.log.append(("send", len(outgoing)))
 
-    def commit_in_group(self, positions: Sequence[GroupOffset], group_metadata: Any) -> None:
+    def commit_in_group(self, positions: Sequence[GroupOffset], group_metadata: Any, check: Callable[[], None]) -> None:
         self.is_open = False
         offsets = {TopicPartition(each.topic, each.partition): each.offset for each in positions}
         self.log.append(("commit", offsets, group_metadata))
