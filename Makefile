@@ -74,10 +74,11 @@ integration: setup ## tests with the real broker and real Spark
 # (tests/support/both_ends.py). With three processes, two cores were idle for a fifth of the time; with four they never are.
 # Of most directories a part is drawn (tests/support/drawn.py). The unit tests are in `make check`.
 SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs
-# The archive of Spark's classes takes long if it is made beside tests, all of which wait for it. Meanwhile the tests are
-# compiled: each process would do that for itself.
+# The archive of Spark's classes takes long if it is made beside tests, all of which wait for it. Meanwhile the tests and
+# PySpark are compiled: each process would do that for itself.
 test: setup ## what needs real parts: faults, planted bugs, model, integration, conformance, docs
-	@$(VENV)/bin/pytest -q --collect-only $(SHARED) > /dev/null & $(PY) -m fencepost.spark.session.archive_making; wait
+	@($(VENV)/bin/pytest -q --collect-only $(SHARED) > /dev/null; $(PY) -m tests.support.spark_python) & \
+		$(PY) -m fencepost.spark.session.archive_making; wait
 	$(VENV)/bin/pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(TEXTS)) $(SHARED)
 
 bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/explanation/benchmarks.md

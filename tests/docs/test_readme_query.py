@@ -13,7 +13,8 @@ from page import ROOT, blocks
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.testing import CommittedReader
-from support.quick import spark_properties, with_sparks_python
+from support.quick import spark_properties
+from support.spark_python import with_sparks_python
 
 
 @pytest.mark.drawn(8)

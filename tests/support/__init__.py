@@ -3,6 +3,7 @@
 brokers     `quick` starts one cheaply, `brokers` several; `secured`, `quotas`, `tokens` are special ones.
 faults      `proxy` is between clients and a broker and acts on chosen requests; `chaos.gate` cuts off a port.
 workers     `worker` starts `fencepost worker`, `cluster` several, `light_worker` one without Spark.
+            `spark_python` is for the processes of Python that Spark starts.
 stages      the real parts of a task: `source_stage` and `group_stage` (sinks, streams) without a broker, `sink_stage`,
             `stream_stage` and `retention_scene` on one. Mirrors: `mirror.mirror_process`; REST: `unit/rest/fake`.
 arguments   `task_spec`, `task_context`, `settings`, `memory_topic` (a config topic), `smt`, `no_exception` (plug-ins),

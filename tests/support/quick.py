@@ -7,7 +7,6 @@ processor time. The archive is made by `make test`, or by the first test that ne
 
 import functools
 import shlex
-from collections.abc import Callable
 from typing import Any
 
 from fencepost.embedded import EmbeddedKafka
@@ -32,21 +31,6 @@ class LentKafka:
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
-
-
-def with_sparks_python(run: Callable[[], object]) -> None:
-    """Run something; again where it fails as Spark did not wait for its Python.
-
-    Spark gives the process of a source 10 s to connect, whatever its settings say: too short on a busy machine.
-    """
-    for left in range(9, -1, -1):
-        try:
-            run()
-        except Exception as error:
-            if not left or "Python worker failed to connect back" not in str(error):
-                raise
-        else:
-            return
 
 
 def spark_properties() -> dict[str, str]:

@@ -13,7 +13,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader
 from fencepost.spark.session.session import SparkRuntime
-from support.quick import with_sparks_python
+from support.spark_python import with_sparks_python
 
 Write = Callable[..., None]
 _PAGE = "write-kafka-from-spark.md"

@@ -32,6 +32,7 @@ from support.long_form import IS_LONG
 from support.quick import spark_properties
 from support.seed import new_seed
 from support.slow_batch import PlainRecord
+from support.spark_python import started, with_sparks_python
 
 pytestmark = [
     pytest.mark.timeout(900),  # a Spark, its jars, and twenty topics that two sources read
@@ -292,8 +293,7 @@ def test_a_stream_goes_on_where_spark_s_own_source_has_stopped(
         chosen = reader.options(**_COMMITTED, subscribe=timed, startingOffsets="earliest", maxOffsetsPerTrigger="7")
         values = chosen.load().selectExpr("cast(value AS string) AS value", "offset", "partition")
         writer = values.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query = writer.trigger(availableNow=True).start(str(tmp_path / "out"))
-        query.awaitTermination()
+        started(lambda: writer.trigger(availableNow=True).start(str(tmp_path / "out"))).awaitTermination()
 
     run("kafka")
     log_writer.write(timed, ["more"] * 9)
@@ -319,12 +319,17 @@ def test_a_killed_stream_resumes_from_its_checkpoint_with_each_record_once(
     log_writer.settle([topic])
     given = {"bootstrap": log_writer.bootstrap, "topic": topic, "directory": str(tmp_path)}
     commits = tmp_path / "checkpoint" / "commits"
-    with _program({**given, "most": 300, "is_ending": False, "conf": spark_properties()}, tmp_path / "log") as program:
-        eventually(lambda: program.poll() is not None or len(list(commits.glob("[0-9]*"))) >= 3, within_s=200)
-        assert program.poll() is None, (tmp_path / "log").read_text()[-3000:]
-        os.killpg(program.pid, signal.SIGKILL)
+    endless, log = {**given, "most": 300, "is_ending": False, "conf": spark_properties()}, tmp_path / "log"
+
+    def run_and_kill() -> None:
+        with _program(endless, log) as program:
+            eventually(lambda: program.poll() is not None or len(list(commits.glob("[0-9]*"))) >= 3, within_s=600)
+            assert program.poll() is None, log.read_text()[-3000:]
+            os.killpg(program.pid, signal.SIGKILL)
+
+    with_sparks_python(run_and_kill)
     before = len(list(commits.glob("[0-9]*")))
-    stream_program.stream(runtime.session, **given, most=3_000, is_ending=True)
+    with_sparks_python(lambda: stream_program.stream(runtime.session, **given, most=3_000, is_ending=True))
     assert 3 <= before < len(list(commits.glob("[0-9]*")))
     written = sorted(tuple(row) for row in runtime.session.read.json(str(tmp_path / "out")).collect())
     expected = _all_of(runtime, log_writer, topic).selectExpr("offset", "partition", "cast(value AS string)")

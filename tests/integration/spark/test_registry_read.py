@@ -15,6 +15,7 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.spark.session.session import SparkRuntime
 from support.avro_topic import AVRO, AvroTopic
 from support.schema_registry import shared_registry
+from support.spark_python import started
 
 FIRST = {
     "type": "record", "name": "Order", "fields": [
@@ -129,7 +130,8 @@ def test_a_stream_reads_by_the_schema_that_it_began_with(
     def written() -> Sequence[Any]:
         stream = reader(runtime.session.readStream, kafka, topic).load().select("value.*")
         query = stream.writeStream.format("parquet").trigger(availableNow=True)
-        query.option("checkpointLocation", str(tmp_path / "mark")).start(str(tmp_path / "out")).awaitTermination()
+        query = query.option("checkpointLocation", str(tmp_path / "mark"))
+        started(lambda: query.start(str(tmp_path / "out"))).awaitTermination()
         return [tuple(row) for row in runtime.session.read.parquet(str(tmp_path / "out")).sort("id").collect()]
 
     assert written() == [(n,) for n in range(5)]

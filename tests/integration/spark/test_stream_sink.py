@@ -15,6 +15,7 @@ from fencepost.spark.session.session import SparkRuntime
 from fencepost.spark.write.decision import newest_decision
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
+from support.spark_python import started
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -52,7 +53,7 @@ class Copy:
         writer = frame.writeStream.format("fencepost")
         writer = writer.option("checkpointLocation", str(self.checkpoint))
         writer = writer.options(**{key: value for key, value in given.items() if value is not None})
-        return writer.trigger(**(trigger or {"availableNow": True})).start()
+        return started(writer.trigger(**(trigger or {"availableNow": True})).start)
 
     def run(self, most: int = 100, **options: str) -> None:
         """Copy everything there is now, and wait for it."""
