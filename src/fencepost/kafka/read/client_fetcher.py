@@ -150,8 +150,8 @@ class ClientFetcher(Fetcher):
 
     def ensure_same(self, ids: Mapping[str, str]) -> None:
         for place in self._assignment.places:
-            if place.topic in ids:
-                self._topic_ids.setdefault(place, ids[place.topic])
+            if not self._topic_ids.get(place):
+                self._topic_ids[place] = ids.get(place.topic, "")
         ensure_same_topics(self.topic_ids(), ids, self._client.group)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -175,7 +175,7 @@ class ClientFetcher(Fetcher):
 
 def ensure_same_topics(known: Mapping[TopicPartition, str], ids: Mapping[str, str], group: str) -> None:
     """Raise RetriableError if a topic has another id now than is known of a partition; see `Fetcher.ensure_same`."""
-    if replaced := {place.topic for place, id_ in known.items() if id_ and ids.get(place.topic, id_) != id_}:
+    if replaced := {place.topic for place, id_ in known.items() if id_ and (ids.get(place.topic) or id_) != id_}:
         raise RetriableError(
             f"{', '.join(sorted(replaced))}: created again while group {group} read it. What was read since the last "
             "commit may be of either topic and is not committed; reading starts over"

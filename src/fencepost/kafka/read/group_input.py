@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 
 from fencepost.api import RetriableError
 from fencepost.kafka.admin.topics import INTERNAL_TOPICS
-from fencepost.kafka.errors import ASK_S, KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.errors import ASK_S, KafkaAuthorizationError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.read.assignment import AssignedPartitions, Assignee, Fetcher
 from fencepost.kafka.read.client_fetcher import ClientFetcher, ensure_same_topics
@@ -233,22 +233,16 @@ class LogEdges:
                 raise self._client.failed(error, f"asking where {place_names(places)} begins and ends") from error
 
     def topic_id(self, topic: str) -> str:
-        """Return the id of a topic as a broker knows it now; empty if the cluster has no ids.
+        """Return the id of a topic as two brokers know it now; empty if `MemberClient.topic_ids` says so.
 
         Raises KafkaAuthorizationError, and KafkaUnavailableError also if the broker knows no such topic.
         """
-        try:
-            found = self._client.admin.topics.get(topic)
-        except KafkaRequestError as error:
-            if error.code != KafkaError._INVALID_ARG:
-                raise
-            log.warning("the id of topic %s is not known: %s", topic, error)
-            return ""
-        if found is None:
+        found = self._client.topic_ids([topic], ASK_S, is_sure=True)
+        if topic not in found:
             raise KafkaUnavailableError(
                 f"no broker says what the id of topic {topic} is: it does not exist, or not yet"
             )
-        return found.id
+        return found[topic]
 
 
 class SubscribedTopics:
@@ -298,7 +292,7 @@ class SubscribedTopics:
         known = self._assignment.fetcher.topic_ids()
         if not all(known.values()):
             self.ensure_same()  # from now on they are known, if the cluster has ids
-            known = self._assignment.fetcher.topic_ids()
+            return lambda: None
         return lambda: ensure_same_topics(known, self._ids_of(known), self._client.group)
 
     def _ids_of(self, places: Collection[TopicPartition]) -> dict[str, str]:
@@ -317,6 +311,7 @@ class SubscribedTopics:
             log.debug("the ids of the topics are not known: %s", error)
             return
         self._assignment.fetcher.ensure_same(ids)
+        ids = {name: id_ for name, id_ in ids.items() if id_}
         replaced = {name for name, id_ in ids.items() if self._ids.get(name, id_) != id_}
         self._ids.update(ids)
         if lacking := sorted(replaced - {place.topic for place in self._assignment.places}):

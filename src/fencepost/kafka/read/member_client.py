@@ -86,7 +86,7 @@ class MemberClient:
     def topic_ids(self, topics: Collection[str], timeout_s: float, *, is_sure: bool) -> dict[str, str]:
         """Return the ids of those of the topics that exist, as one broker knows them, or two if `is_sure`.
 
-        None has one if brokers do not have ids, or the client has settings that only librdkafka supports. Raises what
+        All are empty if brokers do not have ids, or the client has settings that only librdkafka supports. Raises what
         `Admin` raises.
         """
         try:
@@ -94,8 +94,8 @@ class MemberClient:
         except KafkaRequestError as error:
             if error.code != KafkaError._INVALID_ARG:
                 raise
-            return {}
-        return {name: each.id for name, each in found.items() if each.id}
+            return dict.fromkeys(topics, "")
+        return {name: each.id for name, each in found.items()}
 
     def edges(self, place: TopicPartition, timeout_s: float) -> tuple[int, int]:
         """Return the start and end offsets of a partition. Raises KafkaException."""
