@@ -157,7 +157,7 @@ class GroupInput:
             return self._client.commit(offsets)
 
     def topics_check(self) -> Callable[[], None]:
-        """Return what says, in any thread, whether what was read up to now may be committed.
+        """Return a function that says, in any thread, whether what was read up to now may be committed.
 
         It raises RetriableError if that may be of a topic that was created again since the assignment, and
         KafkaUnavailableError. `commit` checks this by itself.

@@ -151,7 +151,7 @@ class StreamInput(GroupReader, Protocol):
         """Return the group's current offsets of the assignment."""
 
     def topics_check(self) -> Callable[[], None]:
-        """Return what raises RetriableError if what was read may be of a topic that was created again. For any thread.
+        """Return a function that raises RetriableError if a topic was created again since it was read. For any thread.
 
         Between the last record that was read and the commit (decision 0106).
         """
