@@ -48,6 +48,8 @@ TITLES = {
     "streams": "Kafka Streams",
     "spark": "Spark Structured Streaming",
     "without plugins": "Fencepost without plug-ins",
+    "flink": "Flink SQL",
+    "quix": "Quix Streams",
     "old way": "a producer for each partition",
     "librdkafka": "by librdkafka",
     "psql": "psql's COPY",

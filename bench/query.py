@@ -1,8 +1,9 @@
-"""Streaming queries of Spark between topics, exactly once, beside Spark's own source and sink, and Kafka Streams."""
+"""Streaming queries of Spark between topics, exactly once, beside Spark's own source and sink, Kafka Streams,
+Flink SQL and Quix Streams."""
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from bench.family import processor_s, since
 from bench.mirror_scene import check_whole
 from bench.options import Options, say
 from bench.ordered import spark
+from bench.query_peers import CONNECTOR, Flink, NoEnvironmentError, Quix, pinned
 from bench.result import Result, Row
 from bench.scene import PATIENCE_S, Samples
 from bench.sink_jars import JARS, sink_jars
@@ -22,7 +24,8 @@ from bench.watch import EVERY_S, Watcher
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 
-OURS, THEIRS, BOTH, STREAMS = "fencepost", "spark", "spark sink", "streams"
+OURS, THEIRS, BOTH, STREAMS, FLINK, QUIX = "fencepost", "spark", "spark sink", "streams", "flink", "quix"
+_SIDES = (OURS, THEIRS, BOTH, STREAMS, FLINK, QUIX)
 _FORMATS = {OURS: ("fencepost", "fencepost"), THEIRS: ("kafka", "kafka"), BOTH: ("fencepost", "kafka")}
 _TIMES = 3
 """How often each key is counted."""
@@ -46,14 +49,25 @@ class Queries(Told):
         self._process.tell("")
 
 
-_ALL: Mapping[str, Mapping[str, str]] = {side: {"what": "project"} for side in _FORMATS}
-_FOLLOWED: Mapping[str, Mapping[str, str]] = {side: {"what": "follow"} for side in _FORMATS}
+_COMMIT_MS, _SHORT_MS = "500", "100"
+_OTHERS = (FLINK, QUIX)
+_ALL: Mapping[str, Mapping[str, str]] = {
+    **{side: {"what": "project"} for side in _FORMATS},
+    FLINK: {"what": "project", "interval.ms": _COMMIT_MS},
+    QUIX: {"what": "project", "interval.ms": _COMMIT_MS, "part": "3"},
+}
+"""`part`: of how many parts of the records a side has one."""
+_FOLLOWED: Mapping[str, Mapping[str, str]] = {
+    **{side: {"what": "follow"} for side in _FORMATS},
+    **{side: {"what": "follow", "interval.ms": _SHORT_MS} for side in _OTHERS},
+}
 _COUNTED: Mapping[str, Mapping[str, str]] = {
     OURS: {"what": "count"},
     STREAMS: {**STREAMS_TUNED, "count": "yes"},
     THEIRS: {"what": "count"},
+    **{side: {"what": "count", "interval.ms": _COMMIT_MS} for side in _OTHERS},
 }
-_PROCESSOR, _BROKER = "processor time of Spark and its Python, or of Streams", "processor time of the broker"
+_PROCESSOR, _BROKER = "processor time of all processes of a side", "processor time of the broker"
 _PROJECTED, _KEYS = "a projection of all that is there", "count by key"
 _MILLION = "for a million records"
 ROWS = {
@@ -69,25 +83,36 @@ ROWS = {
 
 def run(options: Options) -> Result:
     """Each case in turns between the sides."""
-    found: dict[str, dict[str, list[float]]] = {row: {side: [] for side in (*_FORMATS, STREAMS)} for row in ROWS}
+    found: dict[str, dict[str, list[float]]] = {row: {side: [] for side in _SIDES} for row in ROWS}
+    absent: list[str] = []
     chosen = [pair for key, pair in CASES.items() if not options.cases or key in options.cases]
     with options.directory() as directory, EmbeddedKafka() as kafka:
         for case, measure in chosen:
             for turn in options.turns_of(case.turns):
                 names = [name for name in case.sides if not options.only or name == options.only]
                 for name in names if turn % 2 == 0 else names[::-1]:
-                    scene = Scene(kafka, directory, options.size(case.full, case.quick), case.sides[name])
-                    with _peer(name, kafka, directory) as peer:
-                        _note(case.key, name, measure(peer, scene), found)
+                    settings = case.sides[name]
+                    count = options.size(case.full, case.quick) // int(settings.get("part", "1"))
+                    if (side := _peer(name, kafka, directory)) is None:
+                        absent.append(name)
+                        continue
+                    with side as peer:
+                        _note(case.key, name, measure(peer, Scene(kafka, directory, count, settings)), found)
     rows = [
         Row(text, unit, found[key], names, unit == "records/s", reach)
         for key, (text, unit, names, reach) in ROWS.items()
     ]
-    return Result("query", "Streaming queries", _method(), _settings(), rows)
+    return Result("query", "Streaming queries", _method(), _settings(absent), rows)
 
 
-def _peer(name: str, kafka: EmbeddedKafka, directory: Path) -> Queries | Streams:
-    return Streams(kafka, directory) if name == STREAMS else Queries(kafka, directory, name)
+def _peer(name: str, kafka: EmbeddedKafka, directory: Path) -> Told | None:
+    """None if it cannot be installed, which is said with the reason."""
+    others: Mapping[str, type[Streams] | type[Flink] | type[Quix]] = {STREAMS: Streams, FLINK: Flink, QUIX: Quix}
+    try:
+        return others[name](kafka, directory) if name in others else Queries(kafka, directory, name)
+    except NoEnvironmentError as error:
+        say(f"query: {name} is left out, it cannot be installed: {error}")
+        return None
 
 
 def _project(peer: Peer, scene: Scene) -> Samples:
@@ -174,18 +199,30 @@ CASES = {
 }
 
 
-def _settings() -> Mapping[str, Mapping[str, str]]:
+def _settings(absent: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
     jars = ", ".join(f"{module} {revision}" for _, module, revision in JARS)
     tuned = ", ".join(f"{key}={value}" for key, value in STREAMS_TUNED.items())
     spark_ = "local[cores], as many shuffle partitions as cores, the rest at defaults"
-    return {
-        "pairs": {
-            OURS: f'readStream and writeStream by format("fencepost"), exactly once; {spark_}',
-            THEIRS: f'both by format("kafka"), at least once; {spark_}; {jars}',
-            BOTH: f"our source, Spark's sink, at least once; {spark_}",
-            STREAMS: f"exactly_once_v2, RocksDB; {tuned}",
-        }
+    _, connector, revision = CONNECTOR
+    pairs = {
+        OURS: f'readStream and writeStream by format("fencepost"), exactly once; {spark_}',
+        THEIRS: f'both by format("kafka"), at least once; {spark_}; {jars}',
+        BOTH: f"our source, Spark's sink, at least once; {spark_}",
+        STREAMS: f"exactly_once_v2, RocksDB; {tuned}",
+        FLINK: (
+            f"apache-flink {pinned(FLINK, 'apache-flink')}, {connector} {revision}, SQL in streaming mode, state on "
+            "the heap, sink.delivery-guarantee=exactly-once, a checkpoint, with which it commits, every "
+            f"{_COMMIT_MS} ms (for latency {_SHORT_MS} ms); a cluster in one JVM, as parallel as there are cores; "
+            "pipeline.object-reuse=true, mini-batches of 500 ms or 50000 records, linger.ms=5, batch.size=131072 "
+            "(for latency without the first two)"
+        ),
+        QUIX: (
+            f"quixstreams {pinned(QUIX, 'quixstreams')}, processing_guarantee=exactly-once, RocksDB, a process for "
+            f"each core, commit_interval {_COMMIT_MS} ms (for latency {_SHORT_MS} ms), linger.ms=50 (for latency 0), "
+            "batch.size=131072"
+        ),
     }
+    return {"pairs": {**pairs, **dict.fromkeys(absent, "absent: it could not be installed")}}
 
 
 def _method() -> list[str]:
@@ -194,11 +231,16 @@ def _method() -> list[str]:
         f"A topic of {project.full:,} records of {sink.WIDTH} bytes in {PARTITIONS} partitions is written in capitals "
         "to another one, with the trigger availableNow, once as a warm-up, and then again. The rate is all records, by "
         "the time from making the query until all are committed, asked every "
-        f"{EVERY_S * 1000:.0f} ms. Then each must be there once.",
+        f"{EVERY_S * 1000:.0f} ms. Then each must be there once. Flink reads as far as the topic goes when the query "
+        "begins. Quix Streams has no query that ends: it is given a third of the records, and new processes for each "
+        "query, whose start is in the time.",
         f"Latency: the same query with a trigger of 100 ms, and {followed.full} records that are sent one by one at "
-        "random moments, each once the one before was seen; the time is until a read_committed consumer has it.",
+        "random moments, each once the one before was seen; the time is until a read_committed consumer has it. "
+        "Flink commits with a checkpoint and Quix Streams at its interval of commits, every "
+        f"{_SHORT_MS} ms here: exactly once, that is what their latency is made of.",
         f"Count: {counted.full:,} keys, each {_TIMES} times, are counted with availableNow and the output mode update "
         "(ours by foreachBatch, as Spark takes this mode for its own sinks only), "
-        "and by Kafka Streams (`groupByKey().count()`), from the start of the query or of the application, without a "
-        "warm-up. Then the last count of each key must be right.",
+        "by Kafka Streams (`groupByKey().count()`), by Flink (`GROUP BY`, to upsert-kafka) and by Quix Streams (a "
+        "stateful `apply`, which writes a count for each record), from the start of the query or of the application, "
+        "without a warm-up. Then the last count of each key must be right.",
     ]
