@@ -30,7 +30,7 @@ REST = "rest of "
 
 # One test of so many runs: of a directory, of a file, or this test always. The longest name counts.
 ONE_OF = {
-    "tests/chaos": 8,
+    "tests/chaos": 10,
     "tests/chaos/test_batch_brokers.py::test_e21_records_arrive_once_with_true_outcomes_while_brokers_move_and_die": 1,
     "tests/chaos/test_file_sink_lines.py": 1,  # a sink of files
     "tests/chaos/test_late_requests.py": 1,  # sources, by requests
@@ -42,7 +42,13 @@ ONE_OF = {
     "tests/chaos/test_sink_matrix.py": 1,  # sinks
     "tests/conformance": 5,
     "tests/conformance/task": 1,
+    "tests/conformance/task/test_closing_transforms.py": 3,
+    "tests/conformance/task/test_columns_of_a_source.py": 3,
+    "tests/conformance/task/test_small_batches.py": 3,
+    "tests/conformance/task/test_update_offsets.py": 3,
+    "tests/conformance/task/test_written_records.py": 3,
     "tests/conformance/transaction": 1,
+    "tests/conformance/transaction/test_broker_away.py": 2,
     "tests/integration": 6,
     "tests/integration/spark": 10,
     "tests/integration/worker": 10,

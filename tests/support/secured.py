@@ -137,7 +137,7 @@ class SecuredKafka:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kafka.stop()
+        self.kafka.kill()
 
     def client(self, user: str) -> dict[str, str]:
         """Return the settings, by their Java names, of a client that is `user`."""
