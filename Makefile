@@ -88,9 +88,7 @@ EVIDENCE := build/evidence
 chaos: setup ## the long faults, recorded; the long forms of what a cluster does; turns with Kafka Connect
 	FENCEPOST_EVIDENCE=$(EVIDENCE) FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
 	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/unit
-	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/planted tests/model tests/integration tests/conformance \
-		tests/docs/test_pipeline_page.py tests/docs/test_readme_query.py tests/docs/test_recipes.py tests/docs/test_retyped.py \
-		tests/docs/test_wheel.py
+	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/planted tests/model tests/integration tests/conformance tests/docs
 	$(PY) tests/oracle/live_handover.py
 	$(PY) -m tests.floor
 	$(PY) -m tests.floor --spark 4.2
