@@ -93,6 +93,7 @@ class LogWriter:
     def close(self) -> None:
         """Let go, and abort what is open. A client that is left prints that the broker is gone."""
         for producer in (self.transactional, self.plain):
+            producer.purge()  # a broker that is away is not waited for
             producer.close()
         del self._raw
         self.admin.close()

@@ -369,7 +369,8 @@ def test_the_examples_of_the_how_to_run_as_they_are_shown(
     for block in blocks("python"):
         if block.page.name == "read-kafka-from-spark.md" and "registry:8081" not in block.text:
             text = block.text.replace("localhost:9092", log_writer.bootstrap)
-            exec(re.sub(r'"(orders\.(parquet|checkpoint))"', rf'"{tmp_path}/\1"', text), names)
+            text = re.sub(r'"(orders\.(parquet|checkpoint))"', rf'"{tmp_path}/\1"', text)
+            with_sparks_python(lambda text=text: exec(text, names))  # type: ignore[misc]
     out = capsys.readouterr().out
     assert "order-5" in out
     assert "\n7\n" in out  # three of the first partition, all four of the second

@@ -184,7 +184,7 @@ def test_updates_by_foreach_batch_are_written_once_when_a_batch_runs_again(copy:
     def run() -> None:
         counts = copy.frame(50).groupBy("key").count().selectExpr("key", "cast(count AS string) AS value")
         writer = counts.writeStream.foreachBatch(write).outputMode("update").trigger(availableNow=True)
-        writer.option("checkpointLocation", str(copy.checkpoint)).start().awaitTermination()
+        started(writer.option("checkpointLocation", str(copy.checkpoint)).start).awaitTermination()
 
     conf = copy.runtime.session.conf
     conf.set("spark.sql.shuffle.partitions", "2")

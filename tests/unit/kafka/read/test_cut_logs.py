@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from fencepost.api import RetriableError
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.read import client_fetcher, doubt, member_client
 from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.doubt import look_at
 from fencepost.kafka.read.group_batches import BatchFetcher
+from fencepost.kafka.read.group_input import SubscribedTopics
 from fencepost.kafka.read.known_positions import KnownPositions
 from fencepost.kafka.read.member_client import MemberClient
 from fencepost.kafka.read.plan_reader import Read
@@ -407,6 +409,26 @@ def test_a_broker_without_topic_ids_does_not_say_that_a_topic_is_another(
     fetcher.ensure_same(client.topic_ids({PLACE.topic}, 1.0, is_sure=False))
     assert not answers
     client.close(is_subscribed=False)
+
+
+def test_topics_whose_ids_are_not_known_are_asked_for_before_the_hand_over() -> None:
+    """As at an assignment that no broker answered: there is nothing yet to compare with."""
+    answers = [{"t": ""}, {"t": ID}, {"t": ID}, {"t": OTHER_ID}]
+    assignment: Any = Assignment()
+    assignment.places = frozenset({PLACE})
+    assignment.client.topic_ids = lambda *_, **__: answers.pop(0)
+    assignment.client.consumer = SimpleNamespace(subscribe=lambda *_, **__: None)
+    assignment.client.group = "g"
+    assignment.take = assignment.revoke = assignment.lose = None
+    assignment.fetcher = ClientFetcher(assignment)
+    topics = SubscribedTopics(assignment, ["t"])
+    topics.check()()  # the cluster has no ids: old brokers
+    topics.check()()
+    assert len(answers) == 2
+    topics.check()()
+    check = topics.check()
+    with pytest.raises(RetriableError, match="created again"):
+        check()
 
 
 @pytest.mark.parametrize(("end", "commits"), [(900, []), (995, [GroupOffset(*PLACE, 1500)])])
