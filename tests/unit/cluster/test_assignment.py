@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.cluster.assignment import Member, assign, kept_back, lost_tasks, same_work, wanted
@@ -31,7 +31,6 @@ def tasks_of(assignment: Assignment) -> list[TaskId]:
     return [task for worker in assignment.workers for task in worker.tasks]
 
 
-@settings(max_examples=40, deadline=None)
 @given(members, works())
 def test_every_connector_and_task_is_assigned_once(present: list[Member], work: Work) -> None:
     assignment = assign(present, work, None, 1)
@@ -39,7 +38,6 @@ def test_every_connector_and_task_is_assigned_once(present: list[Member], work: 
     assert sorted(c for w in assignment.workers for c in w.connectors) == sorted(work)
 
 
-@settings(max_examples=40, deadline=None)
 @given(members, works(), members, works())
 def test_assignment_is_complete_and_balanced_after_any_earlier_assignment(
     earlier: list[Member], earlier_work: Work, present: list[Member], work: Work
@@ -50,7 +48,6 @@ def test_assignment_is_complete_and_balanced_after_any_earlier_assignment(
         assert max(sizes) - min(sizes) <= 1
 
 
-@settings(max_examples=40, deadline=None)
 @given(members, works(), st.randoms(use_true_random=False))
 def test_assignment_does_not_change_when_members_are_reordered(
     present: list[Member], work: Work, random: object
@@ -61,7 +58,6 @@ def test_assignment_does_not_change_when_members_are_reordered(
     assert same_work(first, assign(shuffled, work, first, 2))
 
 
-@settings(max_examples=40, deadline=None)
 @given(members, works())
 def test_new_member_only_receives_work_and_nothing_moves_between_others(present: list[Member], work: Work) -> None:
     first = assign(present, work, None, 1)
@@ -73,7 +69,6 @@ def test_new_member_only_receives_work_and_nothing_moves_between_others(present:
         assert worker.incarnation == "new" or not moved_here
 
 
-@settings(max_examples=40, deadline=None)
 @given(works())
 def test_returning_worker_gets_its_former_work(work: Work) -> None:
     first = assign(MEMBERS[:3], work, None, 1)

@@ -1,6 +1,8 @@
 import warnings
+from collections.abc import Iterator
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 
 from fencepost.rest import create_app
 
@@ -9,6 +11,14 @@ from .fake import FakeConnector, FakeWorker
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # starlette would like a renamed httpx
     from starlette.testclient import TestClient
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_loop() -> Iterator[None]:
+    """Lend one event loop to all clients: each request would begin another one, in a thread of its own."""
+    with start_blocking_portal() as portal, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TestClient, "portal", portal)
+        yield
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.storage import records
@@ -65,7 +65,6 @@ def folded(log: Iterable[Encoded]) -> Assignment | None:
     return after(ClusterSnapshot(), log).assignment
 
 
-@settings(max_examples=60, deadline=None)
 @given(several())
 def test_change_records_fold_into_each_assignment(found: list[Assignment]) -> None:
     builder, offset = SnapshotBuilder(), 0
@@ -75,7 +74,6 @@ def test_change_records_fold_into_each_assignment(found: list[Assignment]) -> No
         assert builder.freeze().assignment == each
 
 
-@settings(max_examples=60, deadline=None)
 @given(several())
 def test_each_change_continues_from_a_snapshot(found: list[Assignment]) -> None:
     snapshot = ClusterSnapshot()
@@ -84,7 +82,6 @@ def test_each_change_continues_from_a_snapshot(found: list[Assignment]) -> None:
         assert snapshot.assignment == each
 
 
-@settings(max_examples=60, deadline=None)
 @given(several(), st.integers(0, 200), st.booleans())
 def test_compacted_log_folds_into_the_same_assignment(
     found: list[Assignment], clean_to: int, has_tombstones: bool
@@ -99,7 +96,6 @@ def test_compacted_log_folds_into_the_same_assignment(
     assert folded(kept) == found[-1]
 
 
-@settings(max_examples=60, deadline=None)
 @given(several(), st.data())
 def test_partly_read_change_does_not_alter_the_assignment(found: list[Assignment], data: st.DataObject) -> None:
     """A transaction may come in several answers of the broker, and what was read so far is published each time."""

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords
 
@@ -58,7 +58,6 @@ def numbered(count: int, key: bytes | None = None) -> list[PlainRecord]:
 KEYS = st.one_of(st.none(), st.sampled_from((b"", b"a", b"bb", b"ccc", b"k" * 40)))
 
 
-@settings(max_examples=60)
 @given(keys=st.lists(KEYS, max_size=60), size=st.integers(100, 1_000))
 def test_every_row_goes_to_its_partition_in_order(keys: list[bytes | None], size: int) -> None:
     records = [PlainRecord(key, b"%09d" % index, 5) for index, key in enumerate(keys)]
@@ -70,7 +69,6 @@ def test_every_row_goes_to_its_partition_in_order(keys: list[bytes | None], size
         assert all(key is None or partition_for(key, 4) == partition for key in map(keys.__getitem__, numbers))
 
 
-@settings(max_examples=60)
 @given(records=drawn_records(60), size=st.integers(100, 30_000))
 def test_batch_of_several_records_stays_within_its_size_limit(records: list[PlainRecord], size: int) -> None:
     batches = list(encoded_batches(rows_of(records), Limits(1 << 20, size), 1, spare_partitions(1, 0)))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.kafka.codec.committed import Answered, Position, committed_batches
@@ -59,7 +59,6 @@ def rows_of(base: int, drawn: DrawnBatch) -> list[dict[str, Any]]:
     return rows
 
 
-@settings(max_examples=60)
 @given(data=st.data(), drawn=st.lists(drawn_batch(), min_size=1, max_size=3), base=st.sampled_from((0, 2**31, 2**61)))
 def test_range_yields_exactly_the_records_within_its_bounds(
     data: st.DataObject, drawn: list[DrawnBatch], base: int

@@ -239,7 +239,7 @@ def test_file_source_refuses_malformed_altered_offsets(
 PIECES = st.lists(st.text(alphabet="aö\n\r", max_size=12).map(str.encode), max_size=12)
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=PIECES, limit=st.integers(1, 5), chunk_bytes=st.sampled_from([2, 3, 7, 64]), data=st.data())
 def test_file_source_reads_each_line_once_across_appends_and_restarts(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], limit: int, chunk_bytes: int, data: st.DataObject
