@@ -37,7 +37,7 @@ Cells = Sequence[Mapping[str, Any]]
 _SKIPPED = """
 ## What `make test` leaves out
 
-Each run has all tests of transactions, of the loops of tasks and of the model, and a campaign of faults of each kind.
+Each run has all tests of transactions, of the loops of tasks and of the model, and eleven campaigns of faults.
 Of the others it draws some: one of five planted bugs, one of five to ten tests of the rest, as the table in
 `tests/support/drawn.py` says. The end of a run counts what was left out, with the command that runs it.
 `FENCEPOST_TESTS_DRAWN_BY=all make test` leaves out none of these, and neither does `make chaos`.

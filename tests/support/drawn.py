@@ -4,7 +4,8 @@ A table says of which directories one test of so many runs, and `pytest.mark.dra
 Of so many tests that follow each other in a directory of the table one is chosen: each module has its share, a large
 one runs some tests each time, and each run takes about as long. Single tests are chosen, not whole modules: nine tenths
 of what a directory costs is in its tests, as modules share the workers, brokers and Sparks that are dear to start.
-All of what guards exactly-once always runs: transactions, the loops of tasks, the model, and a campaign of each kind.
+What guards exactly-once always runs: transactions, the loops of tasks, the model, and campaigns of faults of the
+table. A test that skips itself is none of its neighbours.
 
 Each run draws anew, in CI as well: a test that turns red there is a find. FENCEPOST_TESTS_DRAWN_BY repeats a choice,
 `rest of N` runs what the choice N left out, and `all` runs everything. The end of a run prints what it left out, with
@@ -37,7 +38,9 @@ ONE_OF = {
     "tests/chaos/test_late_stream_commits.py": 1,  # streams
     "tests/chaos/test_ledger_loss.py": 1,  # the ledger
     "tests/chaos/test_matrix.py": 1,  # sources, by processes
+    "tests/chaos/test_postgres_kills.py": 1,  # a source of tables
     "tests/chaos/test_postgres_sink_kills.py": 1,  # a sink of tables
+    "tests/chaos/test_query_kills.py": 1,  # streaming queries
     "tests/chaos/test_retention_rounds.py": 1,  # what is deleted
     "tests/chaos/test_sink_matrix.py": 1,  # sinks
     "tests/conformance": 5,
@@ -67,8 +70,8 @@ def draw() -> None:
 def keep_drawn(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Remove the tests that are not drawn this time."""
     number = os.environ[DRAW]
-    is_by_name = any(".py" in argument for argument in config.args) or config.getoption("keyword")
-    if IS_LONG or number == "all" or is_by_name:
+    is_by_name = any(argument.partition("::")[0].endswith(".py") for argument in config.args)
+    if IS_LONG or number == "all" or is_by_name or config.getoption("keyword"):
         return
     removed = left_out_by(number.removeprefix(REST), items)
     if number.startswith(REST):
@@ -106,7 +109,8 @@ def left_out_by(number: str, items: Iterable[pytest.Item]) -> set[pytest.Item]:
     """Return the tests that do not run where `number` is what tests are drawn by."""
     rooms: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
     for item in items:
-        rooms[_room(item)].append(item)
+        if not any(mark.args[:1] == (True,) for mark in item.iter_markers("skipif")):
+            rooms[_room(item)].append(item)
     left_out: set[pytest.Item] = set()
     for (_, of), room in rooms.items():
         for first in range(0, len(room), of):

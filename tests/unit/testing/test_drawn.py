@@ -18,10 +18,14 @@ _RUNS = [str(number) for number in range(60)]
 class _Test:
     """A test as pytest has collected it."""
 
-    def __init__(self, path: str, name: str, of: int | None) -> None:
+    def __init__(self, path: str, name: str, of: int | None, skips: bool | None = None) -> None:
         self.path = Path(path)
         self.nodeid = f"{path.removeprefix('/r/')}::{name}"
-        self._of = of
+        self._of, self._skips = of, skips
+
+    def iter_markers(self, name: str) -> list[Any]:
+        assert name == "skipif"
+        return [] if self._skips is None else [pytest.mark.skipif(self._skips, reason="").mark]
 
     def get_closest_marker(self, name: str) -> Any:
         assert name == "drawn"
@@ -61,6 +65,15 @@ def test_each_run_leaves_out_equally_many_tests_and_none_always() -> None:
     left_out = [left_out_by(run, tests) for run in _RUNS]
     assert {len(each) for each in left_out} == {6}
     assert set.intersection(*left_out) == set()
+
+
+def test_test_that_skips_itself_takes_no_place_of_another() -> None:
+    skips: list[Any] = [_Test("a/test_a.py", f"skips_{number}", 3, skips=True) for number in range(6)]
+    tests = [*skips, *_tests("a/test_a.py", 3, 3), _Test("a/test_a.py", "runs", 3, skips=False)]
+    for run in _RUNS:
+        left_out = left_out_by(run, tests)
+        assert len(left_out) == 2
+        assert left_out.isdisjoint(skips)
 
 
 def test_tests_far_from_each_other_are_drawn_independently() -> None:
