@@ -67,7 +67,7 @@ def test_each_run_leaves_out_equally_many_tests_and_none_always() -> None:
     assert set.intersection(*left_out) == set()
 
 
-def test_test_that_skips_itself_takes_no_place_of_another() -> None:
+def test_skipped_test_takes_no_place_of_another() -> None:
     skips: list[Any] = [_Test("a/test_a.py", f"skips_{number}", 3, skips=True) for number in range(6)]
     tests = [*skips, *_tests("a/test_a.py", 3, 3), _Test("a/test_a.py", "runs", 3, skips=False)]
     for run in _RUNS:
