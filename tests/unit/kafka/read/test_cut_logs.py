@@ -411,7 +411,7 @@ def test_a_broker_without_topic_ids_does_not_say_that_a_topic_is_another(
     client.close(is_subscribed=False)
 
 
-def test_topics_whose_ids_are_not_known_are_asked_for_before_the_hand_over() -> None:
+def test_unknown_ids_of_topics_are_asked_for_before_the_commit() -> None:
     """As at an assignment that no broker answered: there is nothing yet to compare with."""
     answers = [{"t": ""}, {"t": ID}, {"t": ID}, {"t": OTHER_ID}]
     assignment: Any = Assignment()
