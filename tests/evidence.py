@@ -59,9 +59,9 @@ Some tests are skipped where something is missing, and name it:
   `test_chart.py` (Helm), `test_service_files.py` (systemd), `test_wheel.py` and `test_retyped.py` (Postgres, a JDK, a
   clone), and what `support/postgres`, `support/mariadb`, `support/browser` and `support/java_program` start.
 - what a system may not be able to do: `test_spool.py`, `test_spool_moves.py`, `test_local_directory.py`,
-  `test_file_watch.py` (mounts, inotify), `test_embedded_guard.py`, `test_memory.py` (Linux), `test_data_source.py`,
-  `test_epoch_frame.py`, `test_kafka_read.py`, `test_stream_sink.py`, `test_sql_stream.py`, `test_query_kills.py`,
-  `test_registry_dataframes.py`, `test_s3_checkpoint.py` (Spark 4.2).
+  `test_file_watch.py`, `test_postgres_sink.py` (mounts, inotify), `test_embedded_guard.py`, `test_memory.py` (Linux),
+  `test_data_source.py`, `test_epoch_frame.py`, `test_kafka_read.py`, `test_stream_sink.py`, `test_sql_stream.py`,
+  `test_query_kills.py`, `test_registry_dataframes.py`, `test_s3_checkpoint.py` (Spark 4.2).
 """
 
 _HEAD = """\

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -574,6 +576,46 @@ def test_server_that_crashes_in_the_middle_is_waited_for(own_server: Postgres) -
         run.let_commit()
     eventually(lambda: run.let_commit(), within_s=60)
     assert (numbers(scene), scene.offsets()) == ([0, 1, 2, 3, 4], {0: 5})
+
+
+@pytest.fixture
+def small_disk(sink_server: Postgres) -> Iterator[Path]:
+    """Return a directory of the server's user with a disk of its own, of 256 KB."""
+    with tempfile.TemporaryDirectory() as above:
+        Path(above).chmod(0o755)
+        disk = Path(above) / "disk"
+        disk.mkdir()
+        made = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], capture_output=True, check=False
+        )
+        if made.returncode != 0:
+            pytest.skip("only root may mount a disk")
+        try:
+            [(directory,)] = sql(sink_server, "SHOW data_directory")
+            shutil.chown(disk, Path(directory).owner())
+            yield disk
+        finally:
+            subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_full_disk_of_the_database_is_waited_for(scene: SinkScene, small_disk: Path) -> None:
+    sql(scene.server, f"CREATE TABLESPACE small LOCATION '{small_disk}'")
+    sql(scene.server, f'CREATE TABLE "{scene.name}" (id int, name text) TABLESPACE small')
+    for number in range(1_000):
+        scene.add(number, f"{number:01000}")
+    run = scene.run()
+    run.deliver(scene.log, 5)
+    run.commit()
+    run.deliver(scene.log)
+    for _ in range(2):
+        with pytest.raises(RetriableError, match="No space left on device"):
+            run.let_commit()
+    assert (numbers(scene), scene.offsets()) == ([0, 1, 2, 3, 4], {0: 5})
+    subprocess.run(["mount", "-o", "remount,size=16m", small_disk], check=True)
+    run.commit()
+    assert (numbers(scene), scene.offsets()) == (list(range(1_000)), {0: 1_000})
+    sql(scene.server, f'DROP TABLE "{scene.name}"')
+    sql(scene.server, "DROP TABLESPACE small")
 
 
 TYPES = (
