@@ -40,7 +40,7 @@ from pyspark.sql.types import StructType
 
 from fencepost.config import ConfigError
 from fencepost.spark.epoch.read import EpochRangeReader
-from fencepost.spark.partition.options import (
+from fencepost.spark.partition import (
     BATCH_OPTION,
     CHANNEL_OPTION,
     CSV_OPTION,

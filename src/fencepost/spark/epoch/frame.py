@@ -17,7 +17,7 @@ from fencepost.config.connector import SinkChoice, SinkConnectorConfig
 from fencepost.spark.epoch.dead_letters import LETTER_COLUMNS, LETTER_REASON, Tally
 from fencepost.spark.epoch.read import options_of
 from fencepost.spark.epoch.values import CORRUPT, EpochValues, TopicSchemas, values_of
-from fencepost.spark.partition.options import FORMAT
+from fencepost.spark.partition import FORMAT
 from fencepost.spark.row.frame import BYTES, ConverterChoice, first_line, with_sql
 from fencepost.spark.row.kafka_columns import MADE_COLUMNS, MISFIT_REASON, PARSED, READ, RECORD_COLUMNS, TEXT, written
 

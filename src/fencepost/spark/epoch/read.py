@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from fencepost.kafka.value.position import LogRange
 from fencepost.record import TopicPartition
-from fencepost.spark.partition.options import (
+from fencepost.spark.partition import (
     CHANNEL_OPTION,
     PAYLOAD_OPTION,
     RANGES_OPTION,

@@ -14,7 +14,7 @@ from fencepost.config import ConfigError
 from fencepost.config.connector import output_properties
 from fencepost.spark.epoch.frame import EpochFrames
 from fencepost.spark.epoch.read import options_of
-from fencepost.spark.partition.options import FORMAT
+from fencepost.spark.partition import FORMAT
 from fencepost.spark.row.frame import ConverterChoice, record_columns
 from fencepost.spark.row.registry import output_converter
 

@@ -17,7 +17,7 @@ from fencepost.api import EpochConnector, RecordError, RetriableError
 from fencepost.api.dataframe import DataFrame
 from fencepost.builtin.converter.registry.wire import SchemaKey
 from fencepost.config import ConfigError
-from fencepost.spark.partition.options import PAYLOAD_OPTION, REGISTRY_OPTION
+from fencepost.spark.partition import PAYLOAD_OPTION, REGISTRY_OPTION
 from fencepost.spark.row.exact_json import ExactColumns
 from fencepost.spark.row.frame import BYTES, JSON, ConverterChoice
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, PARSED_TYPES, RECORD_COLUMNS, TEXT

@@ -10,7 +10,7 @@ from fencepost.api.dataframe import DataFrame, Session
 from fencepost.builtin.connector.sql_stream import SqlStream
 from fencepost.config import ConfigError
 from fencepost.config.connector import OUTPUT, SinkConnectorConfig, output_properties
-from fencepost.spark.partition.options import FORMAT
+from fencepost.spark.partition import FORMAT
 from fencepost.spark.query.failure import failure_of
 from fencepost.spark.row.frame import BYTES, ConverterChoice, record_columns
 from fencepost.spark.row.registry import converter_options, output_converter

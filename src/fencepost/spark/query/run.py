@@ -15,7 +15,7 @@ from fencepost.api.dataframe import DataFrame
 from fencepost.builtin.connector.sql_stream import UPDATE, SqlStream
 from fencepost.record import TopicPartition
 from fencepost.spark.kafka_read.selection import positions
-from fencepost.spark.partition.options import BATCH_OPTION, FORMAT
+from fencepost.spark.partition import BATCH_OPTION, FORMAT
 from fencepost.spark.query.failure import failure_of
 from fencepost.spark.row.frame import first_line
 

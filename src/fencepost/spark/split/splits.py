@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from fencepost.api import DataFrameConnector, RecordError, Split
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
-from fencepost.spark.partition.options import CHANNEL_OPTION, CSV_OPTION, FORMAT, READING_OPTION, RUN_OPTION
+from fencepost.spark.partition import CHANNEL_OPTION, CSV_OPTION, FORMAT, READING_OPTION, RUN_OPTION
 from fencepost.spark.row.csv_objects import LeftToSparkError
 from fencepost.spark.row.frame import JSON, ConverterChoice, is_repeatable, record_columns, with_sql
 from fencepost.spark.slot.failure import causes_of, is_broken_content, raised_in_python, reason

@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from fencepost.config import ConfigError
-from fencepost.spark.partition.options import BATCH_OPTION
+from fencepost.spark.partition import BATCH_OPTION
 from fencepost.spark.row.columns import RecordMaker
 from fencepost.spark.write.checkpoint import Checkpoint
 from fencepost.spark.write.committer import Committer, PendingBatch, commit_batch
