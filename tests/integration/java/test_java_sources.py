@@ -240,8 +240,12 @@ def test_host_of_a_zombie_task_commits_nothing(worker: Worker, kafka: EmbeddedKa
     with CommittedReader(kafka.bootstrap_servers, [name]) as reader:
         created(worker, name, numbers(name, count=ENDLESS, pause_ms=20))
         await_more(reader, name)
-        eventually(lambda: len(busy_slots(worker, kafka)) == 1, within_s=WITHIN_S)  # others have just been left
-        slot = psutil.Process(busy_slots(worker, kafka)[0])
+
+        def only_slot() -> psutil.Process:
+            [pid] = busy_slots(worker, kafka)  # others have just been left
+            return psutil.Process(pid)
+
+        slot = eventually(only_slot, within_s=WITHIN_S)
         with standing_still(slot):
             await_more(reader, name)
             assert slot.status() == psutil.STATUS_STOPPED, "the zombie was gone before it could wake up"

@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any
@@ -223,13 +223,20 @@ class SlotChannel:
             for each in (*known, *(one.report for one in lost)):
                 self._record_report(slot, each)
         self._events.reported([*known, *(one.report for one in lost)])
-        for one in lost:  # a process below the slot is gone, and each of the tasks that it ran reports it
+        for one in lost:  # a process below the slot is gone
             reason = one.report.trace or "the process that ran its code ended"
             if one.crashed_with:
                 self._events.crashed(one.crashed_with, reason)
+                self._stop_all(slot, one.crashed_with)
             else:
                 self._events.lost((one.report.incarnation,), reason)
         return {}
+
+    def _stop_all(self, slot: PooledSlot, crashed: Collection[str]) -> None:
+        """Stop starts that are over for the worker: one that calls nothing in the process that is gone goes on."""
+        with self._table.changed:
+            for incarnation in slot.tasks.keys() & crashed:
+                self._table.send(slot, Verb.STOP, incarnation=incarnation)
 
     def stacks(self, body: dict[str, Any]) -> dict[str, Any]:
         """Take where the tasks of a slot are whose threads all stand still: their statuses say so until it moves."""

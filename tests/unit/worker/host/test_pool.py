@@ -355,6 +355,8 @@ def test_tasks_are_lost_or_crashed_together_when_their_host_is_gone(pool: Pool) 
         pool.slots.channel.report(Reports(slot, "0-a", (), (LostTask(report, together),)).to_json())
 
     lose("a", "a", "b")
+    stops = [each["incarnation"] for each in pool.directives(slot) if each["verb"] == "stop"]
+    assert stops == ["b"]  # it may be idle, and not have noticed
     assert (pool.events.crashed_starts, pool.events.lost_starts) == (["a", "b"], [])
     lose("c")
     lose("unknown", "d")
