@@ -37,9 +37,9 @@ Cells = Sequence[Mapping[str, Any]]
 _SKIPPED = """
 ## What `make test` leaves out
 
-Each run has all tests of transactions, of the loops of tasks and of the model, and eleven campaigns of faults.
-Of the others it draws some: one of five planted bugs, one of five to ten tests of the rest, as the table in
-`tests/support/drawn.py` says. The end of a run counts what was left out, with the command that runs it.
+Each run has all tests of transactions, of the loops of tasks and of the model, and the campaigns of faults that the
+table in `tests/support/drawn.py` names. Of the others it draws some, as that table says: one of five planted bugs, one
+of five to ten tests of the rest. The end of a run counts what was left out, with the command that runs it.
 `FENCEPOST_TESTS_DRAWN_BY=all make test` leaves out none of these, and neither does `make chaos`.
 
 Only `make chaos` runs
@@ -59,7 +59,7 @@ Some tests are skipped where something is missing, and name it:
   `test_chart.py` (Helm), `test_service_files.py` (systemd), `test_wheel.py` and `test_retyped.py` (Postgres, a JDK, a
   clone), and what `support/postgres`, `support/mariadb`, `support/browser` and `support/java_program` start.
 - what a system may not be able to do: `test_spool.py`, `test_spool_moves.py`, `test_local_directory.py`,
-  `test_file_watch.py`, `test_postgres_sink.py` (mounts, inotify), `test_embedded_guard.py`, `test_memory.py` (Linux),
+  `test_file_watch.py`, `support/small_disk` (mounts, inotify), `test_embedded_guard.py`, `test_memory.py` (Linux),
   `test_data_source.py`, `test_epoch_frame.py`, `test_kafka_read.py`, `test_stream_sink.py`, `test_sql_stream.py`,
   `test_query_kills.py`, `test_registry_dataframes.py`, `test_s3_checkpoint.py` (Spark 4.2).
 """

@@ -2,6 +2,7 @@
 
 brokers     `quick` starts one cheaply, `brokers` several; `secured`, `quotas`, `tokens` are special ones.
 faults      `proxy` is between clients and a broker and acts on chosen requests; `chaos.gate` cuts off a port.
+            `small_disk` mounts a disk that is full soon.
 workers     `worker` starts `fencepost worker`, `cluster` several, `light_worker` one without Spark.
             `spark_python` is for the processes of Python that Spark starts.
 stages      the real parts of a task: `source_stage` and `group_stage` (sinks, streams) without a broker, `sink_stage`,

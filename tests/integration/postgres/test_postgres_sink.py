@@ -3,7 +3,6 @@
 import itertools
 import json
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +44,7 @@ from fencepost.builtin.postgres.sink.task import PostgresSink
 from fencepost.testing import SinkRun, eventually
 from support.postgres import Postgres, running_postgres
 from support.postgres_sink import DELETING, KEY, ROW, UPSERT, Letters, SinkScene, record, sql
+from support.small_disk import enlarge, small_disk
 
 _numbers = itertools.count(1)
 
@@ -579,27 +579,20 @@ def test_server_that_crashes_in_the_middle_is_waited_for(own_server: Postgres) -
 
 
 @pytest.fixture
-def small_disk(sink_server: Postgres) -> Iterator[Path]:
+def disk_of_server(sink_server: Postgres) -> Iterator[Path]:
     """Return a directory of the server's user with a disk of its own, of 256 KB."""
     with tempfile.TemporaryDirectory() as above:
         Path(above).chmod(0o755)
         disk = Path(above) / "disk"
         disk.mkdir()
-        made = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], capture_output=True, check=False
-        )
-        if made.returncode != 0:
-            pytest.skip("only root may mount a disk")
-        try:
+        with small_disk(disk, "256k"):
             [(directory,)] = sql(sink_server, "SHOW data_directory")
             shutil.chown(disk, Path(directory).owner())
             yield disk
-        finally:
-            subprocess.run(["umount", "--lazy", disk], check=True)
 
 
-def test_full_disk_of_the_database_is_waited_for(scene: SinkScene, small_disk: Path) -> None:
-    sql(scene.server, f"CREATE TABLESPACE small LOCATION '{small_disk}'")
+def test_full_disk_of_the_database_is_waited_for(scene: SinkScene, disk_of_server: Path) -> None:
+    sql(scene.server, f"CREATE TABLESPACE small LOCATION '{disk_of_server}'")
     sql(scene.server, f'CREATE TABLE "{scene.name}" (id int, name text) TABLESPACE small')
     for number in range(1_000):
         scene.add(number, f"{number:01000}")
@@ -611,7 +604,7 @@ def test_full_disk_of_the_database_is_waited_for(scene: SinkScene, small_disk: P
         with pytest.raises(RetriableError, match="No space left on device"):
             run.let_commit()
     assert (numbers(scene), scene.offsets()) == ([0, 1, 2, 3, 4], {0: 5})
-    subprocess.run(["mount", "-o", "remount,size=16m", small_disk], check=True)
+    enlarge(disk_of_server, "16m")
     run.commit()
     assert (numbers(scene), scene.offsets()) == (list(range(1_000)), {0: 1_000})
     sql(scene.server, f'DROP TABLE "{scene.name}"')

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.testing import eventually
+from support.small_disk import enlarge, small_disk
 from support.worker import Worker
 
 Values = Callable[..., list[str]]
@@ -255,16 +255,11 @@ def test_sql_that_does_more_fails_the_task_and_names_the_key(worker: Worker, nam
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A directory on a file system of its own that has no room left."""
-    if os.geteuid() != 0:
-        pytest.skip("a small file system can be mounted by root only")
     place = tmp_path / "full"
     place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
-    (place / "filler").write_bytes(b"x" * 60_000)
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    with small_disk(place):
+        (place / "filler").write_bytes(b"x" * 60_000)
+        yield place
 
 
 def test_a_full_disk_at_the_finished_path_loses_nothing_and_is_tried_again(
@@ -285,7 +280,7 @@ def test_a_full_disk_at_the_finished_path_loses_nothing_and_is_tried_again(
     assert (directory / "a.csv").exists()
     assert remembered() == ["a.csv"]
     (full_disk / "filler").unlink()
-    subprocess.run(["mount", "-o", "remount,size=4m", str(full_disk)], check=True)
+    enlarge(full_disk, "4m")
     assert eventually(lambda: (full_disk / "a.csv").exists() and not (directory / "a.csv").exists(), within_s=60)
     assert eventually(lambda: remembered() == [], within_s=60)
     assert len(values(name)) == 1000

@@ -1,13 +1,14 @@
 """What proves that a file is gone, and what does not."""
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from fencepost.builtin.connector.file_system import ensure_nothing, identity, is_gone
+from support.small_disk import small_disk
 
 SIZE, AGE_MS = 3, 1_700_000_000_123
 
@@ -66,26 +67,15 @@ def test_file_does_not_count_as_gone_when_its_directory_was_replaced_or_moved(fi
 @pytest.fixture
 def mount(tmp_path: Path) -> Iterator[Callable[[], Path]]:
     """Mounts another, empty file system in the place of the one that was there."""
-    place, mounted = tmp_path / "mounted", []
+    place = tmp_path / "mounted"
     place.mkdir()
+    with ExitStack() as mounted:
 
-    def away() -> None:
-        if mounted:
-            subprocess.run(["umount", "-l", mounted.pop()], check=True)
+        def mount() -> Path:
+            mounted.close()
+            return mounted.enter_context(small_disk(place))
 
-    def mount() -> Path:
-        away()
-        command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
-        made = subprocess.run(command, capture_output=True, check=False)
-        if made.returncode:
-            pytest.skip(f"no file system can be mounted here: {made.stderr.decode().strip()}")
-        mounted.append(str(place))
-        return place
-
-    if os.geteuid() != 0:
-        pytest.skip("a file system can be mounted by root only")
-    yield mount
-    away()
+        yield mount
 
 
 def test_file_does_not_count_as_gone_when_another_file_system_is_mounted(mount: Callable[[], Path]) -> None:
