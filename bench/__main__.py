@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
+import zipfile
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -59,9 +59,15 @@ def main(
 
 def _use_pyspark_as_installed() -> None:
     """Undo what `make test` does to start Spark's Python sooner (tests/support/spark_python.py)."""
-    library = Path(pyspark.__file__).parent / "python" / "lib"
-    with suppress(FileNotFoundError):
-        (library / "pyspark.zip.installed").replace(library / "pyspark.zip")
+    archive = Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip"
+    plain = archive.with_suffix(".plain")
+    with zipfile.ZipFile(archive) as found:
+        sources = [info for info in found.infolist() if not info.filename.endswith(".pyc")]
+        if len(sources) < len(found.namelist()):
+            with zipfile.ZipFile(plain, "w") as added:
+                for info in sources:
+                    added.writestr(info, found.read(info))
+            plain.replace(archive)
 
 
 def _run(part: str, options: Options) -> None:

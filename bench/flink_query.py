@@ -14,6 +14,7 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
 _FOLLOW, _COUNT = "follow", "count"
+_PROJECTED, _COUNTED = "SELECT k, UPPER(v)", "SELECT k, CAST(COUNT(*) AS STRING)"
 _TUNED = {
     "pipeline.object-reuse": "true",
     "table.exec.mini-batch.enabled": "true",
@@ -98,9 +99,6 @@ def _started(environment: Any, bootstrap: str, what: str, source: str, target: s
         environment.execute_sql(f"DROP TEMPORARY TABLE IF EXISTS `{table}`")
         environment.execute_sql(f"CREATE TEMPORARY TABLE `{table}` ({columns}) WITH ({told})")
     return environment.execute_sql(f"INSERT INTO `target` {rows} FROM `source`{' GROUP BY k' * (what == _COUNT)}")
-
-
-_PROJECTED, _COUNTED = "SELECT k, UPPER(v)", "SELECT k, CAST(COUNT(*) AS STRING)"
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def run(options: Options) -> Result:
 
 
 def _peer(name: str, kafka: EmbeddedKafka, directory: Path) -> Told | None:
-    """None if it cannot be installed, which is said with the reason."""
+    """Return a side that has started; None, with a message that has the reason, if it cannot be installed."""
     others: Mapping[str, type[Streams] | type[Flink] | type[Quix]] = {STREAMS: Streams, FLINK: Flink, QUIX: Quix}
     try:
         return others[name](kafka, directory) if name in others else Queries(kafka, directory, name)

@@ -30,7 +30,7 @@ class NoEnvironmentError(Exception):
 
 
 def pinned(name: str, package: str) -> str:
-    """The version of a package in a peer's list."""
+    """Return the version of a package in a peer's list."""
     lines = _list(name).read_text(encoding="ascii").splitlines()
     return next(line.partition("==")[2] for line in lines if line.startswith(f"{package}=="))
 
@@ -54,7 +54,7 @@ class _Query(Told):
         self._process.tell("")
 
     def _environment(self, python: Path) -> dict[str, str]:
-        """Of the program; `python` is what it is run by."""
+        """Return what is in the environment of the program beside the usual; `python` runs it."""
         return {}
 
 
@@ -81,7 +81,7 @@ class Quix(_Query):
 
 
 def _python(name: str) -> Path:
-    """The interpreter of a peer's environment, which is made first if need be. NoEnvironmentError if it cannot be."""
+    """Return the interpreter of a peer's environment, which is made if there is none. Raises NoEnvironmentError."""
     wanted = _list(name)
     digest = hashlib.sha256(wanted.read_bytes()).hexdigest()[:12]
     made = default_cache() / f"bench-{name}-{digest}"

@@ -3,8 +3,8 @@
 Spark gives the Python process of a source or sink 10 s to connect, whatever its settings say. Each such process takes
 PySpark from an archive of sources, ahead of the installed package, and compiles what it imports: 1.4 s of processor
 time instead of 0.5, which has been 11 s with fifteen processes on two cores. So `make test` runs this module first: it
-adds the compiled modules to the archive of this environment, and keeps the archive of before, which the bench puts
-back. What still comes too late is started again, as by a user.
+adds the compiled modules to the archive of this environment, and the bench removes them. What still comes too late is
+started again, as by a user.
 """
 
 import os
@@ -19,9 +19,6 @@ from typing import Any
 import pyspark
 
 from fencepost.testing import eventually
-
-AS_INSTALLED = ".zip.installed"
-"""The suffix of the archive as it was installed. The bench knows it, too."""
 
 _TOO_LATE = "Python worker failed to connect back"
 _TRIES = 10
@@ -69,8 +66,6 @@ def compile_archive(archive: Path) -> None:
                 unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
                 compiled = py_compile.compile(source, f"{source}c", name, doraise=True, invalidation_mode=unchecked)
                 added.write(str(compiled), f"{name}c")
-        archive.with_suffix(AS_INSTALLED).unlink(missing_ok=True)
-        os.link(archive, archive.with_suffix(AS_INSTALLED))
         os.replace(new, archive)
 
 
