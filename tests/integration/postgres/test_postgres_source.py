@@ -103,6 +103,26 @@ def test_snapshot_goes_on_without_its_holder_and_without_ghosts(source: Source) 
     assert sorted(reads) == [number for number in range(1, 2001) if number % 5 and number % 3]
 
 
+def test_server_without_logical_changes_is_refused_until_it_has_them() -> None:
+    settings = {"fsync": "off", "wal_level": "replica"}
+    with TemporaryDirectory() as directory, running_postgres(Path(directory), settings=settings) as server:
+        source = Source(server)
+        source.sql("CREATE TABLE SCHEMA.a (id int PRIMARY KEY, n int, t text)")
+        source.sql("INSERT INTO SCHEMA.a VALUES (1, 1, 'x')")
+        source.begin()
+        with pytest.raises(FatalError, match=r"wal_level=replica, .* set wal_level=logical in its configuration"):
+            source.until(lambda: False)
+        source.crash()
+        assert (source.records, source.sql("SELECT count(*) FROM pg_replication_slots")) == ([], 0)
+        settings["wal_level"] = "logical"
+        server.stop()
+        server.start()
+        source.move_to(server)
+        source.begin()
+        source.until(lambda: has_caught_up(source))
+        source.end()
+
+
 def test_slot_of_another_owner_is_refused_and_left(source: Source) -> None:
     source.sql(f"SELECT pg_create_logical_replication_slot('{source.name}', 'pgoutput')")
     source.begin()
