@@ -54,8 +54,12 @@ class StreamRun:
 class StreamStage:
     """A group that reads `source` and writes `target`, both topics named after `name`."""
 
-    def __init__(self, bootstrap: str, name: str, partitions: int = 1, target_partitions: int = 1) -> None:
+    def __init__(
+        self, bootstrap: str, name: str, partitions: int = 1, target_partitions: int = 1, *, by_records: bool = False
+    ) -> None:
+        """`by_records`: librdkafka fetches from the beginning on, as a setting requires that only it has."""
         self.bootstrap, self.name = bootstrap, name
+        self._reader = {"client.rack": "here"} if by_records else {}
         self.source, self.target, self.group = f"{name}-in", f"{name}-out", f"connect-{name}"
         self.admin = Admin({"bootstrap.servers": bootstrap})
         self.admin.topics.create(self.source, partitions=partitions, replication=1)
@@ -77,7 +81,7 @@ class StreamStage:
     ) -> TaskSpec:
         """`via`: where its clients find the broker; `client`: what its producers are."""
         servers = {"bootstrap.servers": via or self.bootstrap}
-        consumer = {**servers, "session.timeout.ms": "6000", "heartbeat.interval.ms": "300"}
+        consumer = {**servers, "session.timeout.ms": "6000", "heartbeat.interval.ms": "300", **self._reader}
         properties = {
             "name": self.name,
             "connector.class": "scripted_stream.ScriptedStream",

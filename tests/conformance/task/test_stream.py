@@ -29,13 +29,14 @@ from support.stream_stage import StreamStage
 Make = Callable[..., StreamStage]
 
 
-@pytest.fixture
-def make(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Make]:
-    """Makes the stage of a test, with so many partitions."""
+@pytest.fixture(params=["batches", "records"])
+def make(kafka: EmbeddedKafka, topic_name: str, request: pytest.FixtureRequest) -> Iterator[Make]:
+    """Makes the stage of a test, with so many partitions, whose tasks read in one of the two ways."""
     made: list[StreamStage] = []
 
     def stage(**partitions: int) -> StreamStage:
-        made.append(StreamStage(kafka.bootstrap_servers, topic_name, **partitions))
+        by_records = request.param == "records"
+        made.append(StreamStage(kafka.bootstrap_servers, topic_name, **partitions, by_records=by_records))
         return made[-1]
 
     yield stage
@@ -60,10 +61,14 @@ def test_stream_writes_each_record_once_and_commits_offsets_to_its_group(stage: 
     assert stage.offsets() == {0: 1_010}
 
 
+@pytest.mark.parametrize("make", ["records"], indirect=True)
 def test_stream_continues_at_the_cut_of_a_log_that_was_cut_while_it_was_stopped(
     stage: StreamStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The offsets were committed in its transactions with the leader epoch of what was read."""
+    """The offsets were committed in its transactions with the leader epoch of what was read.
+
+    A reader of batches sends that epoch with its fetches (`tests/chaos/test_cut_log.py`).
+    """
     stage.produce(range(10))
     first = stage.start()
     eventually(lambda: stage.offsets() == {0: 10})
@@ -77,7 +82,7 @@ def test_stream_continues_at_the_cut_of_a_log_that_was_cut_while_it_was_stopped(
 
 
 def test_stream_writes_each_record_of_a_recreated_topic_once(stage: StreamStage) -> None:
-    """librdkafka goes on at the same offset: the records before it would never be read."""
+    """By records, the client goes on at the same offset: the records before it would never be read."""
     stage.produce(range(10))
     run = stage.start()
     eventually(lambda: stage.offsets() == {0: 10})

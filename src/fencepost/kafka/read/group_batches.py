@@ -25,7 +25,13 @@ from fencepost.kafka.read.consumer import UNKNOWN_PARTITION
 from fencepost.kafka.read.doubt import DOUBT_EVERY_S, SURE_S, Doubts, LowestEnds
 from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched, WaitingRecords
 from fencepost.kafka.read.group_input import GroupInput
-from fencepost.kafka.read.known_positions import StartPositions, assigned_log, committed_position, nowhere_to_begin
+from fencepost.kafka.read.known_positions import (
+    PositionReader,
+    StartPositions,
+    assigned_log,
+    committed_position,
+    nowhere_to_begin,
+)
 from fencepost.kafka.read.member_client import MemberClient
 from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.value.fetched import Fetched
@@ -167,10 +173,13 @@ class BatchGroupInput(GroupInput):
         assignee: Assignee,
         *,
         whole: Collection[str] = (),
+        positions: PositionReader | None = None,
     ) -> None:
         """Raises KafkaRequestError for settings that the client or the reader does not support."""
         reader = BatchReader(conf, Unread(), doing=READING.format(conf.get("group.id")))
-        super().__init__(conf, topics, assignee, fetcher=lambda of: BatchFetcher(of, reader), whole=whole)
+        super().__init__(
+            conf, topics, assignee, fetcher=lambda of: BatchFetcher(of, reader), whole=whole, positions=positions
+        )
 
 
 class ClientPreference:

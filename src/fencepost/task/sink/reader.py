@@ -1,5 +1,6 @@
 """Tasks that read as members of a group: their topics, and reports about their progress."""
 
+import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,11 +10,18 @@ from typing import Any, Protocol
 from fencepost.api import FatalError
 from fencepost.builtin.transform.java_regex import JavaPattern, compiled
 from fencepost.config.cluster import ALL_OPEN, CLOSED, ClosedTopics
+from fencepost.kafka.errors import KafkaRequestError
+from fencepost.kafka.read.assignment import Assignee
+from fencepost.kafka.read.group_input import GroupInput
+from fencepost.kafka.read.known_positions import PositionReader
+from fencepost.kafka.setting.batch_settings import lacking_to_read
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition, distinct
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.start.run import SinkCounters, TaskRun
+
+log = logging.getLogger(__name__)
 
 _MEASURE_S = 1.0
 
@@ -131,6 +139,25 @@ class OutputGuard:
                     "for ever. Nothing was written to the topic. Send the record to another topic, or read fewer topics"
                 )
             self._known.add(topic)
+
+
+def member_of(spec: TaskSpec, assignee: Assignee, positions: PositionReader | None = None) -> GroupInput:
+    """Return the group's member: one that reads whole batches if it supports all the settings, else one by records.
+
+    `positions` reads the group's offsets in place of the client. Raises KafkaRequestError for settings that neither
+    supports.
+    """
+    conf, topics, whole = spec.input.consumer_conf, subscription(spec), (spec.input.resend_topic,)
+    why = ", ".join(lacking_to_read(conf))
+    if not why:
+        from fencepost.kafka.read.group_batches import BatchGroupInput  # Arrow, for those who use it
+
+        try:
+            return BatchGroupInput(conf, topics, assignee, whole=whole, positions=positions)
+        except KafkaRequestError as error:
+            why = str(error)
+    log.info("task %s reads record by record, because of %s", spec.id, why)
+    return GroupInput(conf, topics, assignee, whole=whole, positions=positions)
 
 
 def subscription(spec: TaskSpec) -> Sequence[str] | Callable[[str], object]:

@@ -14,9 +14,7 @@ import orjson
 from fencepost.api import FencedError, RetriableError, SinkTask
 from fencepost.config.reference import given_values
 from fencepost.hook.hosted_task import HostedSink, InOtherProcess
-from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.read.group_input import GroupInput
-from fencepost.kafka.setting.batch_settings import lacking_to_read
 from fencepost.task.channel.message import Admission, RunState
 from fencepost.task.channel.task_spec import TaskSpec
 from fencepost.task.conversion.plugins import connector_of
@@ -26,7 +24,7 @@ from fencepost.task.sink.context import HostedContext, Reporter, SinkContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.mixed_processing import sink_processor_of
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.sink.reader import subscription
+from fencepost.task.sink.reader import member_of
 from fencepost.task.start.run import SinkCounters, TaskRun
 from fencepost.task.start.runner import Report, TaskRunner, admitted
 from fencepost.task.tracing.exports import tracing_of
@@ -112,7 +110,7 @@ class SinkRunner(TaskRunner):
                 context.next_offsets = loop.next_offsets
             try:
                 self._start(task)
-                self._loop, self.input = loop, self._member(loop)
+                self._loop, self.input = loop, member_of(self.spec, loop)
                 self.report(RunState.RUNNING)
                 loop.run(self.input)
             finally:
@@ -123,20 +121,3 @@ class SinkRunner(TaskRunner):
         if isinstance(task, HostedSink):
             return HostedContext(self.spec, self.control, self.counters.errors)
         return SinkContext(given_values(self.spec.task_config), self.control, self.spec.generation)
-
-    def _member(self, loop: SinkLoop) -> GroupInput:
-        """Return the group's member: one that reads whole batches if it supports all the settings, else one by records.
-
-        Raises KafkaRequestError for settings that neither supports.
-        """
-        conf, topics, whole = self.spec.input.consumer_conf, subscription(self.spec), (self.spec.input.resend_topic,)
-        why = ", ".join(lacking_to_read(conf))
-        if not why:
-            from fencepost.kafka.read.group_batches import BatchGroupInput  # Arrow, for those who use it
-
-            try:
-                return BatchGroupInput(conf, topics, loop, whole=whole)
-            except KafkaRequestError as error:
-                why = str(error)
-        log.info("task %s reads record by record, because of %s", self.spec.id, why)
-        return GroupInput(conf, topics, loop, whole=whole)

@@ -125,6 +125,30 @@ class StreamProcessor:
         return self._incoming.read_at(place, offset[_OFFSET]) or record
 
 
+_FIRST_BATCH = 500
+_SHORT_S, _LONG_S = 0.05, 0.2
+
+
+class BatchSize:
+    """How many records the next batch may have: twice as many after a full batch that took a short time.
+
+    A batch costs about 0.6 ms whatever its size. A task that waits for each of its records keeps small batches, so that
+    it polls in time (`max.poll.interval.ms`).
+    """
+
+    def __init__(self, most: int) -> None:
+        """`most` is never exceeded (`max.poll.records`)."""
+        self._most = most
+        self.records = min(_FIRST_BATCH, most)
+
+    def took(self, count: int, time_s: float) -> None:
+        """Adapt to a batch of `count` records."""
+        if time_s > _LONG_S:
+            self.records = max(self.records // 2, min(_FIRST_BATCH, self._most))
+        elif count >= self.records and time_s < _SHORT_S:
+            self.records = min(2 * self.records, self._most)
+
+
 @dataclass
 class StreamStep:
     """Processes the records of one task instance."""
@@ -133,6 +157,7 @@ class StreamStep:
     context: StreamContext
     processor: StreamProcessor
     counters: StreamCounters
+    size: BatchSize
     _refusals: int = 0  # in a row
 
     def run(self, fetched: Fetched, assignment: frozenset[TopicPartition]) -> list[Outgoing]:
@@ -142,7 +167,9 @@ class StreamStep:
         batch = self.processor.read(fetched)
         outgoing = self.processor.written(self.task.process(batch) if len(batch) else None)
         self._refusals = 0
-        self.counters.polled(len(fetched), time.monotonic() - started)
+        took_s = time.monotonic() - started
+        self.size.took(len(fetched), took_s)
+        self.counters.polled(len(fetched), took_s)
         return outgoing
 
     def refused(self) -> float:

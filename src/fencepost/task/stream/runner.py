@@ -32,11 +32,11 @@ from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.failure.dead_letter import ensure_topics
 from fencepost.task.failure.tolerance import StoppedInRetryError
 from fencepost.task.sink.loop import LONGEST_POLL_S
-from fencepost.task.sink.reader import Offsets, OutputGuard, ReaderStatus, subscription
+from fencepost.task.sink.reader import Offsets, OutputGuard, ReaderStatus, member_of
 from fencepost.task.start.producing import Admit, ProducingRunner
 from fencepost.task.start.run import StreamCounters, TaskRun
 from fencepost.task.start.runner import Report, admitted
-from fencepost.task.stream.processing import StreamContext, StreamProcessor, StreamStep, stream_processor_of
+from fencepost.task.stream.processing import BatchSize, StreamContext, StreamProcessor, StreamStep, stream_processor_of
 from fencepost.task.stream.transactions import (
     StreamBoundary,
     StreamInput,
@@ -114,7 +114,8 @@ class StreamLoop:
         status.measure(transactions.positions.sent, self._input)
         status.follow_pause(before_pause=transactions.commit_all)
         self._input.pause(self._input.assignment if status.is_paused else ())
-        fetched = self._input.poll(transactions.wait_s(LONGEST_POLL_S), self._run.spec.input.most_records)
+        most = self._step.size.records
+        fetched = self._input.poll(transactions.wait_s(LONGEST_POLL_S), most)
         if status.is_paused or self._is_to_begin:
             if len(fetched):
                 self._input.seek(fetched.first_offsets())
@@ -126,7 +127,7 @@ class StreamLoop:
             self._take(fetched)
         else:
             transactions.positions.reach(fetched.ends)
-        transactions.commit_if_due(len(fetched))
+        transactions.commit_if_due(len(fetched), has_more=len(fetched) >= most)
 
     def _take(self, fetched: Fetched) -> None:
         with self._run.tracing.processing(fetched):
@@ -282,18 +283,15 @@ class StreamRunner(ProducingRunner):
                 ensure_topics(self.spec)
             loop = StreamLoop(
                 TaskRun(self.spec, self.control, self.counters, self.report, tracing_of(self.spec)),
-                StreamStep(task, context, processor, self.counters),
+                StreamStep(task, context, processor, self.counters, BatchSize(self.spec.input.most_records)),
                 stream_boundary_of(self.spec.commits.boundary, self.spec.commits.boundary_interval_ms),
                 topics_of(self.spec),
                 self._replaced,
             )
             try:
                 self._start(task)
-                whole = (self.spec.input.resend_topic,)
                 positions = self._takeover.positions(self.spec, self.control)  # step 7, E3, E20
-                self.input = GroupInput(
-                    self.spec.input.consumer_conf, subscription(self.spec), loop, whole=whole, positions=positions
-                )
+                self.input = member_of(self.spec, loop, positions)
                 self.report(RunState.RUNNING)
                 loop.run(self.input, delivery)  # step 8
             finally:

@@ -214,19 +214,18 @@ class StreamTransactions:
         """Return for how long no check is needed, at most `most_s`."""
         return most_s if self._begun_s is None else min(max(self._boundary.waits_s(self._begun_s), 0.0), most_s)
 
-    def commit_if_due(self, taken: int) -> None:
-        """Commit if it is time; `taken`: how many records the last fetch returned."""
+    def commit_if_due(self, taken: int, *, has_more: bool) -> None:
+        """Commit if it is time; `taken`: how many records the last fetch returned; `has_more`: as many as it could."""
         if self._begun_s is None:
             if time.monotonic() >= self._flush_due_s:
                 self.commit_all()  # invisible records such as markers, and offsets that the group lacks
-        elif self.current.delivery.is_full or self._boundary.is_due(self._state(self._begun_s, taken)):
+        elif self.current.delivery.is_full or self._boundary.is_due(self._state(self._begun_s, has_more=has_more)):
             self.commit()
         elif not taken and self._boundary.commits_when_idle:
             self.current.learn(wait=True)
             self.commit()
 
-    def _state(self, begun_s: float, taken: int) -> OpenTransactionState:
-        has_more = taken >= self._run.spec.input.most_records
+    def _state(self, begun_s: float, *, has_more: bool) -> OpenTransactionState:
         return OpenTransactionState(begun_s, self._run.counters.in_transaction, self.positions.is_committing, has_more)
 
     def commit(self) -> None:

@@ -67,7 +67,7 @@ def reported(
     )
     life = kind(spec, lambda *_, **__: Admission(True), reports.append)
     monkeypatch.setattr(life, "_open_delivery", lambda: None, raising=False)
-    monkeypatch.setattr(life, "_member", lambda _: None, raising=False)
+    monkeypatch.setattr(module, "member_of", lambda *_: SimpleNamespace(close=lambda: None), raising=False)
     monkeypatch.setattr(life, "_takeover", SimpleNamespace(positions=lambda *_: None), raising=False)
     life.run()
     return processor.closed, reports
@@ -139,7 +139,6 @@ def test_a_task_that_has_run_survives_a_retriable_error_of_its_next_start(
     task = type("Own", (base,), {**methods, "start": lambda _: raise_next(starts), "stop": lambda _: None})()
     monkeypatch.setattr(runner, "_PAUSES_S", (0.0,))
     monkeypatch.setattr(module, "DeadLetters", lambda *_: SimpleNamespace(close=lambda: None), raising=False)
-    monkeypatch.setattr(module, "GroupInput", lambda *_, **__: SimpleNamespace(close=lambda: None), raising=False)
     monkeypatch.setattr(module, loop, lambda *_, **__: SimpleNamespace(run=lambda *_: raise_next(runs)))
     _, reports = reported(monkeypatch, kind, module, connector_of=lambda _: (SimpleNamespace(), task))
     assert [report.state for report in reports] == ["RUNNING"] * 2 + ["FAILED"]

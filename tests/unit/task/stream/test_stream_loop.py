@@ -20,7 +20,7 @@ from fencepost.task.failure.tolerance import StoppedInRetryError, Tolerance
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.processing import Processor
 from fencepost.task.start.run import StreamCounters, TaskRun
-from fencepost.task.stream.processing import StreamContext, StreamProcessor, StreamStep
+from fencepost.task.stream.processing import BatchSize, StreamContext, StreamProcessor, StreamStep
 from fencepost.task.stream.runner import StreamLoop
 from fencepost.task.stream.transactions import StreamBoundary, StreamIntervalBoundary, StreamPollBoundary
 from fencepost.task.tracing.tracing import NO_TRACING
@@ -107,7 +107,7 @@ class Stage(GroupStage):
         tracing = NotedTracing(self.log) if is_traced else NO_TRACING
         self.loop = StreamLoop(
             TaskRun(spec, self.control, self.counters, self.states.append, tracing),
-            StreamStep(self.task, context, processor, self.counters),
+            StreamStep(self.task, context, processor, self.counters, BatchSize(most_records)),
             boundary or StreamPollBoundary(),
             TopicCreation((), {}),
             self._replace,
