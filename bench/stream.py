@@ -284,6 +284,7 @@ _TUNED = {
     "slot.dedicated": "true",
     "transaction.boundary": "interval",
     "transaction.boundary.interval.ms": "500",
+    "consumer.override.fetch.max.bytes": "1048576",
 }
 STREAMS_TUNED = {
     "threads": "4",

@@ -32,15 +32,24 @@ class ScriptedGroup:
         self.refuses: list[Exception] = []
         self.cannot_seek: list[Exception] = []
         self.gone: set[TopicPartition] = set()
+        self.moved: dict[TopicPartition, int] = {}
+        """What the next `restarts` returns."""
+        self.most: list[int] = []
+        """How many records each poll was for."""
         self.ahead: list[int] = []
         """How many records each reading ahead was for."""
 
     def poll(self, timeout_s: float, most: int) -> Fetched:
         self.waits_s.append(timeout_s)
+        self.most.append(most)
         if not self._moments:
             self._control.stop()
             return Fetched()
         return self._moments.pop(0)()
+
+    def restarts(self) -> dict[TopicPartition, int]:
+        found, self.moved = self.moved, {}
+        return found
 
     def topics_check(self) -> Callable[[], None]:
         return lambda: None

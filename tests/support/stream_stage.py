@@ -59,7 +59,7 @@ class StreamStage:
     ) -> None:
         """`by_records`: librdkafka fetches from the beginning on, as a setting requires that only it has."""
         self.bootstrap, self.name = bootstrap, name
-        self._reader = {"client.rack": "here"} if by_records else {}
+        self.by_records = by_records
         self.source, self.target, self.group = f"{name}-in", f"{name}-out", f"connect-{name}"
         self.admin = Admin({"bootstrap.servers": bootstrap})
         self.admin.topics.create(self.source, partitions=partitions, replication=1)
@@ -77,11 +77,13 @@ class StreamStage:
         config: Mapping[str, str] | None = None,
         via: str = "",
         client: str = LIBRDKAFKA,
+        resets_to: str = "earliest",
         **changes: Any,
     ) -> TaskSpec:
         """`via`: where its clients find the broker; `client`: what its producers are."""
         servers = {"bootstrap.servers": via or self.bootstrap}
-        consumer = {**servers, "session.timeout.ms": "6000", "heartbeat.interval.ms": "300", **self._reader}
+        consumer = {**servers, "session.timeout.ms": "6000", "heartbeat.interval.ms": "300"}
+        consumer |= {"auto.offset.reset": resets_to, **({"client.rack": "here"} if self.by_records else {})}
         properties = {
             "name": self.name,
             "connector.class": "scripted_stream.ScriptedStream",

@@ -15,7 +15,8 @@ from fencepost.kafka.admin.log_offsets import LogOffsets
 from fencepost.kafka.group.group_admin import MemberRemoval
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.produce import coordinator
-from fencepost.kafka.read import doubt
+from fencepost.kafka.read import doubt, group_batches
+from fencepost.kafka.read.group_batches import BatchGroupInput
 from fencepost.task.channel.task_spec import DeadLetterSpec
 from fencepost.task.stream import runner as stream_runner
 from fencepost.task.stream.transactions import StreamIntervalBoundary
@@ -52,6 +53,8 @@ def stage(make: Make) -> StreamStage:
 def test_stream_writes_each_record_once_and_commits_offsets_to_its_group(stage: StreamStage) -> None:
     stage.produce(range(1_000))
     run = stage.start()
+    eventually(lambda: run.runner.input)
+    assert isinstance(run.runner.input, BatchGroupInput) is not stage.by_records
     assert stage.await_values(1_000) == [str(n) for n in range(1_000)]
     stage.produce(range(1_000, 1_010))
     assert stage.await_values(1_010)[1_000:] == [str(n) for n in range(1_000, 1_010)]
@@ -93,6 +96,44 @@ def test_stream_writes_each_record_of_a_recreated_topic_once(stage: StreamStage)
     eventually(lambda: stage.offsets() == {0: 20})
     run.stop()
     assert len(stage.values()) == 30
+
+
+def test_partition_of_a_recreated_topic_that_ends_at_the_same_offset_is_committed(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker has deleted the group's offset with the former topic, and another partition's is committed."""
+    monkeypatch.setattr(group_batches, "SURE_S", 0.5)
+    stage = make(partitions=2)
+    how = {"boundary": "interval", "boundary_interval_ms": 1_000}
+    for partition in range(2):
+        stage.produce(range(10), partition)
+    run = stage.start(**how)
+    eventually(lambda: stage.offsets() == {0: 10, 1: 10})
+    with closing(LogWriter(stage.bootstrap)) as writer:
+        writer.recreate(stage.source, partitions=2)
+    stage.produce(range(100, 110), 0)
+    stage.produce(range(100, 112), 1)
+    stage.await_values(42)
+    eventually(lambda: stage.offsets() == {0: 10, 1: 12})
+    run.stop()
+    assert len(stage.values()) == 42
+
+
+def test_end_to_which_a_recreated_topic_is_reset_is_committed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `latest`: the records that are written to it while the stream is stopped would be skipped."""
+    monkeypatch.setattr(group_batches, "SURE_S", 0.5)
+    stage = make()
+    run = stage.start(resets_to="latest")
+    eventually(lambda: stage.offsets() == {0: 0})
+    stage.produce(range(10))
+    eventually(lambda: stage.offsets() == {0: 10})
+    with closing(LogWriter(stage.bootstrap)) as writer:
+        writer.recreate(stage.source)
+    eventually(lambda: stage.offsets() == {0: 0})
+    run.stop()
+    stage.produce(range(100, 105))
+    stage.start(resets_to="latest")
+    assert stage.await_values(15) == [str(n) for n in (*range(10), *range(100, 105))]
 
 
 def test_e19_member_of_a_past_generation_commits_neither_output_nor_offsets(stage: StreamStage) -> None:

@@ -56,6 +56,8 @@ class PositionResets:
         """Logs that seem to end before the position, and topics that seem to be other ones."""
         self._lowest = LowestEnds()  # of these, if brokers cannot say up to where they are what was read
         self._ask_s = _FIRST_ASK_S  # how long to wait for an answer
+        self.restarts: dict[TopicPartition, int] = {}
+        """Where partitions were reset to, until the caller clears this."""
 
     def __len__(self) -> int:
         return len(self._lost)
@@ -141,6 +143,7 @@ class PositionResets:
         if self._starts.resets_of(place) == "error":
             raise nowhere_to_begin(place, why)
         log.warning("%s-%d is read from offset %d on: %s", *place, min(at, end), why)
+        self.restarts[place] = min(at, end)
         return min(at, end)
 
     def _edge(self, place: TopicPartition, at: int, begin: int, end: int) -> int:
@@ -153,6 +156,7 @@ class PositionResets:
             "%s-%d has nothing at offset %d: it is read from offset %d on, as auto.offset.reset is %s",
             *place, at, offset, resets_to,
         )  # fmt: skip
+        self.restarts[place] = offset
         return offset
 
 
@@ -289,6 +293,8 @@ class BatchFetcher(Fetcher):
             back = {p: at.offset for p, at in moved.items() if at.offset < self._next[p].offset}
             self._go_to(moved)
             self._assignment.starts.known.go_back(back)
+            self._assignment.restarts.update(self._resets.restarts)
+            self._resets.restarts.clear()
         if len(self._waiting) >= most or not self._reading():
             return
         began_s = time.monotonic()
@@ -319,6 +325,7 @@ class BatchFetcher(Fetcher):
         read.ensure_allowed(doing, str(client.conf.get("bootstrap.servers", "")))
 
     def _record_positions(self, fetched: Fetched) -> None:
+        self.topic_ids()  # it has to be known before the records are
         positions = {
             place: LogPosition(offset, self._topic_id(place), epoch)
             for place, (offset, epoch) in fetched.epochs.items()
@@ -380,6 +387,18 @@ class BatchFetcher(Fetcher):
         away = self._by_client.away.intersection(by_client)
         self._by_client.away.update(logs.keys() & self._assignment.starts.committed.keys())  # except dropped offsets
         return {**starts, **{place: logs[place].read_to for place in away}}
+
+    def topic_ids(self) -> Mapping[TopicPartition, str]:
+        """Return the ids of topics whose brokers are asked by name (Kafka 3.0), as they were at the first record."""
+        if self._reader.knows_topics:
+            return {}
+        unknown = [place for place, id_ in self._by_client.topic_ids().items() if not id_]
+        self._by_client.take_over({place: LogPosition(0, self._reader.topic_id(place)) for place in unknown})
+        return self._by_client.topic_ids()
+
+    def ensure_same(self, ids: Mapping[str, str]) -> None:
+        if self.topic_ids():
+            self._by_client.ensure_same(ids)
 
     def begin(self, begins: Mapping[TopicPartition, int]) -> None:
         if len(self._assignment.begins) > _MOST_PARTITIONS:

@@ -141,6 +141,10 @@ class BatchSize:
         self._most = most
         self.records = min(_FIRST_BATCH, most)
 
+    def refused(self) -> None:
+        """Begin anew: of fewer records, fewer are refused with one that is."""
+        self.records = min(_FIRST_BATCH, self._most)
+
     def took(self, count: int, time_s: float) -> None:
         """Adapt to a batch of `count` records."""
         if time_s > _LONG_S:
@@ -176,6 +180,7 @@ class StreamStep:
         """Count a temporary failure; returns for how many seconds to pause before the next try."""
         pause_s = pause_after(self._refusals, _PAUSES_S)
         self._refusals += 1
+        self.size.refused()
         self.counters.errors.retries += 1
         return pause_s
 

@@ -79,7 +79,7 @@ class StreamLoop:
         self._sender = StreamSender(run, self._transactions.current, topics, guard)
         self._status = ReaderStatus(run)
         self._phase = _Phase.RUNNING
-        self._is_to_begin = False  # a partition begins at the end of its log, which is not committed yet
+        self._is_to_begin = False  # a partition begins at an offset that has to be committed first
 
     def run(self, input_: StreamInput, delivery: LanedDelivery) -> None:
         """Move data until asked to stop. Errors of task, conversion and Kafka propagate, and nothing is committed."""
@@ -116,6 +116,9 @@ class StreamLoop:
         self._input.pause(self._input.assignment if status.is_paused else ())
         most = self._step.size.records
         fetched = self._input.poll(transactions.wait_s(LONGEST_POLL_S), most)
+        if restarts := self._input.restarts():
+            transactions.positions.restart(restarts)
+            self._is_to_begin = True
         if status.is_paused or self._is_to_begin:
             if len(fetched):
                 self._input.seek(fetched.first_offsets())

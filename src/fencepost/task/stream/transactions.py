@@ -109,6 +109,13 @@ class StreamPositions:
         self.sent.update(positions)
         self._handed.update((place, offset) for place, offset in positions.items() if place not in fresh)
 
+    def restart(self, positions: Offsets) -> None:
+        """Go on at these offsets instead. They are due, whatever the group has."""
+        for place, offset in positions.items():
+            if place in self.sent:
+                self.sent[place] = offset
+                self._handed.pop(place, None)
+
     def take(self, fetched: Fetched) -> None:
         self._advance(fetched.next_offsets())
         self.reach(fetched.ends)
@@ -149,6 +156,9 @@ class StreamInput(GroupReader, Protocol):
 
     def stored(self) -> Offsets:
         """Return the group's current offsets of the assignment."""
+
+    def restarts(self) -> Offsets:
+        """Return the positions that reading has left for others, once: a log was cut, or a topic created again."""
 
     def topics_check(self) -> Callable[[], None]:
         """Return a function that raises RetriableError if a topic was created again since it was read. For any thread.

@@ -153,6 +153,7 @@ class Assignment:
     def __init__(self, resets_to: str = "earliest") -> None:
         self.begins: dict[TopicPartition, int] = {}
         self.paused: frozenset[TopicPartition] = frozenset()
+        self.restarts: dict[TopicPartition, int] = {}
         self.calls: list[tuple[str, Any]] = []  # to the client
         self.places: frozenset[TopicPartition] = frozenset()  # whose topics brokers are asked about
 
@@ -349,6 +350,24 @@ def test_client_takes_over_partitions_of_a_former_topic(monkeypatch: pytest.Monk
     fetcher._switch_to_client("a broker is away")
     assert list(fetcher._by_client.chunks(0.0, 1)) == []
     assert ("resume", 1) in assignment.calls
+
+
+def test_a_reader_that_names_topics_notices_that_one_was_created_again() -> None:
+    """A broker of Kafka 3.0 has ids, and takes no fetch by them: it goes on at the same offset."""
+    assignment: Any = Assignment()
+    assignment.places = frozenset({PLACE})
+    ids = {PLACE: ID}
+    reader: Any = SimpleNamespace(knows_topics=False, topic_id=lambda place: ids[place])
+    fetcher = BatchFetcher(assignment, reader)
+    fetcher._record_positions(Fetched(epochs={PLACE: (10, 1)}))
+    ids[PLACE] = OTHER_ID  # as after a seek, for which the reader looks it up
+    assert fetcher.topic_ids() == {PLACE: ID}
+    fetcher.ensure_same({PLACE.topic: ID})
+    with pytest.raises(RetriableError, match="created again"):
+        fetcher.ensure_same({PLACE.topic: OTHER_ID})
+    reader.knows_topics = True
+    fetcher.ensure_same({PLACE.topic: OTHER_ID})
+    assert fetcher.topic_ids() == {}
 
 
 def test_client_does_not_take_over_while_a_log_seems_to_be_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,9 @@ class Member:
         client: Any = SimpleNamespace(conf={}, consumer=consumer, error=None, pause=lambda _: None)
         self.starts = StartPositions(client, (), None)
         begins = self.starts.stored([PLACE], None)
-        assignment: Any = SimpleNamespace(client=client, starts=self.starts, begins=begins, paused=frozenset())
+        assignment: Any = SimpleNamespace(
+            client=client, starts=self.starts, begins=begins, places=begins.keys(), paused=frozenset()
+        )
         self.reader = BatchReader({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, Unread())
         self.fetcher = assignment.fetcher = BatchFetcher(assignment, self.reader)
         self.fetcher.starts([PLACE], self.starts.committed)

@@ -20,7 +20,9 @@ class Member:
     """At offset 1000, of which 100 records are not committed, when it goes on at 700, where the log was cut."""
 
     def __init__(self) -> None:
-        reader: Any = SimpleNamespace(known_ends=dict, read=lambda *_: Read(), assign=len, unassign=len)
+        reader: Any = SimpleNamespace(
+            known_ends=dict, read=lambda *_: Read(), assign=len, unassign=len, knows_topics=True
+        )
         conf = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "reconnect.backoff.ms": 10_000}
         assignee: Any = object()
         self.input = GroupInput(conf, ["t"], assignee, fetcher=lambda of: BatchFetcher(of, reader))

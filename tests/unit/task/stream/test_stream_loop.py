@@ -399,3 +399,55 @@ def test_paused_task_commits_and_reads_late_records_again_after_the_resume() -> 
     log = stage.run(stage.assigned(a=0), stage.records(A, 0), pausing, came)
     assert log == [("send", 1), commit(a=1), ("committed", 1), ("seek", {A: 1})]
     assert stage.states == [RunState.PAUSED, RunState.RUNNING]
+
+
+def test_where_a_topic_that_was_created_again_begins_is_committed_before_its_records() -> None:
+    """Also if it ends where the other one did: else the group would have no offset, and the records come again."""
+    stage = Stage()
+
+    def created_again() -> Fetched:
+        stage.group.moved = {A: 0}
+        return fetched((A, 0), (A, 1), (B, 2))
+
+    log = stage.run(stage.assigned(a=2, b=2), created_again, stage.records(A, 0, 2), NOTHING)
+    assert log == [
+        ("seek", {A: 0, B: 2}),
+        commit(a=0),
+        ("committed", 1),
+        ("send", 2),
+        commit(a=2),
+        ("committed", 1),
+    ]
+
+
+def test_restart_of_a_partition_that_was_taken_away_is_left_to_the_next_member() -> None:
+    stage = Stage()
+    stage.group.moved = {B: 0}
+    assert [entry for entry in stage.run(stage.assigned(a=2), NOTHING, NOTHING) if entry[0] == "commit"] == []
+
+
+def test_batches_grow_while_they_are_quick_and_begin_anew_after_a_refusal() -> None:
+    stage = Stage(most_records=1_500)
+    moments = [stage.records(A, start, count) for start, count in ((0, 500), (500, 999), (1_499, 1_000))]
+    stage.run(stage.assigned(a=0), *moments, NOTHING)
+    assert stage.group.most == [500, 500, 1_000, 1_000, 1_500, 1_500]
+    size = stage.loop._step.size
+    size.refused()
+    assert size.records == 500
+
+
+@pytest.mark.parametrize(
+    ("most", "took", "expected"),
+    [
+        (5_000, [(500, 0.06)], 500),  # neither short nor long
+        (5_000, [(500, 0.01), (1_000, 0.3)], 500),
+        (5_000, [(500, 0.01), (1_000, 0.01), (2_000, 60.0), (1_000, 60.0), (500, 60.0)], 500),
+        (5_000, [(500, 0.01)] + [(5_000, 0.01)] * 9, 5_000),
+        (20, [(20, 0.01), (20, 60.0)], 20),
+    ],
+)
+def test_size_of_batches_follows_their_time(most: int, took: list[tuple[int, float]], expected: int) -> None:
+    size = BatchSize(most)
+    for count, time_s in took:
+        size.took(count, time_s)
+    assert size.records == expected
