@@ -24,7 +24,7 @@ class ScriptedGroup:
 
     def __init__(self, log: list[Any], control: Control, moments: list[Moment]) -> None:
         self.log, self._control, self._moments = log, control, moments
-        self.starts = SimpleNamespace(known=KnownPositions())
+        self.starts = SimpleNamespace(known=KnownPositions(), restarts={})
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.positions: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
@@ -32,8 +32,6 @@ class ScriptedGroup:
         self.refuses: list[Exception] = []
         self.cannot_seek: list[Exception] = []
         self.gone: set[TopicPartition] = set()
-        self.moved: dict[TopicPartition, int] = {}
-        """What the next `restarts` returns."""
         self.most: list[int] = []
         """How many records each poll was for."""
         self.ahead: list[int] = []
@@ -46,10 +44,6 @@ class ScriptedGroup:
             self._control.stop()
             return Fetched()
         return self._moments.pop(0)()
-
-    def restarts(self) -> dict[TopicPartition, int]:
-        found, self.moved = self.moved, {}
-        return found
 
     def topics_check(self) -> Callable[[], None]:
         return lambda: None

@@ -109,8 +109,6 @@ class AssignedPartitions:
         self.paused: frozenset[TopicPartition] = frozenset()
         self.revoked: set[TopicPartition] = set()
         """Partitions that were released since the caller cleared this."""
-        self.restarts: dict[TopicPartition, int] = {}
-        """Where partitions go on that do not go on where they were: what `GroupInput.restarts` returns next."""
         self.membership: MemberIdentity | None = None
         self.fetcher = make_fetcher(self)
 
@@ -172,7 +170,7 @@ class AssignedPartitions:
                 begins.update(assignee.assigned(positions, fresh))
             cut = {p: at for p, at in cut.items() if goes_back(committed[p], begins[p], at)}
             begins.update(cut)
-            self.restarts.update(cut)
+            self.starts.restarts.update(cut)
             self.begins.update(begins)
             self.client.assign([ClientPartition(*place, begins[place]) for place in places])
             self.fetcher.begin({place: begins[place] for place in places})
@@ -191,7 +189,6 @@ class AssignedPartitions:
                 (assignee.lost if is_lost else assignee.revoked)(places)
         for place in places:
             del self.begins[place]
-            self.restarts.pop(place, None)
             self.client.due.pop(place, None)
         self.starts.forget(places)
         self.revoked |= places

@@ -133,7 +133,7 @@ class ClientFetcher(Fetcher):
         except KafkaException as error:
             raise self._client.failed(error, f"asking where {place_names(fresh)} begin") from error
         begins.update(cut)
-        assignment.restarts.update(cut)
+        assignment.starts.restarts.update(cut)
         self.seek(cut)
         self.resume([place for place in waiting if place not in assignment.paused])
 

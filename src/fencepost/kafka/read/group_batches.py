@@ -56,8 +56,6 @@ class PositionResets:
         """Logs that seem to end before the position, and topics that seem to be other ones."""
         self._lowest = LowestEnds()  # of these, if brokers cannot say up to where they are what was read
         self._ask_s = _FIRST_ASK_S  # how long to wait for an answer
-        self.restarts: dict[TopicPartition, int] = {}
-        """Where partitions were reset to, until the caller clears this."""
 
     def __len__(self) -> int:
         return len(self._lost)
@@ -143,7 +141,7 @@ class PositionResets:
         if self._starts.resets_of(place) == "error":
             raise nowhere_to_begin(place, why)
         log.warning("%s-%d is read from offset %d on: %s", *place, min(at, end), why)
-        self.restarts[place] = min(at, end)
+        self._starts.restarts[place] = min(at, end)
         return min(at, end)
 
     def _edge(self, place: TopicPartition, at: int, begin: int, end: int) -> int:
@@ -156,7 +154,7 @@ class PositionResets:
             "%s-%d has nothing at offset %d: it is read from offset %d on, as auto.offset.reset is %s",
             *place, at, offset, resets_to,
         )  # fmt: skip
-        self.restarts[place] = offset
+        self._starts.restarts[place] = offset
         return offset
 
 
@@ -293,8 +291,6 @@ class BatchFetcher(Fetcher):
             back = {p: at.offset for p, at in moved.items() if at.offset < self._next[p].offset}
             self._go_to(moved)
             self._assignment.starts.known.go_back(back)
-            self._assignment.restarts.update(self._resets.restarts)
-            self._resets.restarts.clear()
         if len(self._waiting) >= most or not self._reading():
             return
         began_s = time.monotonic()

@@ -140,13 +140,6 @@ class GroupInput:
         with self._in_client:
             self._assignment.pause(partitions)
 
-    def restarts(self) -> dict[TopicPartition, int]:
-        """Remove and return where partitions go on that do not go on where they were: a log was cut below the position,
-        or a topic created again. No record from there was returned before the last `poll`.
-        """
-        found, self._assignment.restarts = self._assignment.restarts, {}
-        return found
-
     def commit(self, offsets: Mapping[TopicPartition, int] | Sequence[GroupOffset]) -> dict[TopicPartition, int]:
         """Commit, wait for it, and return what was committed: everything except partitions that no longer exist.
 

@@ -225,6 +225,10 @@ class StartPositions:
         self._former: dict[TopicPartition, GroupOffset] = {}  # committed in topics that are gone
         self.known = KnownPositions()
         """The topics and leader epochs of committed offsets, and of what was read after them."""
+        self.restarts: dict[TopicPartition, int] = {}
+        """Where partitions go on that do not go on where they were: a log was cut below the position, or a topic was
+        created again. No record from there was returned before the last `poll`. Whoever uses this clears it.
+        """
 
     def stored(self, places: Sequence[TopicPartition], membership: MemberIdentity | None) -> dict[TopicPartition, int]:
         """Return the group's committed offsets. Partitions without one are left out. Raises KafkaException.
@@ -262,6 +266,7 @@ class StartPositions:
         self.known.forget(places)
         for place in places:
             self.committed.pop(place, None)
+            self.restarts.pop(place, None)
             self._former.pop(place, None)
 
     def reset(self, place: TopicPartition) -> int:

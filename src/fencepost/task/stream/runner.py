@@ -116,8 +116,9 @@ class StreamLoop:
         self._input.pause(self._input.assignment if status.is_paused else ())
         most = self._step.size.records
         fetched = self._input.poll(transactions.wait_s(LONGEST_POLL_S), most)
-        if restarts := self._input.restarts():
+        if restarts := self._input.starts.restarts:
             transactions.positions.restart(restarts)
+            restarts.clear()
             self._is_to_begin = True
         if status.is_paused or self._is_to_begin:
             if len(fetched):

@@ -157,9 +157,6 @@ class StreamInput(GroupReader, Protocol):
     def stored(self) -> Offsets:
         """Return the group's current offsets of the assignment."""
 
-    def restarts(self) -> Offsets:
-        """Return the positions that reading has left for others, once: a log was cut, or a topic created again."""
-
     def topics_check(self) -> Callable[[], None]:
         """Return a function that raises RetriableError if a topic was created again since it was read. For any thread.
 

@@ -153,7 +153,6 @@ class Assignment:
     def __init__(self, resets_to: str = "earliest") -> None:
         self.begins: dict[TopicPartition, int] = {}
         self.paused: frozenset[TopicPartition] = frozenset()
-        self.restarts: dict[TopicPartition, int] = {}
         self.calls: list[tuple[str, Any]] = []  # to the client
         self.places: frozenset[TopicPartition] = frozenset()  # whose topics brokers are asked about
 
@@ -164,7 +163,7 @@ class Assignment:
         self.client = SimpleNamespace(
             conf={}, group="g", error=None, consumer=consumer, pause=call("pause"), seek=call("seek")
         )
-        self.starts = SimpleNamespace(known=KnownPositions(), resets_of=lambda _: resets_to, committed={})
+        self.starts = SimpleNamespace(known=KnownPositions(), restarts={}, resets_of=lambda _: resets_to, committed={})
         self.starts.drop = lambda place: self.starts.committed.pop(place)
 
 

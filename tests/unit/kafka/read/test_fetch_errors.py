@@ -53,9 +53,7 @@ class Member:
         client: Any = Client(resets_to)
         self.client = client
         starts = StartPositions(client, (), None)
-        assignment: Any = SimpleNamespace(
-            client=client, starts=starts, begins={PLACE: 0}, paused=frozenset(), restarts={}
-        )
+        assignment: Any = SimpleNamespace(client=client, starts=starts, begins={PLACE: 0}, paused=frozenset())
         self.reader = BatchReader({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, Unread())
         self.fetcher = assignment.fetcher = BatchFetcher(assignment, self.reader)
         self.asked: list[Any] = []

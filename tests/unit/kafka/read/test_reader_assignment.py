@@ -39,7 +39,10 @@ def begun(assignee: Assignee, cut_at: int, read_to: int = 1000) -> list[Offsets]
         errors_kept=nullcontext, is_leaving=False, membership=lambda: None, assign=lambda placed: None
     )
     starts: Any = SimpleNamespace(
-        stored=lambda *_: {PLACE: 1000}, committed={PLACE: GroupOffset(*PLACE, 1000, note)}, reset=lambda _: 0
+        stored=lambda *_: {PLACE: 1000},
+        committed={PLACE: GroupOffset(*PLACE, 1000, note)},
+        reset=lambda _: 0,
+        restarts={},
     )
     fetcher = SimpleNamespace(starts=lambda *_: {PLACE: cut_at}, begin=begins.append)
     make: Callable[..., Any] = lambda _: fetcher  # noqa: E731

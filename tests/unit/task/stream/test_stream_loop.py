@@ -406,7 +406,7 @@ def test_where_a_topic_that_was_created_again_begins_is_committed_before_its_rec
     stage = Stage()
 
     def created_again() -> Fetched:
-        stage.group.moved = {A: 0}
+        stage.group.starts.restarts = {A: 0}
         return fetched((A, 0), (A, 1), (B, 2))
 
     log = stage.run(stage.assigned(a=2, b=2), created_again, stage.records(A, 0, 2), NOTHING)
@@ -422,7 +422,7 @@ def test_where_a_topic_that_was_created_again_begins_is_committed_before_its_rec
 
 def test_restart_of_a_partition_that_was_taken_away_is_left_to_the_next_member() -> None:
     stage = Stage()
-    stage.group.moved = {B: 0}
+    stage.group.starts.restarts = {B: 0}
     assert [entry for entry in stage.run(stage.assigned(a=2), NOTHING, NOTHING) if entry[0] == "commit"] == []
 
 
