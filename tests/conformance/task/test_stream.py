@@ -98,7 +98,7 @@ def test_stream_writes_each_record_of_a_recreated_topic_once(stage: StreamStage)
     assert len(stage.values()) == 30
 
 
-def test_partition_of_a_recreated_topic_that_ends_at_the_same_offset_is_committed(
+def test_partition_of_a_recreated_topic_with_the_same_end_is_committed(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker has deleted the group's offset with the former topic, and another partition's is committed."""

@@ -401,7 +401,7 @@ def test_paused_task_commits_and_reads_late_records_again_after_the_resume() -> 
     assert stage.states == [RunState.PAUSED, RunState.RUNNING]
 
 
-def test_where_a_topic_that_was_created_again_begins_is_committed_before_its_records() -> None:
+def test_begin_of_a_recreated_topic_is_committed_before_its_records() -> None:
     """Also if it ends where the other one did: else the group would have no offset, and the records come again."""
     stage = Stage()
 
@@ -426,7 +426,7 @@ def test_restart_of_a_partition_that_was_taken_away_is_left_to_the_next_member()
     assert [entry for entry in stage.run(stage.assigned(a=2), NOTHING, NOTHING) if entry[0] == "commit"] == []
 
 
-def test_batches_grow_while_they_are_quick_and_begin_anew_after_a_refusal() -> None:
+def test_batches_grow_while_they_are_quick_and_are_small_after_a_refusal() -> None:
     stage = Stage(most_records=1_500)
     moments = [stage.records(A, start, count) for start, count in ((0, 500), (500, 999), (1_499, 1_000))]
     stage.run(stage.assigned(a=0), *moments, NOTHING)
