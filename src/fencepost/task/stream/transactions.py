@@ -115,6 +115,7 @@ class StreamPositions:
             if place in self.sent:
                 self.sent[place] = offset
                 self._handed.pop(place, None)
+                self._committed.pop(place, None)  # the broker deletes it with a topic
 
     def take(self, fetched: Fetched) -> None:
         self._advance(fetched.next_offsets())

@@ -351,6 +351,28 @@ def test_client_takes_over_partitions_of_a_former_topic(monkeypatch: pytest.Monk
     assert ("resume", 1) in assignment.calls
 
 
+def test_client_begins_anew_in_a_topic_recreated_before_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The reader was to begin after the last record, before markers that the group's offset is past."""
+    admin, assignment = Admin(1200), Assignment()
+    monkeypatch.setattr(doubt, "Admin", lambda *_, **__: admin)
+    admin.is_led = False
+    reader: Any = SimpleNamespace(knows_topics=True, close=lambda: None, known_ends=dict)
+    reader.assign = reader.unassign = lambda _: None
+    found = committed(read_to=990)
+    assignment.starts.committed = {PLACE: found}
+    assignment.starts.reset = lambda _: 0
+    fetcher = BatchFetcher(assignment, reader)  # type: ignore[arg-type]
+    assignment.begins = dict(fetcher.starts([PLACE], {PLACE: found}))
+    assert assignment.begins == {PLACE: 990}
+    fetcher.begin({PLACE: 990})
+    fetcher._switch_to_client("a broker is away")
+    admin.is_led, admin.topic_id = True, OTHER_ID
+    assert list(fetcher._by_client.chunks(0.0, 1)) == []
+    assert ("seek", {PLACE: 0}) in assignment.calls
+
+
 def test_a_reader_that_names_topics_notices_that_one_was_created_again() -> None:
     """A broker of Kafka 3.0 has ids, and takes no fetch by them: it goes on at the same offset."""
     assignment: Any = Assignment()

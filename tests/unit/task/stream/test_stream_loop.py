@@ -401,23 +401,21 @@ def test_paused_task_commits_and_reads_late_records_again_after_the_resume() -> 
     assert stage.states == [RunState.PAUSED, RunState.RUNNING]
 
 
-def test_begin_of_a_recreated_topic_is_committed_before_its_records() -> None:
-    """Also if it ends where the other one did: else the group would have no offset, and the records come again."""
-    stage = Stage()
+@pytest.mark.parametrize("resets_to", ["earliest", "latest"])
+def test_partition_of_a_recreated_topic_is_due_at_any_offset(resets_to: str) -> None:
+    """The group has none. With `latest` the new position is committed before its records, as at an assignment."""
+    stage = Stage(resets_to=resets_to)
 
     def created_again() -> Fetched:
         stage.group.starts.restarts = {A: 0}
         return fetched((A, 0), (A, 1), (B, 2))
 
-    log = stage.run(stage.assigned(a=2, b=2), created_again, stage.records(A, 0, 2), NOTHING)
-    assert log == [
-        ("seek", {A: 0, B: 2}),
-        commit(a=0),
-        ("committed", 1),
-        ("send", 2),
-        commit(a=2),
-        ("committed", 1),
-    ]
+    log = stage.run(stage.assigned(a=2, b=2), created_again, stage.records(A, 2), NOTHING)
+    one = ("committed", 1)
+    if resets_to == "earliest":
+        assert log == [("send", 3), commit(a=2, b=3), one, ("send", 1), commit(a=3), one]
+    else:
+        assert log == [("seek", {A: 0, B: 2}), commit(a=0), one, ("send", 1), commit(a=3), one]
 
 
 def test_restart_of_a_partition_that_was_taken_away_is_left_to_the_next_member() -> None:
