@@ -351,7 +351,7 @@ def test_client_takes_over_partitions_of_a_former_topic(monkeypatch: pytest.Monk
     assert ("resume", 1) in assignment.calls
 
 
-def test_client_begins_anew_in_a_topic_recreated_before_an_answer(
+def test_client_begins_at_the_reset_in_a_topic_recreated_before_an_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The reader was to begin after the last record, before markers that the group's offset is past."""
