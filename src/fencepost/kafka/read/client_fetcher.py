@@ -13,7 +13,7 @@ from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.assignment import AssignedPartitions, Fetcher
 from fencepost.kafka.read.client_reader import CHUNK, ClientMessages
 from fencepost.kafka.read.doubt import IF_RESTORED, look_at
-from fencepost.kafka.read.known_positions import assigned_log, goes_back, nowhere_to_begin
+from fencepost.kafka.read.known_positions import goes_back, is_where_the_group_is, nowhere_to_begin
 from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.position import GroupOffset, LogPosition
@@ -127,7 +127,9 @@ class ClientFetcher(Fetcher):
         begins = assignment.begins
         cut = {place: at for place, at in cut.items() if goes_back(committed[place], begins[place], at)}
         replaced = [place for place in waiting if place not in assignment.starts.committed]
-        fresh = [place for place in replaced if _is_of_the_group(begins[place], committed[place])]  # not the task's own
+        fresh = [
+            place for place in replaced if is_where_the_group_is(committed[place], begins[place])
+        ]  # not the task's own
         try:
             cut |= {place: assignment.starts.reset(place) for place in fresh}
         except KafkaException as error:
@@ -172,12 +174,6 @@ class ClientFetcher(Fetcher):
             if high >= 0:
                 ends[place] = high
         return ends
-
-
-def _is_of_the_group(begin: int, committed: GroupOffset) -> bool:
-    """Say whether a member begins where its group's offset says: there, or after the last record before markers."""
-    log_read = assigned_log(committed)
-    return begin == committed.offset or (log_read is not None and begin == log_read.read_to)
 
 
 def ensure_same_topics(known: Mapping[TopicPartition, str], ids: Mapping[str, str], group: str) -> None:

@@ -141,8 +141,7 @@ class PositionResets:
         if self._starts.resets_of(place) == "error":
             raise nowhere_to_begin(place, why)
         log.warning("%s-%d is read from offset %d on: %s", *place, min(at, end), why)
-        self._starts.restarts[place] = min(at, end)
-        return min(at, end)
+        return self._restarted(place, min(at, end))
 
     def _edge(self, place: TopicPartition, at: int, begin: int, end: int) -> int:
         self.forget([place])
@@ -154,6 +153,9 @@ class PositionResets:
             "%s-%d has nothing at offset %d: it is read from offset %d on, as auto.offset.reset is %s",
             *place, at, offset, resets_to,
         )  # fmt: skip
+        return self._restarted(place, offset)
+
+    def _restarted(self, place: TopicPartition, offset: int) -> int:
         self._starts.restarts[place] = offset
         return offset
 
@@ -321,7 +323,7 @@ class BatchFetcher(Fetcher):
         read.ensure_allowed(doing, str(client.conf.get("bootstrap.servers", "")))
 
     def _record_positions(self, fetched: Fetched) -> None:
-        self.topic_ids()  # it has to be known before the records are
+        self._note_topic_ids()
         positions = {
             place: LogPosition(offset, self._topic_id(place), epoch)
             for place, (offset, epoch) in fetched.epochs.items()
@@ -386,15 +388,16 @@ class BatchFetcher(Fetcher):
 
     def topic_ids(self) -> Mapping[TopicPartition, str]:
         """Return the ids of topics whose brokers are asked by name (Kafka 3.0), as they were at the first record."""
-        if self._reader.knows_topics:
-            return {}
-        unknown = [place for place, id_ in self._by_client.topic_ids().items() if not id_]
-        self._by_client.take_over({place: LogPosition(0, self._reader.topic_id(place)) for place in unknown})
-        return self._by_client.topic_ids()
+        return {} if self._reader.knows_topics else self._by_client.topic_ids()
 
     def ensure_same(self, ids: Mapping[str, str]) -> None:
-        if self.topic_ids():
+        if not self._reader.knows_topics:
             self._by_client.ensure_same(ids)
+
+    def _note_topic_ids(self) -> None:
+        """Keep what the reader knows before it returns records: after a seek it looks the ids up again."""
+        unknown = [place for place, id_ in self.topic_ids().items() if not id_]
+        self._by_client.know({place: self._reader.topic_id(place) for place in unknown})
 
     def begin(self, begins: Mapping[TopicPartition, int]) -> None:
         if len(self._assignment.begins) > _MOST_PARTITIONS:
@@ -409,7 +412,7 @@ class BatchFetcher(Fetcher):
         log.info("this member of group %s has its client fetch from now on: %s", self._assignment.client.group, why)
         positions, self._next = self._next, {}
         self._by_client.let_go(self._reader.known_ends())
-        self._by_client.take_over(positions)
+        self._by_client.know({place: at.topic_id for place, at in positions.items()})
         self.stop(positions)
         self._reader.close()
         self._assignment.fetcher = self._by_client
@@ -428,6 +431,6 @@ class BatchFetcher(Fetcher):
 class _ClientAfterBatches(ClientFetcher):
     """Takes over from a `BatchFetcher`."""
 
-    def take_over(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
-        """Go on with the ids of the topics that were read."""
-        self._topic_ids.update((place, at.topic_id) for place, at in positions.items() if at.topic_id)
+    def know(self, topic_ids: Mapping[TopicPartition, str]) -> None:
+        """Go on with the ids of the topics that were read; an empty one is not known."""
+        self._topic_ids.update((place, id_) for place, id_ in topic_ids.items() if id_)

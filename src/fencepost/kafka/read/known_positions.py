@@ -149,6 +149,12 @@ def goes_back(committed: GroupOffset, begin: int, cut_at: int) -> bool:
     return cut_at < begin and (is_cut or begin <= committed.offset)
 
 
+def is_where_the_group_is(committed: GroupOffset, begin: int) -> bool:
+    """Say whether a member begins where its group's offset says: there, or after the last record before markers."""
+    read = assigned_log(committed)
+    return begin == committed.offset or (read is not None and begin == read.read_to)
+
+
 def assigned_log(committed: GroupOffset) -> ReadLog | None:
     """Return what a committed offset says of the log that was read; None if it says nothing."""
     fields = _fields(committed)
@@ -226,9 +232,7 @@ class StartPositions:
         self.known = KnownPositions()
         """The topics and leader epochs of committed offsets, and of what was read after them."""
         self.restarts: dict[TopicPartition, int] = {}
-        """Where partitions go on that do not go on where they were: a log was cut below the position, or a topic was
-        created again. No record from there was returned before the last `poll`. Whoever uses this clears it.
-        """
+        """Where partitions go on that do not go on where they were, since the last `poll`. Its user clears it."""
 
     def stored(self, places: Sequence[TopicPartition], membership: MemberIdentity | None) -> dict[TopicPartition, int]:
         """Return the group's committed offsets. Partitions without one are left out. Raises KafkaException.

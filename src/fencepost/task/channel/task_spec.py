@@ -145,6 +145,11 @@ class InputSpec(Message):
     reader_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # for executors that read epochs
     reader_admin_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the cluster with the epochs
 
+    @property
+    def begins_at_the_end(self) -> bool:
+        """Say whether partitions of which the group has no offset begin at the ends of their logs."""
+        return bool(self.consumer_conf.get("auto.offset.reset") == "latest")
+
 
 @dataclass(frozen=True)
 class DeadLetterSpec(Message):

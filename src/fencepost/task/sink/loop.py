@@ -306,7 +306,7 @@ class SinkLoop:
             self._puts.open(positions)
         begins = self._context.take_rewinds(positions)
         self._positions.go_back(begins)
-        if self._run.spec.input.consumer_conf.get("auto.offset.reset") == "latest":
+        if self._run.spec.input.begins_at_the_end:
             self._positions.fresh.update((place, self._positions.taken[place]) for place in fresh)
         return begins
 

@@ -4,7 +4,6 @@ No transactional id fences a predecessor here: the group does. Its coordinator g
 time, and refuses commits of older generations (E10).
 """
 
-import logging
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -28,8 +27,6 @@ from fencepost.task.sink.reader import member_of
 from fencepost.task.start.run import SinkCounters, TaskRun
 from fencepost.task.start.runner import Report, TaskRunner, admitted
 from fencepost.task.tracing.exports import tracing_of
-
-log = logging.getLogger(__name__)
 
 
 class SinkRunner(TaskRunner):

@@ -139,16 +139,16 @@ class BatchSize:
     def __init__(self, most: int) -> None:
         """`most` is never exceeded (`max.poll.records`)."""
         self._most = most
-        self.records = min(_FIRST_BATCH, most)
+        self._least = self.records = min(_FIRST_BATCH, most)
 
     def refused(self) -> None:
         """Begin anew: of fewer records, fewer are refused with one that is."""
-        self.records = min(_FIRST_BATCH, self._most)
+        self.records = self._least
 
     def took(self, count: int, time_s: float) -> None:
         """Adapt to a batch of `count` records."""
         if time_s > _LONG_S:
-            self.records = max(self.records // 2, min(_FIRST_BATCH, self._most))
+            self.records = max(self.records // 2, self._least)
         elif count >= self.records and time_s < _SHORT_S:
             self.records = min(2 * self.records, self._most)
 

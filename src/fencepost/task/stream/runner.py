@@ -119,7 +119,7 @@ class StreamLoop:
         if restarts := self._input.starts.restarts:
             transactions.positions.restart(restarts)
             restarts.clear()
-            self._is_to_begin = self._begins_at_the_end
+            self._is_to_begin = self._run.spec.input.begins_at_the_end
         if status.is_paused or self._is_to_begin:
             if len(fetched):
                 self._input.seek(fetched.first_offsets())
@@ -170,13 +170,9 @@ class StreamLoop:
         is taken: a restart before the first commit would begin at a later end, and skip the records in between.
         """
         self._transactions.positions.begin(positions, fresh)
-        if fresh and self._begins_at_the_end:
+        if fresh and self._run.spec.input.begins_at_the_end:
             self._is_to_begin = True
         return {}
-
-    @property
-    def _begins_at_the_end(self) -> bool:
-        return self._run.spec.input.consumer_conf.get("auto.offset.reset") == "latest"
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Commit everything that was sent before another member gets the partitions.

@@ -20,6 +20,7 @@ from fencepost.task.failure.tolerance import StoppedInRetryError, Tolerance
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.source.processing import Processor
 from fencepost.task.start.run import StreamCounters, TaskRun
+from fencepost.task.stream import processing
 from fencepost.task.stream.processing import BatchSize, StreamContext, StreamProcessor, StreamStep
 from fencepost.task.stream.runner import StreamLoop
 from fencepost.task.stream.transactions import StreamBoundary, StreamIntervalBoundary, StreamPollBoundary
@@ -424,7 +425,9 @@ def test_restart_of_a_partition_that_was_taken_away_is_left_to_the_next_member()
     assert [entry for entry in stage.run(stage.assigned(a=2), NOTHING, NOTHING) if entry[0] == "commit"] == []
 
 
-def test_batches_grow_while_they_are_quick_and_are_small_after_a_refusal() -> None:
+def test_batches_grow_while_they_are_quick_and_are_small_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processing, "_SHORT_S", float("inf"))
+    monkeypatch.setattr(processing, "_LONG_S", float("inf"))
     stage = Stage(most_records=1_500)
     moments = [stage.records(A, start, count) for start, count in ((0, 500), (500, 999), (1_499, 1_000))]
     stage.run(stage.assigned(a=0), *moments, NOTHING)

@@ -128,7 +128,7 @@ class EpochMembership:
         except Exception:
             self.leave()  # it may have missed changes of its partitions
             raise
-        if self._spec.input.consumer_conf.get("auto.offset.reset") == "latest":
+        if self._spec.input.begins_at_the_end:
             self.commit_fresh()  # at once, even while paused: the next start would begin at a later end
         return input_
 
