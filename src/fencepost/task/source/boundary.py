@@ -59,7 +59,10 @@ class PollBoundary(Boundary):
 
 
 class IntervalBoundary(Boundary):
-    """A transaction ends with the first batch after `interval_s` have passed since the last commit."""
+    """A transaction ends with the first batch after `interval_s` have passed since the last commit that was due.
+
+    Commits before that, of a transaction that is large enough, do not put the next one off.
+    """
 
     may_end_early = True
 
@@ -69,14 +72,17 @@ class IntervalBoundary(Boundary):
         self._last = clock()
 
     def segments(self, records: Sequence[SourceRecord] | None, count: int) -> Iterator[Segment]:
-        is_due = self._clock() - self._last >= self._interval_s
-        yield 0, count, BoundaryDecision.COMMIT if is_due else BoundaryDecision.GO_ON
+        yield 0, count, BoundaryDecision.COMMIT if self._is_due() else BoundaryDecision.GO_ON
 
     def should_commit_at_end(self) -> bool:
         return True
 
     def committed(self) -> None:
-        self._last = self._clock()
+        if self._is_due():
+            self._last = self._clock()
+
+    def _is_due(self) -> bool:
+        return self._clock() - self._last >= self._interval_s
 
 
 class ConnectorBoundary(Boundary):

@@ -45,6 +45,15 @@ def test_interval_is_counted_from_the_commit_not_from_its_due_time() -> None:
     assert list(boundary.segments(None, 0)) == [(0, 0, BoundaryDecision.COMMIT)]
 
 
+def test_commit_before_its_interval_does_not_delay_the_next_one() -> None:
+    now = 0.0
+    boundary = IntervalBoundary(10.0, lambda: now)
+    now = 7.0
+    boundary.committed()
+    now = 10.0
+    assert list(boundary.segments(None, 1)) == [(0, 1, BoundaryDecision.COMMIT)]
+
+
 def test_connector_without_commit_requests_is_not_committed_at_the_end() -> None:
     boundary = ConnectorBoundary()
     batch = records(2)
