@@ -71,7 +71,7 @@ class Stage(GroupStage):
         *script: Any,
         tolerates: bool = True,
         reports: bool = True,
-        most_records: int = 500,
+        most_records: int | None = None,
     ) -> None:
         super().__init__()
         self.group.metadata = membership(7)  # type: ignore[assignment]

@@ -86,7 +86,6 @@ OF_A_STREAM: Conf = {"isolation.level": _ISOLATION[0]}
 """Settings of a stream's member that the user cannot change: it reads only committed records and stable offsets."""
 PROTOCOL, NEWER_PROTOCOL = "group.protocol", "consumer"
 _CLASSIC: Conf = {PROTOCOL: "classic"}  # its generation changes with its assignment: one captured with it is current
-_MOST_RECORDS = 500  # Java's; with 5,000 at once Python's garbage collector doubles the cost of a record
 _OF_A_SINK = frozenset({"group.id", "isolation.level", "max.poll.records"})
 _SINK_BASE: Conf = {
     **_MEMBER_BASE,
@@ -253,11 +252,11 @@ def isolation_level(properties: Mapping[str, object]) -> str:
     return level
 
 
-def most_records(properties: Mapping[str, object]) -> int:
-    """Return the most records that one `put` of a sink receives. Raises SettingsError."""
+def most_records(properties: Mapping[str, object]) -> int | None:
+    """Return the most records that a task gets at once; None if the user has not set it. Raises SettingsError."""
     given = properties.get("max.poll.records")
     if given is None:
-        return _MOST_RECORDS
+        return None
     try:
         most = int(text_of(given))
     except ValueError:

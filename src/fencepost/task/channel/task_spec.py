@@ -139,7 +139,7 @@ class InputSpec(Message):
     consumer_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
     topics: tuple[str, ...] = ()  # unless `topics_regex` selects them
     topics_regex: str = ""
-    most_records: int = 500  # in a batch
+    most_records: int | None = None  # in a batch, if the user has set it (`max.poll.records`)
     resend_topic: str = ""  # of a sink: the additional topic through which it receives resent dead letters
     foreign_ids: tuple[str, ...] = ()  # of a stream: prefixes of transactional ids that it never fences by name
     reader_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # for executors that read epochs

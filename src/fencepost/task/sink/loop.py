@@ -16,16 +16,15 @@ from fencepost.hook.hosted_task import HostedSink, Progress, Put
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import SinkBatch, TopicPartition, place_names
 from fencepost.task.failure.dead_letter_producer import DeadLetters
-from fencepost.task.failure.tolerance import StoppedInRetryError, pause_after
+from fencepost.task.failure.tolerance import StoppedInRetryError
 from fencepost.task.sink.commits import SinkCommits, SinkPositions
 from fencepost.task.sink.context import SinkContext, SinkInput
 from fencepost.task.sink.processing import SinkProcessor
-from fencepost.task.sink.reader import Offsets, ReaderStatus
+from fencepost.task.sink.reader import BatchSize, Offsets, ReaderStatus
 from fencepost.task.start.run import SinkCounters, TaskRun
 
 log = logging.getLogger(__name__)
 
-_PAUSES_S = (0.1, 0.3, 1.0, 3.0, 10.0)
 _PUT = "put"
 _NOTHING = SinkBatch.of_records([])
 
@@ -51,15 +50,16 @@ class Puts:
     context: SinkContext
     processor: SinkProcessor
     positions: SinkPositions
+    batches: BatchSize
     idle_due_s: float = 0.0
     held: _Held | None = None
-    _refusals: int = 0  # in a row
 
     @property
     def most_records(self) -> int:
         """Return how many records the next `take` may be given."""
-        batches = self.task.batches if isinstance(self.task, HostedSink) else 1
-        return batches * self.run.spec.input.most_records
+        if isinstance(self.task, HostedSink):
+            return self.task.batches * self.task.context.most_records
+        return self.batches.records
 
     def open(self, partitions: Collection[TopicPartition]) -> None:
         self.task.open(sorted(partitions))
@@ -71,7 +71,11 @@ class Puts:
     def take(self, fetched: Fetched) -> Offsets:
         """Convert and put records. Returns the offsets of the records that were left, to be read again."""
         with self.run.tracing.processing(fetched):
-            return self._taken(fetched)
+            started = time.monotonic()
+            left = self._taken(fetched)
+            if self.held is None:
+                self.batches.took(len(fetched), time.monotonic() - started)
+            return left
 
     def _taken(self, fetched: Fetched) -> Offsets:
         covered = fetched.next_offsets()
@@ -147,7 +151,7 @@ class Puts:
         self.run.counters.records_written += progress.rows - sum(put.removed for put in progress.puts)
 
     def _accepted(self) -> None:
-        self._refusals = 0
+        self.batches.accepted()
         self.run.counters.errors.retried.passed(_PUT)
 
     def _idle_s(self) -> float:
@@ -156,11 +160,10 @@ class Puts:
         return longest_s if asked_s is None else min(asked_s, longest_s)
 
     def _hold(self, batch: SinkBatch, covered: Offsets, error: Exception) -> None:
-        asked_s = self.context.take_timeout_s()
-        pause_s = pause_after(self._refusals, _PAUSES_S) if asked_s is None else asked_s
+        asked_s, own_s = self.context.take_timeout_s(), self.batches.refused()
+        pause_s = own_s if asked_s is None else asked_s
         if self.run.counters.errors.retried.met(_PUT, error):
             log.warning("task %s: put failed and will be retried in %g s: %s", self.run.spec.id, pause_s, error)
-        self._refusals += 1
         self.run.counters.errors.retries += 1
         self.run.tracing.refused(error)
         self.held = _Held(batch, covered, time.monotonic() + pause_s)
@@ -195,7 +198,7 @@ class SinkLoop:
         self._run = run
         self._context = context
         self._positions = SinkPositions()
-        self._puts = Puts(run, task, context, processor, self._positions)
+        self._puts = Puts(run, task, context, processor, self._positions, BatchSize(run.spec.input.most_records))
         self._commits = SinkCommits(run, task, context, self._positions, dead_letters)
         self._status = ReaderStatus(run)
         self.is_abandoned = False

@@ -19,6 +19,7 @@ from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition, distinct
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import TaskSpec
+from fencepost.task.failure.tolerance import pause_after
 from fencepost.task.start.run import SinkCounters, TaskRun
 
 log = logging.getLogger(__name__)
@@ -73,6 +74,43 @@ class ReaderStatus:
             self._run.counters.partition_count = len(positions)
             lags = [end - positions[place] for place, end in reader.known_ends().items() if place in positions]
             self._run.counters.lag_max = max(lags, default=0)
+
+
+_FIRST_RECORDS, _MOST_RECORDS = 500, 5_000
+_SHORT_S, _LONG_S = 0.05, 0.2
+_PAUSES_S = (0.1, 0.3, 1.0, 3.0)
+
+
+class BatchSize:
+    """How many records the next batch may have: twice as many after a full batch that took a short time.
+
+    A batch costs about 0.6 ms whatever its size. A task that waits for each of its records keeps small batches, so that
+    it polls in time (`max.poll.interval.ms`).
+    """
+
+    def __init__(self, most: int | None) -> None:
+        """`most` is never exceeded, nor 5,000 if it is None."""
+        self._most = most or _MOST_RECORDS
+        self._least = self.records = min(_FIRST_RECORDS, self._most)
+        self._refusals = 0  # in a row
+
+    def accepted(self) -> None:
+        """Count refusals from 0 again."""
+        self._refusals = 0
+
+    def refused(self) -> float:
+        """Return how many seconds to wait. Batches are small again: of fewer records, fewer are refused with one."""
+        self.records = self._least
+        self._refusals += 1
+        return pause_after(self._refusals - 1, _PAUSES_S)
+
+    def took(self, count: int, time_s: float) -> None:
+        """Adapt to a batch of `count` records that was not refused."""
+        self.accepted()
+        if time_s > _LONG_S:
+            self.records = max(self.records // 2, self._least)
+        elif count >= self.records and time_s < _SHORT_S:
+            self.records = min(2 * self.records, self._most)
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ from fencepost.task.conversion.plugins import ChainConfig, conversion_of, given_
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.failure.dead_letter import class_of
 from fencepost.task.failure.dead_letter_producer import TransactionDeadLetters
-from fencepost.task.failure.tolerance import ErrorCounters, pause_after
+from fencepost.task.failure.tolerance import ErrorCounters
 from fencepost.task.sink.mixed_processing import sink_processor
 from fencepost.task.sink.processing import SinkProcessor
+from fencepost.task.sink.reader import BatchSize
 from fencepost.task.source.mixed_processing import source_processor
 from fencepost.task.source.processing import Processor
 from fencepost.task.start.run import StreamCounters
@@ -48,7 +49,6 @@ class StreamContext:
 
 _TOPIC, _PARTITION, _OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 _PROCESS = "TASK_PUT"
-_PAUSES_S = (0.1, 0.3, 1.0, 3.0)
 
 
 class StreamProcessor:
@@ -125,34 +125,6 @@ class StreamProcessor:
         return self._incoming.read_at(place, offset[_OFFSET]) or record
 
 
-_FIRST_BATCH = 500
-_SHORT_S, _LONG_S = 0.05, 0.2
-
-
-class BatchSize:
-    """How many records the next batch may have: twice as many after a full batch that took a short time.
-
-    A batch costs about 0.6 ms whatever its size. A task that waits for each of its records keeps small batches, so that
-    it polls in time (`max.poll.interval.ms`).
-    """
-
-    def __init__(self, most: int) -> None:
-        """`most` is never exceeded (`max.poll.records`)."""
-        self._most = most
-        self._least = self.records = min(_FIRST_BATCH, most)
-
-    def refused(self) -> None:
-        """Begin anew: of fewer records, fewer are refused with one that is."""
-        self.records = self._least
-
-    def took(self, count: int, time_s: float) -> None:
-        """Adapt to a batch of `count` records."""
-        if time_s > _LONG_S:
-            self.records = max(self.records // 2, self._least)
-        elif count >= self.records and time_s < _SHORT_S:
-            self.records = min(2 * self.records, self._most)
-
-
 @dataclass
 class StreamStep:
     """Processes the records of one task instance."""
@@ -161,8 +133,7 @@ class StreamStep:
     context: StreamContext
     processor: StreamProcessor
     counters: StreamCounters
-    size: BatchSize
-    _refusals: int = 0  # in a row
+    batches: BatchSize
 
     def run(self, fetched: Fetched, assignment: frozenset[TopicPartition]) -> list[Outgoing]:
         """Return the records to send. Raises the errors of `process` and of conversion."""
@@ -170,19 +141,15 @@ class StreamStep:
         self.context.assignment = assignment
         batch = self.processor.read(fetched)
         outgoing = self.processor.written(self.task.process(batch) if len(batch) else None)
-        self._refusals = 0
         took_s = time.monotonic() - started
-        self.size.took(len(fetched), took_s)
+        self.batches.took(len(fetched), took_s)
         self.counters.polled(len(fetched), took_s)
         return outgoing
 
     def refused(self) -> float:
         """Count a temporary failure; returns for how many seconds to pause before the next try."""
-        pause_s = pause_after(self._refusals, _PAUSES_S)
-        self._refusals += 1
-        self.size.refused()
         self.counters.errors.retries += 1
-        return pause_s
+        return self.batches.refused()
 
 
 class _Origin(dict[str, Any]):

@@ -32,11 +32,11 @@ from fencepost.task.delivery.lanes import LanedDelivery
 from fencepost.task.failure.dead_letter import ensure_topics
 from fencepost.task.failure.tolerance import StoppedInRetryError
 from fencepost.task.sink.loop import LONGEST_POLL_S
-from fencepost.task.sink.reader import Offsets, OutputGuard, ReaderStatus, member_of
+from fencepost.task.sink.reader import BatchSize, Offsets, OutputGuard, ReaderStatus, member_of
 from fencepost.task.start.producing import Admit, ProducingRunner
 from fencepost.task.start.run import StreamCounters, TaskRun
 from fencepost.task.start.runner import Report, admitted
-from fencepost.task.stream.processing import BatchSize, StreamContext, StreamProcessor, StreamStep, stream_processor_of
+from fencepost.task.stream.processing import StreamContext, StreamProcessor, StreamStep, stream_processor_of
 from fencepost.task.stream.transactions import (
     StreamBoundary,
     StreamInput,
@@ -114,7 +114,7 @@ class StreamLoop:
         status.measure(transactions.positions.sent, self._input)
         status.follow_pause(before_pause=transactions.commit_all)
         self._input.pause(self._input.assignment if status.is_paused else ())
-        most = self._step.size.records
+        most = self._step.batches.records
         fetched = self._input.poll(transactions.wait_s(LONGEST_POLL_S), most)
         if restarts := self._input.starts.restarts:
             transactions.positions.restart(restarts)

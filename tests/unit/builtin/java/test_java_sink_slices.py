@@ -11,14 +11,14 @@ from fencepost.builtin.java import sink_task
 from fencepost.builtin.java.error import JavaError
 from fencepost.builtin.java.port import Failure, Processing, Put, PutEffects
 from fencepost.kafka.value.fetched import Fetched
-from fencepost.task.sink import loop
+from fencepost.task.sink import reader
 from support.group_stage import A, B, Moment, fetched
 from support.java_sink_stage import AWAY, THROWN, Stage, records
 
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "pause_after", lambda *_: 0.0)
+    monkeypatch.setattr(reader, "pause_after", lambda *_: 0.0)
     monkeypatch.setattr(sink_task, "_QUICK_S", 60.0)
 
 
@@ -43,6 +43,11 @@ def test_batches_per_call_grow_while_puts_are_quick_and_request_no_commit(tmp_pa
     assert asked[1:6] == [2, 4, 6, 8, 2]
     assert stage.counters.batches == 8
     assert stage.counters.batch_size_max == 2
+
+
+def test_javas_puts_get_at_most_kafkas_default_unless_the_user_sets_more(tmp_path: Path) -> None:
+    assert Stage(tmp_path).context.most_records == 500
+    assert Stage(tmp_path, most_records=2_000).context.most_records == 2_000
 
 
 def test_records_left_by_java_are_read_again_before_its_requested_commit(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from fencepost.plugin import PluginKind
 from fencepost.record import Header, SinkBatch, TopicPartition
 from fencepost.task.conversion.plugins import conversion_of
 from fencepost.task.failure.dead_letter import context_headers, origin_of
-from fencepost.task.sink import loop
+from fencepost.task.sink import reader
 from fencepost.testing import eventually
 from support.group_stage import A, B, Moment, fetched
 from support.java_sink_stage import AWAY, TABLE, THROWN, Stage, errant, membership, records
@@ -35,7 +35,7 @@ from support.scripted_plugins import used
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "pause_after", lambda *_: 0.0)
+    monkeypatch.setattr(reader, "pause_after", lambda *_: 0.0)
 
 
 def test_the_task_gets_its_configs_and_its_classes(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from fencepost.kafka.value.fetched import Fetched
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
 from fencepost.task.failure.tolerance import Tolerance
-from fencepost.task.sink import loop
 from fencepost.task.sink import loop as module
+from fencepost.task.sink import reader
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import SinkProcessor
@@ -142,7 +142,7 @@ class Stage(GroupStage):
 
 @pytest.fixture
 def it(monkeypatch: pytest.MonkeyPatch) -> Stage:
-    monkeypatch.setattr(loop, "pause_after", lambda *_: 0.0)
+    monkeypatch.setattr(reader, "pause_after", lambda *_: 0.0)
     return Stage()
 
 
@@ -267,6 +267,23 @@ def test_refused_batch_is_put_again_whole_while_fetching_is_paused(it: Stage) ->
     commits = [entry for entry in log if entry[0] == "commit"]
     assert commits == [("commit", {A: 2, B: 1})]
     assert it.counters.errors.retries == 2
+
+
+def test_batches_grow_while_they_are_quick_and_are_small_after_a_refusal(
+    it: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "_SHORT_S", float("inf"))
+    monkeypatch.setattr(reader, "_LONG_S", float("inf"))
+    offsets = [range(500), range(500, 1_499), range(1_499, 2_499), range(2_499, 2_500)]
+    batches = [it.records(*((A, offset) for offset in each)) for each in offsets]
+
+    def refuse() -> Fetched:
+        it.task.fails["put"] = [RetriableError("away")]
+        return batches[3]()
+
+    it.then(it.assigned(a=0), *batches[:3], refuse, it.nothing)
+    it.run()
+    assert it.group.most[1:6] == [500, 1_000, 1_000, 2_000, 500]
 
 
 def test_refused_batch_is_shown_until_it_is_put(it: Stage) -> None:
@@ -747,7 +764,7 @@ def test_fencing_token_has_the_generations_of_task_and_group() -> None:
 
 
 def test_tracing_covers_batches_steps_and_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "pause_after", lambda *_: 0.0)
+    monkeypatch.setattr(reader, "pause_after", lambda *_: 0.0)
     it = Stage(is_traced=True)
     it.task.fails["put"] = [RetriableError("away")]
     it.group.refuses = [KafkaUnavailableError("away")]

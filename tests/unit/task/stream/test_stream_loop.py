@@ -17,11 +17,12 @@ from fencepost.task.channel.task_spec import CommitSpec, InputSpec, TaskSpec
 from fencepost.task.delivery.delivery import TopicCreation
 from fencepost.task.delivery.outgoing import Outgoing
 from fencepost.task.failure.tolerance import StoppedInRetryError, Tolerance
+from fencepost.task.sink import reader
 from fencepost.task.sink.processing import SinkProcessor
+from fencepost.task.sink.reader import BatchSize
 from fencepost.task.source.processing import Processor
 from fencepost.task.start.run import StreamCounters, TaskRun
-from fencepost.task.stream import processing
-from fencepost.task.stream.processing import BatchSize, StreamContext, StreamProcessor, StreamStep
+from fencepost.task.stream.processing import StreamContext, StreamProcessor, StreamStep
 from fencepost.task.stream.runner import StreamLoop
 from fencepost.task.stream.transactions import StreamBoundary, StreamIntervalBoundary, StreamPollBoundary
 from fencepost.task.tracing.tracing import NO_TRACING
@@ -426,13 +427,13 @@ def test_restart_of_a_partition_that_was_taken_away_is_left_to_the_next_member()
 
 
 def test_batches_grow_while_they_are_quick_and_are_small_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processing, "_SHORT_S", float("inf"))
-    monkeypatch.setattr(processing, "_LONG_S", float("inf"))
+    monkeypatch.setattr(reader, "_SHORT_S", float("inf"))
+    monkeypatch.setattr(reader, "_LONG_S", float("inf"))
     stage = Stage(most_records=1_500)
     moments = [stage.records(A, start, count) for start, count in ((0, 500), (500, 999), (1_499, 1_000))]
     stage.run(stage.assigned(a=0), *moments, NOTHING)
     assert stage.group.most == [500, 500, 1_000, 1_000, 1_500, 1_500]
-    size = stage.loop._step.size
+    size = stage.loop._step.batches
     size.refused()
     assert size.records == 500
 

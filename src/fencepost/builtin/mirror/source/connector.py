@@ -72,7 +72,7 @@ _ROLE = "replication-admin"
 
 _STEP_S = 0.1  # a consumer that waits cannot be woken, so a stop waits for this long
 _READER_ROLE = "replication-consumer"
-_MOST_KEY, _MOST = "max.poll.records", 5_000  # unless the user sets it: each poll is a transaction
+_MOST = 5_000  # unless the user sets it: each poll is a transaction
 _MOST_IN_BATCHES = 1 << 31  # no limit: the size of a broker's answer is limited anyway
 
 
@@ -104,7 +104,7 @@ class MirrorSourceTask(MirrorTask):
         settings = config.client(FlowEnd.SOURCE, ClientKind.CONSUMER, _READER_ROLE)
         conf = self._reader_conf(settings)
         reader = self._batch_reader(conf)
-        self._most = most_records({_MOST_KEY: _MOST if reader is None else _MOST_IN_BATCHES, **settings})
+        self._most = most_records(settings) or (_MOST if reader is None else _MOST_IN_BATCHES)
         admin = self._opened.enter_context(closing(config.admin(FlowEnd.SOURCE, f"{_READER_ROLE}-admin")))
         self._places = from_text(config.assigned)
         positions = self._positions(self._places)

@@ -251,11 +251,7 @@ def _of_stream(plan: ConnectorPlan, spec: TaskSpec, confs: Confs, transactional_
         spec,
         output=OutputSpec(confs[PRODUCER], "", transactional_id, confs[ADMIN], plan.worker.topic_creation_enable),
         commits=_commits(plan, spec.commits, confs[PRODUCER]),
-        input=replace(
-            spec.input,
-            most_records=most_records({"max.poll.records": _MOST_OF_A_STREAM, **plan.clients.consumer_properties}),
-            foreign_ids=tuple(StreamConnectorConfig(plan.given).foreign_producers),
-        ),
+        input=replace(spec.input, foreign_ids=tuple(StreamConnectorConfig(plan.given).foreign_producers)),
     )
 
 
@@ -279,7 +275,6 @@ def _boundary(plan: ConnectorPlan, source: SourceConnectorConfig) -> str:
 
 
 _PAUSES_S = (0.1, 0.5, 1.0)
-_MOST_OF_A_STREAM = 5_000  # unless the user sets it; a sink's author is promised 500 (Kafka's default)
 
 
 def ensure_own_topic(settings: WorkerSettings, config: RawConfig, ledger: str) -> None:
