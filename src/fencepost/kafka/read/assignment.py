@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.api.errors import FencedError
-from fencepost.kafka.read.known_positions import StartPositions, goes_back
+from fencepost.kafka.read.known_positions import Restart, StartPositions, goes_back
 from fencepost.kafka.read.member_client import MemberClient, MemberIdentity
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.position import GroupOffset
@@ -170,7 +170,7 @@ class AssignedPartitions:
                 begins.update(assignee.assigned(positions, fresh))
             cut = {p: at for p, at in cut.items() if goes_back(committed[p], begins[p], at)}
             begins.update(cut)
-            self.starts.restarts.update(cut)
+            self.starts.restarts.update((p, Restart(at, is_cut=True)) for p, at in cut.items())
             self.begins.update(begins)
             self.client.assign([ClientPartition(*place, begins[place]) for place in places])
             self.fetcher.begin({place: begins[place] for place in places})

@@ -13,7 +13,7 @@ from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.read.assignment import AssignedPartitions, Fetcher
 from fencepost.kafka.read.client_reader import CHUNK, ClientMessages
 from fencepost.kafka.read.doubt import IF_RESTORED, look_at
-from fencepost.kafka.read.known_positions import goes_back, is_where_the_group_is, nowhere_to_begin
+from fencepost.kafka.read.known_positions import Restart, goes_back, is_where_the_group_is, nowhere_to_begin
 from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.position import GroupOffset, LogPosition
@@ -130,13 +130,15 @@ class ClientFetcher(Fetcher):
         fresh = [
             place for place in replaced if is_where_the_group_is(committed[place], begins[place])
         ]  # not the task's own
+        restarts = {place: Restart(at, is_cut=True) for place, at in cut.items()}
         try:
-            cut |= {place: assignment.starts.reset(place) for place in fresh}
+            restarts |= {place: Restart(assignment.starts.reset(place), is_cut=False) for place in fresh}
         except KafkaException as error:
             raise self._client.failed(error, f"asking where {place_names(fresh)} begin") from error
-        begins.update(cut)
-        assignment.starts.restarts.update(cut)
-        self.seek(cut)
+        assignment.starts.restarts.update(restarts)
+        moved = {place: each.offset for place, each in restarts.items()}
+        begins.update(moved)
+        self.seek(moved)
         self.resume([place for place in waiting if place not in assignment.paused])
 
     def _report_cut(self, place: TopicPartition, at: int, cut_at: int) -> None:

@@ -27,6 +27,7 @@ from fencepost.kafka.read.fetched_queue import Unread, UnreadFetched, WaitingRec
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.read.known_positions import (
     PositionReader,
+    Restart,
     StartPositions,
     assigned_log,
     committed_position,
@@ -102,7 +103,7 @@ class PositionResets:
         is_replaced, common = place in self._read.replaced, self._read.cut.get(place)
         seems_gone = is_replaced or common is not None or at.offset > end
         if at.offset < begin and not seems_gone:
-            return {place: LogPosition(self._edge(place, at.offset, begin, end))}
+            return {place: LogPosition(self._edge(place, at.offset, begin, end, is_cut=False))}
         if not seems_gone:
             self.continued([place])
             return {place: replace(at, epoch=NO_EPOCH)}  # its broker was not its leader
@@ -112,7 +113,7 @@ class PositionResets:
             self._looks[place] = time.monotonic() + DOUBT_EVERY_S
             return {place: at}
         if is_replaced or not at.topic_id:  # nothing says that the log is the one that was read
-            return {place: LogPosition(self._edge(place, at.offset, begin, end))}
+            return {place: LogPosition(self._edge(place, at.offset, begin, end, is_cut=not is_replaced))}
         common = common or LogPosition(end)
         offset = self._end_of_common(place, at.offset, max(begin, common.offset))
         return {place: LogPosition(offset, at.topic_id, common.epoch)}
@@ -141,9 +142,9 @@ class PositionResets:
         if self._starts.resets_of(place) == "error":
             raise nowhere_to_begin(place, why)
         log.warning("%s-%d is read from offset %d on: %s", *place, min(at, end), why)
-        return self._restarted(place, min(at, end))
+        return self._restarted(place, Restart(min(at, end), is_cut=True))
 
-    def _edge(self, place: TopicPartition, at: int, begin: int, end: int) -> int:
+    def _edge(self, place: TopicPartition, at: int, begin: int, end: int, *, is_cut: bool) -> int:
         self.forget([place])
         resets_to = self._starts.resets_of(place)
         if resets_to == "error":
@@ -153,11 +154,11 @@ class PositionResets:
             "%s-%d has nothing at offset %d: it is read from offset %d on, as auto.offset.reset is %s",
             *place, at, offset, resets_to,
         )  # fmt: skip
-        return self._restarted(place, offset)
+        return self._restarted(place, Restart(offset, is_cut))
 
-    def _restarted(self, place: TopicPartition, offset: int) -> int:
-        self._starts.restarts[place] = offset
-        return offset
+    def _restarted(self, place: TopicPartition, at: Restart) -> int:
+        self._starts.restarts[place] = at
+        return at.offset
 
 
 _TURN_S = 0.1  # how long the reader may wait before the group's callbacks run

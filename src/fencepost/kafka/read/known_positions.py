@@ -217,6 +217,16 @@ def client_reset(conf: Mapping[str, Any], whole: Collection[str]) -> dict[str, s
     return {_RESET: "earliest"} if whole and conf.get(_RESET) == "latest" else {}
 
 
+class Restart(NamedTuple):
+    """Where reading goes on that does not go on where it was.
+
+    A log that was cut may have what was read before `offset`; else what was read is in no log any more.
+    """
+
+    offset: int
+    is_cut: bool
+
+
 class StartPositions:
     """The committed offsets of a group, and the edges of logs where there are none."""
 
@@ -231,7 +241,7 @@ class StartPositions:
         self._former: dict[TopicPartition, GroupOffset] = {}  # committed in topics that are gone
         self.known = KnownPositions()
         """The topics and leader epochs of committed offsets, and of what was read after them."""
-        self.restarts: dict[TopicPartition, int] = {}
+        self.restarts: dict[TopicPartition, Restart] = {}
         """Where partitions go on that do not go on where they were, since the last `poll`. Its user clears it."""
 
     def stored(self, places: Sequence[TopicPartition], membership: MemberIdentity | None) -> dict[TopicPartition, int]:

@@ -4,12 +4,13 @@
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fencepost.api import ConnectError, FatalError, SinkTask
 from fencepost.hook.hosted_task import RefusedReportError
+from fencepost.kafka.read.known_positions import Restart
 from fencepost.record import TopicPartition
 from fencepost.task.failure.dead_letter_producer import DeadLetters
 from fencepost.task.sink.context import SinkContext, SinkInput
@@ -42,6 +43,20 @@ class SinkPositions:
         """Continue at these offsets: later records count as not taken."""
         self.taken.update(offsets)
         self.safe.update(offsets)
+
+    def restart(self, restarts: Mapping[TopicPartition, Restart], *, is_latest: bool) -> None:
+        """Continue where reading does: a log was cut, or has nothing at the position.
+
+        What was put of what is gone cannot be put again, whether it is flushed or not. With `is_latest`, the group has
+        to have the new offsets before records are put, as at its first assignment.
+        """
+        for place, (offset, is_cut) in restarts.items():
+            if place in self.taken:
+                self.taken[place] = offset
+                self.safe[place] = min(self.safe[place], offset) if is_cut else offset
+                self.other.add(place)
+                if is_latest and self.safe[place] == offset:  # else the group has an offset in what is left
+                    self.fresh[place] = offset
 
     def begin_below(self, firsts: Offsets) -> None:
         """Record that reading went back below the taken offsets: a log was cut, or a topic created again."""
@@ -117,11 +132,13 @@ class SinkCommits:
         if not self.positions.fresh:
             return True
         try:
-            self.positions.stored.update(input_.commit(dict(self.positions.fresh)))
+            committed = input_.commit(dict(self.positions.fresh))
         except ConnectError as error:
             self.run.counters.commit_failed()
             self._tries_again("its starting offsets are not committed yet; retrying", error)
             return False
+        self.positions.stored.update(committed)
+        self.positions.other.difference_update(committed)
         self.positions.fresh.clear()
         self.run.counters.errors.retried.passed(_COMMIT)
         return True

@@ -7,12 +7,13 @@ error, in this generation of the group (E13). Once a revocation has been granted
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from fencepost.api import RetriableError, SinkTask
 from fencepost.hook.hosted_task import HostedSink, Progress, Put
+from fencepost.kafka.read.known_positions import Restart
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import SinkBatch, TopicPartition, place_names
 from fencepost.task.failure.dead_letter_producer import DeadLetters
@@ -115,6 +116,13 @@ class Puts:
             batch, covered, retry_s = self.held
             left = {place: offset for place, offset in covered.items() if place not in places}
             self.held = _Held(batch.without(places), left, retry_s) if left else None
+
+    def restart(self, restarts: Mapping[TopicPartition, Restart]) -> None:
+        """Go on at these offsets after the refused records, which are in no log any more."""
+        if self.held is not None:
+            batch, covered, retry_s = self.held
+            elsewhere = {place: restarts[place].offset for place in covered.keys() & restarts.keys()}
+            self.held = _Held(batch, {**covered, **elsewhere}, retry_s)
 
     def _put(self, batch: SinkBatch, covered: Offsets) -> Offsets:
         self.held = None
@@ -237,6 +245,10 @@ class SinkLoop:
         # A paused task stays a member of the group.
         self._input.pause(self._input.assignment if self._is_halted else self._context.paused)
         fetched = self._without_rewound(self._input.poll(self._wait_s(), self._puts.most_records))
+        if restarts := self._input.starts.restarts:
+            self._positions.restart(restarts, is_latest=self._run.spec.input.begins_at_the_end)
+            self._puts.restart(restarts)
+            restarts.clear()
         if not self._commits.has_begun(self._input) or self._is_halted:
             self._put_back(fetched)
         elif len(fetched):

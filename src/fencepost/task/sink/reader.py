@@ -13,7 +13,7 @@ from fencepost.config.cluster import ALL_OPEN, CLOSED, ClosedTopics
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.read.assignment import Assignee
 from fencepost.kafka.read.group_input import GroupInput
-from fencepost.kafka.read.known_positions import PositionReader
+from fencepost.kafka.read.known_positions import PositionReader, StartPositions
 from fencepost.kafka.setting.batch_settings import lacking_to_read
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition, distinct
@@ -37,6 +37,10 @@ class GroupReader(Protocol):
 
     @property
     def metadata(self) -> Any: ...
+
+    @property
+    def starts(self) -> StartPositions:
+        """Return the known starts of the logs that are read."""
 
     def poll(self, timeout_s: float, most: int) -> Fetched: ...
 

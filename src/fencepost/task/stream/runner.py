@@ -117,7 +117,7 @@ class StreamLoop:
         most = self._step.batches.records
         fetched = self._input.poll(transactions.wait_s(LONGEST_POLL_S), most)
         if restarts := self._input.starts.restarts:
-            transactions.positions.restart(restarts)
+            transactions.positions.restart({place: each.offset for place, each in restarts.items()})
             restarts.clear()
             self._is_to_begin = self._run.spec.input.begins_at_the_end
         if status.is_paused or self._is_to_begin:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-from fencepost.kafka.read.known_positions import StartPositions
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition
 from fencepost.task.delivery.delivery import TopicCreation
@@ -150,10 +149,6 @@ class StreamPositions:
 
 class StreamInput(GroupReader, Protocol):
     """Where records come from, such as `GroupInput`."""
-
-    @property
-    def starts(self) -> StartPositions:
-        """Return the known starts of the logs that are read."""
 
     def stored(self) -> Offsets:
         """Return the group's current offsets of the assignment."""

@@ -11,6 +11,7 @@ from fencepost.api import FatalError, FencingToken, RetriableError, SinkBatch, S
 from fencepost.builtin.converter.plain import StringConverter
 from fencepost.builtin.transform.chain import Chain
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.read.known_positions import Restart
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
@@ -195,6 +196,72 @@ def test_records_of_a_truncated_log_are_read_again_when_the_flush_fails(it: Stag
     it.then(it.assigned(a=9), it.records((A, 3), (A, 4)), it.commits())
     it.task.fails["flush"] = [OSError("disk full")]
     assert ("seek", {A: 3}) in it.run()
+
+
+def restarted(then: Fetched, at: int, *, is_cut: bool, stage: Stage) -> Moment:
+    """Return a poll in which reading goes on elsewhere in partition A."""
+
+    def moment() -> Fetched:
+        stage.group.starts.restarts[A] = Restart(at, is_cut)
+        return then
+
+    return moment
+
+
+@pytest.mark.parametrize("at", [0, 2, 7])
+def test_end_to_which_a_log_is_reset_is_committed_before_its_records_are_put(at: int) -> None:
+    """With `latest`: a successor would begin at a later end."""
+    it = Stage("latest")
+    came = fetched((A, at), (B, 3))
+    it.then(it.assigned(a=1, b=3), it.records((A, 1)), restarted(came, at, is_cut=False, stage=it))
+    it.then(it.records((B, 3)))
+    assert it.run()[2:] == [
+        ("put", (0, 1)),
+        ("commit", {A: at}),
+        ("put", (0, at), (1, 3)),
+        ("put", (1, 3)),
+        ("flush", {A: at + 1, B: 4}),
+        ("close", A, B),
+        ("commit", {A: at + 1, B: 4}),
+    ]
+
+
+def test_refused_commit_of_the_end_to_which_a_log_is_reset_is_tried_again() -> None:
+    it = Stage("latest")
+    came = fetched((A, 5))
+    it.then(it.assigned(a=1), restarted(came, 5, is_cut=False, stage=it), it.records((A, 5)))
+    it.group.refuses = [KafkaUnavailableError("away")]
+    commit, seek = ("commit", {A: 5}), ("seek", {A: 5})
+    assert it.run()[2:6] == [commit, seek, commit, ("put", (0, 5))]
+
+
+def test_partition_of_a_recreated_topic_with_the_same_end_is_committed(it: Stage) -> None:
+    it.then(it.assigned(a=2), restarted(fetched((A, 0), (A, 1)), 0, is_cut=False, stage=it))
+    assert it.run()[-1] == ("commit", {A: 2})
+
+
+@pytest.mark.parametrize("resets_to", ["earliest", "latest"])
+def test_records_that_a_cut_has_left_are_put_again_if_their_flush_fails(resets_to: str) -> None:
+    """They are not committed before they are flushed either."""
+    it = Stage(resets_to)
+    it.then(it.assigned(a=1), it.records((A, 1), (A, 2), (A, 3)), restarted(fetched((A, 3)), 3, is_cut=True, stage=it))
+    it.then(it.commits(), it.nothing)
+    it.task.fails["flush"] = [OSError("disk full")]
+    assert it.run()[2:] == [
+        ("put", (0, 1), (0, 2), (0, 3)),
+        ("put", (0, 3)),
+        ("flush", {A: 4}),
+        ("seek", {A: 1}),
+        ("flush", {A: 1}),
+        ("close", A),
+        ("commit", {A: 1}),
+    ]
+
+
+def test_refused_records_of_a_log_that_is_reset_do_not_move_its_position(it: Stage) -> None:
+    it.then(it.assigned(a=5), it.records((A, 5), (A, 6)), restarted(Fetched(), 2, is_cut=False, stage=it), it.nothing)
+    it.task.fails["put"] = [RetriableError("away")] * 2
+    assert it.run()[-1] == ("commit", {A: 2})
 
 
 def test_failed_flush_does_not_rewind_partitions_without_taken_records(it: Stage) -> None:

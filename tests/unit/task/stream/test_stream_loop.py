@@ -10,6 +10,7 @@ import pytest
 from fencepost.api import FatalError, SinkBatch, StreamTask, TopicPartition
 from fencepost.builtin.converter.plain import ByteArrayConverter
 from fencepost.builtin.transform.chain import Chain
+from fencepost.kafka.read.known_positions import Restart
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.kafka.value.position import GroupOffset
 from fencepost.task.channel.message import RunState
@@ -409,7 +410,7 @@ def test_partition_of_a_recreated_topic_is_due_at_any_offset(resets_to: str) -> 
     stage = Stage(resets_to=resets_to)
 
     def created_again() -> Fetched:
-        stage.group.starts.restarts = {A: 0}
+        stage.group.starts.restarts = {A: Restart(0, is_cut=False)}
         return fetched((A, 0), (A, 1), (B, 2))
 
     log = stage.run(stage.assigned(a=2, b=2), created_again, stage.records(A, 2), NOTHING)
@@ -422,7 +423,7 @@ def test_partition_of_a_recreated_topic_is_due_at_any_offset(resets_to: str) -> 
 
 def test_restart_of_a_partition_that_was_taken_away_is_left_to_the_next_member() -> None:
     stage = Stage()
-    stage.group.starts.restarts = {B: 0}
+    stage.group.starts.restarts = {B: Restart(0, is_cut=False)}
     assert [entry for entry in stage.run(stage.assigned(a=2), NOTHING, NOTHING) if entry[0] == "commit"] == []
 
 
