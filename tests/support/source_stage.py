@@ -28,7 +28,11 @@ class SourceStage:
     """A loop without a broker. A pause ends as soon as it is reported."""
 
     def __init__(self) -> None:
-        self.control, self.counters, self.book = Control(is_paused=False), Counters(), OffsetBook()
+        self.control, self.counters, self.book = (
+            Control(is_paused=False),
+            Counters(state=RunState.RUNNING),
+            OffsetBook(),
+        )
         self.states: list[RunState] = []
         self.dead_letters = DeadLetterSpec()
         self.tracing: Tracing = NO_TRACING

@@ -266,9 +266,14 @@ class TaskRun(Generic[C_co]):
         self.tracing.commit_begun(begun_s)
 
     def committed(self, ended_s: float) -> None:
-        """Record that the oldest open transaction was committed at `ended_s`, possibly a while ago."""
+        """Record that the oldest open transaction was committed at `ended_s`, possibly a while ago.
+
+        The first time, the worker hears of it at once: it suspects no task that has committed (`suspicion.py`).
+        """
         self.counters.committed(ended_s)
         self.tracing.committed(ended_s)
+        if self.counters.commits == 1:
+            self.report_state(self.counters.state)
 
 
 D = TypeVar("D", bound=Delivery)

@@ -1,8 +1,11 @@
-"""Since when a task has records open."""
+"""Since when a task has records open, and what of its counters the worker hears at once."""
 
 import time
 
-from fencepost.task.start.run import Counters
+from fencepost.task.channel.message import RunState
+from fencepost.task.channel.task_spec import OutputSpec, TaskSpec
+from fencepost.task.control import Control
+from fencepost.task.start.run import Counters, TaskRun
 
 
 def sent(counters: Counters, count: int = 1) -> float:
@@ -61,3 +64,16 @@ def test_sizes_of_spark_transactions_are_counted() -> None:
     counters.moved(10, 20)
     assert (counters.transaction_size_min, counters.transaction_size_max) == (10, 30)
     assert (counters.transaction_size_total, counters.commits, counters.records_written) == (60, 3, 60)
+
+
+def test_first_commit_is_reported_at_once_and_no_later_one_is() -> None:
+    """The process may be killed before the next second, and the worker suspects tasks that have not committed."""
+    spec = TaskSpec("c", 0, 1, "i", {}, {}, output=OutputSpec({}, ""))
+    seen: list[tuple[RunState, int]] = []
+    counters = Counters(state=RunState.RUNNING)
+    run = TaskRun(spec, Control(is_paused=False), counters, lambda state: seen.append((state, counters.commits)))
+    for _ in range(3):
+        sent(counters)
+        run.commit_begun(time.monotonic())
+        run.committed(time.monotonic())
+    assert seen == [(RunState.RUNNING, 1)]

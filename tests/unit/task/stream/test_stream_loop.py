@@ -91,7 +91,7 @@ class Stage(GroupStage):
         **read: Any,
     ) -> None:
         super().__init__()
-        self.counters = StreamCounters()
+        self.counters = StreamCounters(state=RunState.RUNNING)
         self.task, self.delivery = Passing(), Delivery(self.log)
         consumer = {"group.id": "g", "auto.offset.reset": resets_to}
         read_by = InputSpec(consumer, most_records=most_records, **read)
@@ -401,7 +401,7 @@ def test_paused_task_commits_and_reads_late_records_again_after_the_resume() -> 
 
     log = stage.run(stage.assigned(a=0), stage.records(A, 0), pausing, came)
     assert log == [("send", 1), commit(a=1), ("committed", 1), ("seek", {A: 1})]
-    assert stage.states == [RunState.PAUSED, RunState.RUNNING]
+    assert stage.states == [RunState.RUNNING, RunState.PAUSED, RunState.RUNNING]  # the first with the first commit
 
 
 @pytest.mark.parametrize("resets_to", ["earliest", "latest"])
