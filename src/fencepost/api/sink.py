@@ -146,6 +146,9 @@ class SinkTask(ABC, Generic[ConfigT]):
     ...     path: str = setting("path")
     """
 
+    most_records: ClassVar[int] = 500
+    """How many records `put` gets at most, unless the user sets `consumer.override.max.poll.records`. If more than 500,
+    it begins with 500 and gets more while it is quick: a batch costs about 0.6 ms whatever its size."""
     takes_columns: ClassVar[bool] = False
     """Whether keys and values of a batch may be a `StructColumn`. Otherwise each row is an object."""
 

@@ -241,6 +241,25 @@ def test_database_that_has_lost_commits_is_continued_where_it_is(scene: SinkScen
     assert (numbers(scene), scene.offsets()) == ([0, 1, 2, 3, 4], {0: 5})
 
 
+def test_records_of_a_longer_recreated_topic_are_written_once(scene: SinkScene) -> None:
+    """With `latest`: positions go on at its end, and the task is flushed before the records."""
+    run = inserting(scene, 3).run()
+    run.deliver(scene.log)
+    run.commit()
+    scene.topic_ids[scene.name] = "second"
+    place = scene.places[0]
+    scene.log[place] = [record(place, offset, 100 + offset, "again") for offset in range(9)]
+    run.positions[place] = run.taken[place] = 7
+    run.commit()
+    run.deliver(scene.log)
+    run.deliver_nothing()
+    run.crash()
+    second = scene.run(2)
+    second.deliver(scene.log)
+    second.commit()
+    assert numbers(scene) == [0, 1, 2, 107, 108]
+
+
 @pytest.mark.parametrize("is_running", [True, False])
 def test_topic_that_is_created_again_is_written_from_its_beginning(scene: SinkScene, is_running: bool) -> None:
     run = inserting(scene).run()

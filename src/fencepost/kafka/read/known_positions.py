@@ -70,6 +70,8 @@ class KnownPositions:
         """Record that reading continues at these positions."""
         for place, position in positions.items():
             self._past.pop(place, None)
+            if place in self._cut:
+                self._cut[place] = position.offset
             if self.at(place, position.offset) != position:
                 self._ranges[place] = position.offset, position
 

@@ -27,6 +27,8 @@ class SinkPositions:
     stored: dict[TopicPartition, int] = field(default_factory=dict)  # in the group; without partitions that have none
     fresh: dict[TopicPartition, int] = field(default_factory=dict)  # ends where the group begins, not committed yet
     other: set[TopicPartition] = field(default_factory=set)  # where what is `stored` is of another log
+    restarted: set[TopicPartition] = field(default_factory=set)  # to be flushed before records are put
+    gone: dict[TopicPartition, int] = field(default_factory=dict)  # before these offsets a log has nothing that was put
 
     @property
     def uncommitted(self) -> int:
@@ -43,20 +45,26 @@ class SinkPositions:
         """Continue at these offsets: later records count as not taken."""
         self.taken.update(offsets)
         self.safe.update(offsets)
+        self._read_again(offsets)
+
+    def _read_again(self, firsts: Offsets) -> None:
+        self.gone.update((place, offset) for place, offset in firsts.items() if offset < self.gone.get(place, 0))
 
     def restart(self, restarts: Mapping[TopicPartition, Restart], *, is_latest: bool) -> None:
         """Continue where reading does: a log was cut, or has nothing at the position.
 
-        What was put of what is gone cannot be put again, whether it is flushed or not. With `is_latest`, the group has
-        to have the new offsets before records are put, as at its first assignment.
+        What was put of what is gone cannot be put again, whether it is flushed or not. With `is_latest`, the group, and
+        a task with offsets of its own, have to have the new ones before records are put.
         """
         for place, (offset, is_cut) in restarts.items():
             if place in self.taken:
                 self.taken[place] = offset
                 self.safe[place] = min(self.safe[place], offset) if is_cut else offset
+                self.gone[place] = min(self.gone.get(place, 0), offset) if is_cut else offset
                 self.other.add(place)
                 if is_latest and self.safe[place] == offset:  # else the group has an offset in what is left
                     self.fresh[place] = offset
+                    self.restarted.add(place)
 
     def begin_below(self, firsts: Offsets) -> None:
         """Record that reading went back below the taken offsets: a log was cut, or a topic created again."""
@@ -65,6 +73,7 @@ class SinkPositions:
         below = {place: offset for place, offset in below.items() if offset < self.safe[place]}
         self.safe.update(below)
         self.other.update(below)
+        self._read_again(below)
 
     def take(self, covered: Offsets) -> None:
         """Count records below these offsets as taken, unless their partition was revoked meanwhile."""
@@ -76,8 +85,9 @@ class SinkPositions:
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         self.other.difference_update(partitions)
+        self.restarted.difference_update(partitions)
         for place in partitions:
-            for offsets in (self.taken, self.safe, self.stored, self.fresh):
+            for offsets in (self.taken, self.safe, self.stored, self.fresh, self.gone):
                 offsets.pop(place, None)
 
 
@@ -117,7 +127,8 @@ class SinkCommits:
 
     @property
     def is_due(self) -> bool:
-        return self.context.is_commit_requested or time.monotonic() >= self.due_s
+        is_asked = self.context.is_commit_requested or bool(self.positions.restarted)
+        return is_asked or time.monotonic() >= self.due_s
 
     def schedule(self) -> None:
         """Set when the next commit is due, unless the task requests one earlier."""
@@ -129,6 +140,8 @@ class SinkCommits:
 
         Nothing is put before that: a successor would begin at a later end, and skip the records in between.
         """
+        if self.positions.restarted:
+            return False
         if not self.positions.fresh:
             return True
         try:
@@ -162,6 +175,7 @@ class SinkCommits:
             if not is_last:
                 self._tries_again("it continues from its last safe offsets", error, _FLUSH)
             return FlushedOffsets({}, {} if is_last else self._safe(offsets), begun_s)
+        self.positions.restarted.difference_update(offsets)
         self.run.counters.errors.retried.passed(_FLUSH)
         rewinds = self.context.take_rewinds(offsets)
         allowed |= {place: min(offset, allowed[place]) for place, offset in rewinds.items() if place in allowed}
@@ -188,6 +202,8 @@ class SinkCommits:
         self.run.counters.errors.retried.passed(_COMMIT)
         stored.update(committed)
         other.difference_update(committed)
+        for place in committed:
+            self.positions.fresh.pop(place, None)
         # Not for partitions that the task rewinds: it takes records again there that are not safe.
         self.positions.safe.update((p, offset) for p, offset in committed.items() if p not in flushed.rewinds)
 
@@ -237,7 +253,7 @@ class SinkCommits:
         return {place: min(max(offset, own.get(place, 0)), offsets[place]) for place, offset in safe.items()}
 
     def _allowed(self, offsets: Offsets, answered: Offsets) -> dict[TopicPartition, int]:
-        """Return the offsets that the task allows to be committed, never above those it was given."""
+        """Return the offsets that the task allows to be committed: none above those it was given, or that is gone."""
         allowed = {}
         for place, offset in answered.items():
             if place not in offsets:
@@ -249,6 +265,6 @@ class SinkCommits:
                     "task %s: ignoring offset %s of %s from pre_commit: put has only taken records below %s",
                     self.run.spec.id, offset, place, offsets[place],
                 )  # fmt: skip
-            else:
-                allowed[place] = offset
+            else:  # a task may answer an offset from before the log was reset
+                allowed[place] = max(offset, min(self.positions.gone.get(place, 0), offsets[place]))
         return allowed

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from fencepost.api import ErrantRecordReporter, FencingToken, SinkRecord
+from fencepost.api import ErrantRecordReporter, FencingToken, SinkRecord, SinkTask
 from fencepost.config.reference import given_values
 from fencepost.hook.hosted_task import ForeignRecordError, GroupMember
 from fencepost.kafka.value.position import committer_of
@@ -139,7 +139,6 @@ class Reporter:
         return self._dead_letters.add(record, stage, class_of(self._processor, stage, error), error)
 
 
-_MOST_OF_ANOTHER = 500  # records for a put in another process: connectors for Kafka Connect are written for its default
 _LAST_LETTERS_S = 2.0  # the last commit has to fit into the time for a stop, too
 
 
@@ -154,7 +153,7 @@ class HostedContext(SinkContext):
         """`reporter` and `next_offsets` have to be set before the task is started."""
         super().__init__(given_values(spec.task_config), control, spec.generation)
         self.place = place_of(spec)
-        self.most_records = spec.input.most_records or _MOST_OF_ANOTHER
+        self.most_records = spec.input.most_records or SinkTask.most_records
         self.last_letters_s = min(spec.commits.offset_flush_timeout_ms / 1000, _LAST_LETTERS_S)
         self._errors = errors
 

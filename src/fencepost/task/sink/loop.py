@@ -7,13 +7,12 @@ error, in this generation of the group (E13). Once a revocation has been granted
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from fencepost.api import RetriableError, SinkTask
 from fencepost.hook.hosted_task import HostedSink, Progress, Put
-from fencepost.kafka.read.known_positions import Restart
 from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import SinkBatch, TopicPartition, place_names
 from fencepost.task.failure.dead_letter_producer import DeadLetters
@@ -117,13 +116,6 @@ class Puts:
             left = {place: offset for place, offset in covered.items() if place not in places}
             self.held = _Held(batch.without(places), left, retry_s) if left else None
 
-    def restart(self, restarts: Mapping[TopicPartition, Restart]) -> None:
-        """Go on at these offsets after the refused records, which are in no log any more."""
-        if self.held is not None:
-            batch, covered, retry_s = self.held
-            elsewhere = {place: restarts[place].offset for place in covered.keys() & restarts.keys()}
-            self.held = _Held(batch, {**covered, **elsewhere}, retry_s)
-
     def _put(self, batch: SinkBatch, covered: Offsets) -> Offsets:
         self.held = None
         if not len(batch) and covered:  # all were dropped
@@ -206,7 +198,9 @@ class SinkLoop:
         self._run = run
         self._context = context
         self._positions = SinkPositions()
-        self._puts = Puts(run, task, context, processor, self._positions, BatchSize(run.spec.input.most_records))
+        self._puts = Puts(
+            run, task, context, processor, self._positions, BatchSize(run.spec.input.most_records or task.most_records)
+        )
         self._commits = SinkCommits(run, task, context, self._positions, dead_letters)
         self._status = ReaderStatus(run)
         self.is_abandoned = False
@@ -244,11 +238,9 @@ class SinkLoop:
             self._advance(self._puts.take_held())
         # A paused task stays a member of the group.
         self._input.pause(self._input.assignment if self._is_halted else self._context.paused)
-        fetched = self._without_rewound(self._input.poll(self._wait_s(), self._puts.most_records))
-        if restarts := self._input.starts.restarts:
-            self._positions.restart(restarts, is_latest=self._run.spec.input.begins_at_the_end)
-            self._puts.restart(restarts)
-            restarts.clear()
+        fetched = self._input.poll(self._wait_s(), self._puts.most_records)
+        self._follow_restarts()
+        fetched = self._without_rewound(fetched)
         if not self._commits.has_begun(self._input) or self._is_halted:
             self._put_back(fetched)
         elif len(fetched):
@@ -288,6 +280,12 @@ class SinkLoop:
         """Continue where the task asked to; held records from there are read again."""
         self._go_back(self._context.take_rewinds(self._positions.taken))
         self._context.rewinds.clear()  # those of partitions that are not assigned
+
+    def _follow_restarts(self) -> None:
+        """Go on where the input does, unless the task asks for something else."""
+        restarts = self._input.starts.restarts
+        self._positions.restart(restarts, is_latest=self._run.spec.input.begins_at_the_end)
+        restarts.clear()
 
     def _without_rewound(self, fetched: Fetched) -> Fetched:
         """Rewind partitions as the task asked within the poll, when it released others, and leave out their records."""
@@ -341,6 +339,7 @@ class SinkLoop:
         partitions &= frozenset(self._positions.taken)
         if not partitions:
             return
+        self._follow_restarts()
         try:
             if is_lost or self.is_abandoned:
                 log.warning("task %s has lost %s to other members", self._run.spec.id, place_names(partitions))

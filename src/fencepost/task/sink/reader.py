@@ -80,7 +80,7 @@ class ReaderStatus:
             self._run.counters.lag_max = max(lags, default=0)
 
 
-_FIRST_RECORDS, _MOST_RECORDS = 500, 5_000
+_FIRST_RECORDS = 500
 _SHORT_S, _LONG_S = 0.05, 0.2
 _PAUSES_S = (0.1, 0.3, 1.0, 3.0)
 
@@ -92,10 +92,10 @@ class BatchSize:
     it polls in time (`max.poll.interval.ms`).
     """
 
-    def __init__(self, most: int | None) -> None:
-        """`most` is never exceeded, nor 5,000 if it is None."""
-        self._most = most or _MOST_RECORDS
-        self._least = self.records = min(_FIRST_RECORDS, self._most)
+    def __init__(self, most: int) -> None:
+        """`most` is never exceeded."""
+        self._most = most
+        self._least = self.records = min(_FIRST_RECORDS, most)
         self._refusals = 0  # in a row
 
     def accepted(self) -> None:

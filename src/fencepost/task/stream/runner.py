@@ -51,6 +51,8 @@ from fencepost.transaction.stable_positions import StablePositions
 
 log = logging.getLogger(__name__)
 
+_MOST_RECORDS = 5_000  # unless the user sets it
+
 _PROCESS = "process"
 
 
@@ -116,10 +118,7 @@ class StreamLoop:
         self._input.pause(self._input.assignment if status.is_paused else ())
         most = self._step.batches.records
         fetched = self._input.poll(transactions.wait_s(LONGEST_POLL_S), most)
-        if restarts := self._input.starts.restarts:
-            transactions.positions.restart({place: each.offset for place, each in restarts.items()})
-            restarts.clear()
-            self._is_to_begin = self._run.spec.input.begins_at_the_end
+        self._follow_restarts()
         if status.is_paused or self._is_to_begin:
             if len(fetched):
                 self._input.seek(fetched.first_offsets())
@@ -132,6 +131,13 @@ class StreamLoop:
         else:
             transactions.positions.reach(fetched.ends)
         transactions.commit_if_due(len(fetched), has_more=len(fetched) >= most)
+
+    def _follow_restarts(self) -> None:
+        """Go on where the input does, and commit that with the next transaction; with `latest`, before its records."""
+        if restarts := self._input.starts.restarts:
+            self._transactions.positions.restart({place: each.offset for place, each in restarts.items()})
+            restarts.clear()
+            self._is_to_begin = self._run.spec.input.begins_at_the_end
 
     def _take(self, fetched: Fetched) -> None:
         with self._run.tracing.processing(fetched):
@@ -181,6 +187,7 @@ class StreamLoop:
         """
         try:
             if self._phase is _Phase.RUNNING:
+                self._follow_restarts()
                 self._transactions.commit_all()
         except Exception:
             self._phase = _Phase.OVER
@@ -287,7 +294,9 @@ class StreamRunner(ProducingRunner):
                 ensure_topics(self.spec)
             loop = StreamLoop(
                 TaskRun(self.spec, self.control, self.counters, self.report, tracing_of(self.spec)),
-                StreamStep(task, context, processor, self.counters, BatchSize(self.spec.input.most_records)),
+                StreamStep(
+                    task, context, processor, self.counters, BatchSize(self.spec.input.most_records or _MOST_RECORDS)
+                ),
                 stream_boundary_of(self.spec.commits.boundary, self.spec.commits.boundary_interval_ms),
                 topics_of(self.spec),
                 self._replaced,

@@ -13,7 +13,7 @@ from fencepost.kafka.read.client_fetcher import ClientFetcher
 from fencepost.kafka.read.client_reader import ClientMessages, ClientReader
 from fencepost.kafka.read.fetched_queue import Unread
 from fencepost.kafka.read.group_batches import BatchFetcher
-from fencepost.kafka.read.known_positions import KnownPositions, StartPositions
+from fencepost.kafka.read.known_positions import KnownPositions, Restart, StartPositions
 from fencepost.kafka.read.plan_reader import Read
 from fencepost.kafka.read.range_input import RangeInput, RangeSilence
 from fencepost.kafka.setting.client_settings import plan_conf
@@ -70,6 +70,10 @@ class Member:
             self.reader._answered(asked, SimpleNamespace(error_code=0, responses=[topic]))
         return True
 
+    @property
+    def restarts(self) -> Any:
+        return self.fetcher._assignment.starts.restarts
+
     def poll(self) -> Any:
         """Return the position after a poll."""
         list(self.fetcher.chunks(0.0, 100))
@@ -84,6 +88,7 @@ def test_a_group_continues_at_the_point_of_divergence_when_a_log_was_cut(
     member = Member(monkeypatch, resets_to, **diverging(5, 990))
     member.poll()
     assert member.poll() == LogPosition(990, READ.topic_id, 5)
+    assert member.restarts == {PLACE: Restart(990, is_cut=True)}
 
 
 def test_a_cut_log_is_an_error_when_no_reset_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,6 +125,7 @@ def test_offsets_skipped_after_a_log_seemed_short_are_logged(
     member.client.end = end
     at = member.poll().offset
     assert at == (900 if end < 1000 else 1000)
+    assert member.restarts == ({PLACE: Restart(900, is_cut=True)} if end < 1000 else {})
     assert at == 900 or "offsets 900 to 999 are not read" in caplog.text
 
 
@@ -132,6 +138,7 @@ def test_auto_offset_reset_decides_when_a_topic_was_created_again(
     member = Member(monkeypatch, resets_to, error_code=UNKNOWN_TOPIC_ID)
     member.poll()
     assert member.poll() == LogPosition(goes_on)
+    assert member.restarts == {PLACE: Restart(goes_on, is_cut=False)}
 
 
 def test_doubts_about_a_topic_end_when_its_leader_answers_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,17 @@ def test_offset_after_a_rewind_is_committed_without_the_epoch_of_markers() -> No
     assert read.to_commit(PLACE, 15) == GroupOffset(*PLACE, 15)
 
 
+def test_offset_is_committed_after_a_second_reset_of_a_log_of_which_nothing_was_read() -> None:
+    positions = known(LogPosition(10, ID, 5))
+    positions.go_back({PLACE: 0})
+    positions.move({PLACE: LogPosition(0)})
+    assert positions.commits({PLACE: 10}) == []
+    positions.move({PLACE: LogPosition(7)})
+    assert positions.commits({PLACE: 7}) == [GroupOffset(*PLACE, 7)]
+    positions.move({PLACE: LogPosition(3)})
+    assert positions.commits({PLACE: 7}) == []
+
+
 def test_topic_id_and_epoch_are_read_from_metadata_signed_by_a_producer() -> None:
     signed = Contribution("a-stream", 7, 0).to_metadata(f'{{"fencepost.topic_id":"{ID}"}}')
     assert assigned_log(GroupOffset(*PLACE, 15, signed, 5)) == ReadLog(15, ID, 5, 15)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.kafka.read.assignment import AssignedPartitions
+from fencepost.kafka.read.known_positions import Restart
 from fencepost.kafka.value.position import GroupOffset
 from fencepost.record import TopicPartition
 
@@ -32,7 +33,10 @@ class Assignee:
 
 
 def begun(assignee: Assignee, cut_at: int, read_to: int = 1000) -> list[Offsets]:
-    """Return where a fetcher begins that finds a log cut below the group's offset of 1000."""
+    """Return where a fetcher begins that finds a log cut below the group's offset of 1000.
+
+    Only a beginning at the cut is a restart.
+    """
     note = f'{{"fencepost.topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","fencepost.read_to":[{read_to},5]}}'
     begins: list[Offsets] = []
     client = SimpleNamespace(
@@ -49,6 +53,8 @@ def begun(assignee: Assignee, cut_at: int, read_to: int = 1000) -> list[Offsets]
     assignment = AssignedPartitions(client, starts, assignee, make)  # type: ignore[arg-type]
     assignment.take(None, [SimpleNamespace(topic="t", partition=0)])
     assert assignment.begins == begins[0]
+    is_at_cut = begins[0] == {PLACE: cut_at}
+    assert starts.restarts == ({PLACE: Restart(cut_at, is_cut=True)} if is_at_cut else {})
     return begins
 
 

@@ -210,29 +210,40 @@ def restarted(then: Fetched, at: int, *, is_cut: bool, stage: Stage) -> Moment:
 
 @pytest.mark.parametrize("at", [0, 2, 7])
 def test_end_to_which_a_log_is_reset_is_committed_before_its_records_are_put(at: int) -> None:
-    """With `latest`: a successor would begin at a later end."""
+    """With `latest`: a successor would begin at a later end. A task that keeps offsets of its own is told, too."""
     it = Stage("latest")
-    came = fetched((A, at), (B, 3))
-    it.then(it.assigned(a=1, b=3), it.records((A, 1)), restarted(came, at, is_cut=False, stage=it))
-    it.then(it.records((B, 3)))
+    came = it.records((A, at), (B, 3))
+    it.then(it.assigned(a=1, b=3), it.records((A, 1)), restarted(came(), at, is_cut=False, stage=it), came)
     assert it.run()[2:] == [
         ("put", (0, 1)),
+        ("seek", {A: at, B: 3}),
+        ("flush", {A: at, B: 3}),
         ("commit", {A: at}),
         ("put", (0, at), (1, 3)),
-        ("put", (1, 3)),
         ("flush", {A: at + 1, B: 4}),
         ("close", A, B),
         ("commit", {A: at + 1, B: 4}),
     ]
 
 
-def test_refused_commit_of_the_end_to_which_a_log_is_reset_is_tried_again() -> None:
+@pytest.mark.parametrize("answered", [{A: 5}, {}], ids=["allowed", "left out"])
+def test_refused_commit_of_the_end_to_which_a_log_is_reset_is_tried_again(answered: dict[TopicPartition, int]) -> None:
     it = Stage("latest")
-    came = fetched((A, 5))
-    it.then(it.assigned(a=1), restarted(came, 5, is_cut=False, stage=it), it.records((A, 5)))
-    it.group.refuses = [KafkaUnavailableError("away")]
-    commit, seek = ("commit", {A: 5}), ("seek", {A: 5})
-    assert it.run()[2:6] == [commit, seek, commit, ("put", (0, 5))]
+    it.task.answers = lambda _: answered
+    came = it.records((A, 5))
+    it.then(it.assigned(a=1), restarted(Fetched(), 5, is_cut=False, stage=it), came, came, came)
+    it.group.refuses = [KafkaUnavailableError("away")] * 2
+    log = [entry for entry in it.run() if entry[0] in ("commit", "put")]
+    assert log[:4] == [("commit", {A: 5})] * 3 + [("put", (0, 5))]
+
+
+def test_nothing_is_put_after_a_reset_while_the_flush_fails() -> None:
+    it = Stage("latest")
+    it.task.fails["flush"] = [OSError("disk full")] * 2
+    came = it.records((A, 5))
+    it.then(it.assigned(a=1), restarted(Fetched(), 5, is_cut=False, stage=it), came, came, came)
+    log = [entry for entry in it.run() if entry[0] in ("flush", "commit", "put")]
+    assert log[:5] == [("flush", {A: 5})] * 3 + [("commit", {A: 5}), ("put", (0, 5))]
 
 
 def test_partition_of_a_recreated_topic_with_the_same_end_is_committed(it: Stage) -> None:
@@ -258,10 +269,68 @@ def test_records_that_a_cut_has_left_are_put_again_if_their_flush_fails(resets_t
     ]
 
 
-def test_refused_records_of_a_log_that_is_reset_do_not_move_its_position(it: Stage) -> None:
-    it.then(it.assigned(a=5), it.records((A, 5), (A, 6)), restarted(Fetched(), 2, is_cut=False, stage=it), it.nothing)
-    it.task.fails["put"] = [RetriableError("away")] * 2
-    assert it.run()[-1] == ("commit", {A: 2})
+def test_end_to_which_a_log_is_reset_is_committed_without_records() -> None:
+    it = Stage()
+    it.then(it.assigned(a=2), restarted(Fetched(), 0, is_cut=False, stage=it))
+    assert it.run()[-1] == ("commit", {A: 0})
+
+
+def test_log_that_was_reset_is_committed_and_read_where_it_has_records_at_least() -> None:
+    """A task that buffers answers an offset from before."""
+    it = Stage("latest")
+    it.task.answers = lambda _: {A: 2}
+    it.then(it.assigned(a=1), it.records((A, 1)), restarted(Fetched(), 7, is_cut=False, stage=it), it.commits())
+
+    def refuse() -> Fetched:
+        it.task.fails["flush"] = [OSError("disk full")]
+        return it.commits()()
+
+    it.then(it.records((A, 7), (A, 8)), refuse, it.nothing)
+    log = it.run()
+    assert {entry[1][A] for entry in log if entry[0] == "commit"} == {7}
+    assert [entry for entry in log if entry[0] == "seek"] == [("seek", {A: 7})]
+
+
+def test_offset_is_committed_from_before_a_reset_if_the_task_reads_that_again() -> None:
+    it = Stage()
+
+    def rewind() -> Fetched:
+        it.context.seek({A: 3})
+        return Fetched()
+
+    it.then(it.assigned(a=1), restarted(fetched((A, 7)), 7, is_cut=False, stage=it), rewind, it.records((A, 3), (A, 4)))
+    it.task.answers = lambda _: {A: 4}
+    assert it.run()[-1] == ("commit", {A: 4})
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_rewind_in_the_poll_of_a_restart_is_what_is_committed(it: Stage, is_cut: bool) -> None:
+    """A task that is told to flush another partition wants to read from before the cut."""
+
+    def answers(offsets: dict[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        if B in offsets:
+            it.context.seek({A: 3})
+        return offsets
+
+    def moment() -> Fetched:
+        it.task.answers = answers
+        came = it.revoked(B)()
+        it.group.starts.restarts[A] = Restart(5, is_cut)
+        return came
+
+    it.then(it.assigned(a=2, b=0), it.records(*((A, offset) for offset in range(2, 7))), moment)
+    assert it.run()[-1] == ("commit", {A: 3})
+
+
+def test_restart_in_the_poll_of_a_revocation_is_committed() -> None:
+    it = Stage("latest")
+
+    def moment() -> Fetched:
+        it.group.starts.restarts[A] = Restart(60, is_cut=False)
+        return it.revoked(A)()
+
+    it.then(it.assigned(a=1), it.records((A, 1)), moment)
+    assert it.run()[-1] == ("commit", {A: 60})
 
 
 def test_failed_flush_does_not_rewind_partitions_without_taken_records(it: Stage) -> None:
@@ -336,9 +405,10 @@ def test_refused_batch_is_put_again_whole_while_fetching_is_paused(it: Stage) ->
     assert it.counters.errors.retries == 2
 
 
-def test_batches_grow_while_they_are_quick_and_are_small_after_a_refusal(
-    it: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_grow_while_they_are_quick_and_are_small_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sink, "most_records", 5_000)
+    monkeypatch.setattr(reader, "pause_after", lambda *_: 0.0)
+    it = Stage()
     monkeypatch.setattr(reader, "_SHORT_S", float("inf"))
     monkeypatch.setattr(reader, "_LONG_S", float("inf"))
     offsets = [range(500), range(500, 1_499), range(1_499, 2_499), range(2_499, 2_500)]
@@ -351,6 +421,14 @@ def test_batches_grow_while_they_are_quick_and_are_small_after_a_refusal(
     it.then(it.assigned(a=0), *batches[:3], refuse, it.nothing)
     it.run()
     assert it.group.most[1:6] == [500, 1_000, 1_000, 2_000, 500]
+
+
+def test_sink_gets_at_most_kafkas_default_unless_it_asks_for_more(it: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its store may refuse more at once, and a refused batch is put again as it is."""
+    monkeypatch.setattr(reader, "_SHORT_S", float("inf"))
+    it.then(it.assigned(a=0), it.records(*((A, offset) for offset in range(500))), it.nothing)
+    it.run()
+    assert set(it.group.most) == {500}
 
 
 def test_refused_batch_is_shown_until_it_is_put(it: Stage) -> None:

@@ -421,6 +421,17 @@ def test_partition_of_a_recreated_topic_is_due_at_any_offset(resets_to: str) -> 
         assert log == [("seek", {A: 0, B: 2}), commit(a=0), one, ("send", 1), commit(a=3), one]
 
 
+def test_restart_in_the_poll_of_a_revocation_is_committed() -> None:
+    stage = Stage(resets_to="latest")
+
+    def moment() -> Fetched:
+        stage.group.starts.restarts = {A: Restart(60, is_cut=False)}
+        return stage.told(stage.loop.revoked, A)()
+
+    log = stage.run(stage.assigned(a=2), moment)
+    assert [entry for entry in log if entry[0] == "commit"] == [commit(a=60)]
+
+
 def test_restart_of_a_partition_that_was_taken_away_is_left_to_the_next_member() -> None:
     stage = Stage()
     stage.group.starts.restarts = {B: Restart(0, is_cut=False)}

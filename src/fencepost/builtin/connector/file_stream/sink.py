@@ -152,6 +152,7 @@ class LineFile:
 class FileStreamSinkTask(SinkTask):
     """Appends to the file. After a crash what was not committed is appended again: at least once, as in Kafka."""
 
+    most_records = 5_000
     config: "FileStreamSinkConnector"
     out: LineFile | None = None
 

@@ -105,6 +105,8 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Write what was gathered. The database's offsets also pass records that were skipped."""
         self._ensure_claimed()
+        owned = self._owned
+        self._follow_new_topics([p for p, at in offsets.items() if p in owned and at != owned[p].next != 0])
         # While it has none, and nothing was put, the group's may still be those of another topic of the same name.
         self._write({p: offset for p, offset in offsets.items() if p in self._owned and self._owned[p].next})
         return offsets
@@ -172,9 +174,9 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
         }
         return _from(batch, known) if known else batch
 
-    def _follow_new_topics(self, back: Sequence[TopicPartition]) -> None:
-        """Begin with the offsets of other topics, if records go back because their topics were created again."""
-        again = {place: new for place in back if (new := self._log(place)) != self._owned[place].log}
+    def _follow_new_topics(self, moved: Sequence[TopicPartition]) -> None:
+        """Begin with the offsets of other topics, if topics of these partitions were created again."""
+        again = {place: new for place in moved if (new := self._log(place)) != self._owned[place].log}
         if not again:
             return
         self._write({})
