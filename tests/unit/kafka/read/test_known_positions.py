@@ -79,7 +79,7 @@ def test_offset_after_a_rewind_is_committed_without_the_epoch_of_markers() -> No
     assert read.to_commit(PLACE, 15) == GroupOffset(*PLACE, 15)
 
 
-def test_offset_is_committed_after_a_second_reset_of_a_log_of_which_nothing_was_read() -> None:
+def test_offset_is_committed_after_a_second_reset_without_records_between() -> None:
     positions = known(LogPosition(10, ID, 5))
     positions.go_back({PLACE: 0})
     positions.move({PLACE: LogPosition(0)})

@@ -304,7 +304,7 @@ def test_offset_is_committed_from_before_a_reset_if_the_task_reads_that_again() 
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
-def test_rewind_in_the_poll_of_a_restart_is_what_is_committed(it: Stage, is_cut: bool) -> None:
+def test_rewind_in_the_poll_of_a_restart_is_committed(it: Stage, is_cut: bool) -> None:
     """A task that is told to flush another partition wants to read from before the cut."""
 
     def answers(offsets: dict[TopicPartition, int]) -> Mapping[TopicPartition, int]:
