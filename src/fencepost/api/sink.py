@@ -88,6 +88,13 @@ class SinkTaskContext(Protocol):
         RetriableError if no broker answers.
         """
 
+    def take_resets(self) -> frozenset[TopicPartition]:
+        """Return where reading was reset since the last call: the log has nothing any more that was put of it.
+
+        For stores that keep their own position: their topic may have another id. `pre_commit` is called, with the new
+        offset, before records from there are put, if `auto.offset.reset` is `latest`.
+        """
+
     @property
     def errant_record_reporter(self) -> ErrantRecordReporter | None:
         """Return the reporter for records that cannot be written; None if the config enables no log or dead letters."""

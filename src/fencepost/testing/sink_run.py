@@ -142,6 +142,13 @@ class SinkRun:
             self.positions[place] = self.committed.get(place, 0)
         self.positions.update(self._context.take_rewinds(partitions))
 
+    def reset(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read on at these offsets, as when topics were created again, and commit them, as with `latest`."""
+        self.positions.update(positions)
+        self.taken.update(positions)
+        self._context.resets.update(positions)
+        self.commit()
+
     def deliver(self, log: Log, count: int | None = None) -> int:
         """Put the next records of the task's partitions, up to `count` of each, and return how many there were."""
         batch: list[SinkRecord] = []

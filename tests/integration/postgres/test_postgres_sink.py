@@ -249,8 +249,7 @@ def test_records_of_a_longer_recreated_topic_are_written_once(scene: SinkScene) 
     scene.topic_ids[scene.name] = "second"
     place = scene.places[0]
     scene.log[place] = [record(place, offset, 100 + offset, "again") for offset in range(9)]
-    run.positions[place] = run.taken[place] = 7
-    run.commit()
+    run.reset({place: 7})
     run.deliver(scene.log)
     run.deliver_nothing()
     run.crash()
@@ -258,6 +257,22 @@ def test_records_of_a_longer_recreated_topic_are_written_once(scene: SinkScene) 
     second.deliver(scene.log)
     second.commit()
     assert numbers(scene) == [0, 1, 2, 107, 108]
+
+
+def test_flush_before_a_recreated_topic_is_read_skips_none_of_its_records(scene: SinkScene) -> None:
+    """Records of the former one still come after it, and the offset has passed a record that was filtered."""
+    run = inserting(scene, 6).run()
+    place = scene.places[0]
+    run.deliver({place: scene.log[place][:3]})
+    scene.topic_ids[scene.name] = "second"
+    run.taken[place] = run.positions[place] = 4
+    run.commit()
+    run.deliver(scene.log)
+    scene.log[place] = [record(place, offset, 100 + offset, "again") for offset in range(9)]
+    run.positions[place] = 0
+    run.deliver(scene.log)
+    run.commit()
+    assert numbers(scene) == [0, 1, 2, 4, 5, *range(100, 109)]
 
 
 @pytest.mark.parametrize("is_running", [True, False])

@@ -94,6 +94,7 @@ class SinkPositions:
 log = logging.getLogger(__name__)
 
 _COMMIT, _FLUSH = "commit", "flush"
+_SOON_S = 1.0
 
 
 class FlushedOffsets(NamedTuple):
@@ -127,13 +128,14 @@ class SinkCommits:
 
     @property
     def is_due(self) -> bool:
-        is_asked = self.context.is_commit_requested or bool(self.positions.restarted)
-        return is_asked or time.monotonic() >= self.due_s
+        return self.context.is_commit_requested or time.monotonic() >= self.due_s
 
     def schedule(self) -> None:
-        """Set when the next commit is due, unless the task requests one earlier."""
+        """Set when the next commit is due, unless the task requests one earlier: soon, if records wait for it."""
         self.context.is_commit_requested = False
         self._set_due()
+        if self.positions.restarted:
+            self.due_s = min(self.due_s, time.monotonic() + _SOON_S)
 
     def has_begun(self, input_: SinkInput) -> bool:
         """Commit the ends of logs at which the group begins, and say whether it has them all.

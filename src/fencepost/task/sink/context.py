@@ -53,6 +53,7 @@ class SinkContext:
         """The group's member, once there is one."""
         self.rewinds: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
+        self.resets: set[TopicPartition] = set()
         self.timeout_ms: int | None = None
         self.is_commit_requested = False
         self.errant_record_reporter: ErrantRecordReporter | None = None
@@ -74,6 +75,10 @@ class SinkContext:
 
     def topic_id(self, topic: str) -> str:
         return "" if self.reading is None else self.reading.edges.topic_id(topic)
+
+    def take_resets(self) -> frozenset[TopicPartition]:
+        resets, self.resets = frozenset(self.resets), set()
+        return resets & self.assignment
 
     @property
     def is_stopping(self) -> bool:

@@ -16,8 +16,8 @@ from fencepost.kafka.value.fetched import Fetched
 from fencepost.task.channel.message import RunState
 from fencepost.task.channel.task_spec import InputSpec, OutputSpec, TaskSpec
 from fencepost.task.failure.tolerance import Tolerance
+from fencepost.task.sink import commits, reader
 from fencepost.task.sink import loop as module
-from fencepost.task.sink import reader
 from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.processing import SinkProcessor
@@ -237,7 +237,8 @@ def test_refused_commit_of_the_end_to_which_a_log_is_reset_is_tried_again(answer
     assert log[:4] == [("commit", {A: 5})] * 3 + [("put", (0, 5))]
 
 
-def test_nothing_is_put_after_a_reset_while_the_flush_fails() -> None:
+def test_nothing_is_put_after_a_reset_while_the_flush_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commits, "_SOON_S", 0.0)
     it = Stage("latest")
     it.task.fails["flush"] = [OSError("disk full")] * 2
     came = it.records((A, 5))
@@ -271,8 +272,10 @@ def test_records_that_a_cut_has_left_are_put_again_if_their_flush_fails(resets_t
 
 def test_end_to_which_a_log_is_reset_is_committed_without_records() -> None:
     it = Stage()
-    it.then(it.assigned(a=2), restarted(Fetched(), 0, is_cut=False, stage=it))
-    assert it.run()[-1] == ("commit", {A: 0})
+    it.then(it.assigned(a=2, b=2), restarted(Fetched(), 0, is_cut=False, stage=it))
+    it.group.starts.restarts[B] = Restart(1, is_cut=True)
+    assert it.run()[-1] == ("commit", {A: 0, B: 1})
+    assert it.context.take_resets() == {A}
 
 
 def test_log_that_was_reset_is_committed_and_read_where_it_has_records_at_least() -> None:

@@ -72,6 +72,7 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
         self._database = Database(self.config, sink_name(self.config))
         self._owned: dict[TopicPartition, Partition] = {}
         self._gathered: list[SinkBatch] = []
+        self._resets: set[TopicPartition] = set()  # whose topics are to be looked at
         self._since_s = 0.0
         self._end: FencedError | None = None  # this instance must write nothing more
         self._claimed_with: FencingToken | None = None
@@ -105,8 +106,7 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Write what was gathered. The database's offsets also pass records that were skipped."""
         self._ensure_claimed()
-        owned = self._owned
-        self._follow_new_topics([p for p, at in offsets.items() if p in owned and at != owned[p].next != 0])
+        self._follow_new_topics([])
         # While it has none, and nothing was put, the group's may still be those of another topic of the same name.
         self._write({p: offset for p, offset in offsets.items() if p in self._owned and self._owned[p].next})
         return offsets
@@ -174,15 +174,19 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
         }
         return _from(batch, known) if known else batch
 
-    def _follow_new_topics(self, moved: Sequence[TopicPartition]) -> None:
-        """Begin with the offsets of other topics, if topics of these partitions were created again."""
+    def _follow_new_topics(self, back: Sequence[TopicPartition]) -> None:
+        """Begin with the offsets of other topics, if topics of these partitions, or where reading was reset, are."""
+        self._resets |= self.context.take_resets()
+        moved = self._owned.keys() & {*back, *self._resets}
         again = {place: new for place in moved if (new := self._log(place)) != self._owned[place].log}
         if not again:
+            self._resets.clear()
             return
         self._write({})
         log.warning("topics were created again; their records are written from the beginning: %s", sorted(again))
         self._owned.update({place: Partition(new) for place, new in again.items()})
         self._claim(list(again))
+        self._resets.clear()
 
     def _write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Write what was gathered, and move the offsets beyond it; at least up to `offsets`."""
