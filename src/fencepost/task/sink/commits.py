@@ -83,6 +83,12 @@ class SinkPositions:
         """Count invisible records as taken: else a topic of transactions would always seem to have one record left."""
         self.take({place: end for place, end in ends.items() if end > self.taken.get(place, end)})
 
+    def committed(self, offsets: Offsets) -> None:
+        """Record which offsets the group has."""
+        self.stored.update(offsets)
+        self.other.difference_update(offsets)
+        self.fresh = {place: end for place, end in self.fresh.items() if place not in offsets}
+
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         self.other.difference_update(partitions)
         self.restarted.difference_update(partitions)
@@ -152,8 +158,7 @@ class SinkCommits:
             self.run.counters.commit_failed()
             self._tries_again("its starting offsets are not committed yet; retrying", error)
             return False
-        self.positions.stored.update(committed)
-        self.positions.other.difference_update(committed)
+        self.positions.committed(committed)
         self.positions.fresh.clear()
         self.run.counters.errors.retried.passed(_COMMIT)
         return True
@@ -202,10 +207,7 @@ class SinkCommits:
             return
         self.run.committed(time.monotonic())
         self.run.counters.errors.retried.passed(_COMMIT)
-        stored.update(committed)
-        other.difference_update(committed)
-        for place in committed:
-            self.positions.fresh.pop(place, None)
+        self.positions.committed(committed)
         # Not for partitions that the task rewinds: it takes records again there that are not safe.
         self.positions.safe.update((p, offset) for p, offset in committed.items() if p not in flushed.rewinds)
 

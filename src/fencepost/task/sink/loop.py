@@ -283,11 +283,11 @@ class SinkLoop:
 
     def _follow_restarts(self) -> None:
         """Go on where the input does, unless the task asks for something else."""
-        restarts = self._input.starts.restarts
-        self._positions.restart(restarts, is_latest=self._run.spec.input.begins_at_the_end)
-        self._context.is_commit_requested |= bool(restarts) and bool(self._positions.restarted)
-        self._context.resets.update(place for place, each in restarts.items() if not each.is_cut)
-        restarts.clear()
+        if restarts := self._input.starts.restarts:
+            self._positions.restart(restarts, is_latest=self._run.spec.input.begins_at_the_end)
+            self._context.is_commit_requested |= bool(self._positions.restarted)
+            self._context.resets.update(place for place, each in restarts.items() if not each.is_cut)
+            restarts.clear()
 
     def _without_rewound(self, fetched: Fetched) -> Fetched:
         """Rewind partitions as the task asked within the poll, when it released others, and leave out their records."""

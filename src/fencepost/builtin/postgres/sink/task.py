@@ -179,13 +179,11 @@ class PostgresSinkTask(SinkTask["PostgresSink"]):
         self._resets |= self.context.take_resets()
         moved = self._owned.keys() & {*back, *self._resets}
         again = {place: new for place in moved if (new := self._log(place)) != self._owned[place].log}
-        if not again:
-            self._resets.clear()
-            return
-        self._write({})
-        log.warning("topics were created again; their records are written from the beginning: %s", sorted(again))
-        self._owned.update({place: Partition(new) for place, new in again.items()})
-        self._claim(list(again))
+        if again:
+            self._write({})
+            log.warning("topics were created again; their records are written from the beginning: %s", sorted(again))
+            self._owned.update({place: Partition(new) for place, new in again.items()})
+            self._claim(list(again))
         self._resets.clear()
 
     def _write(self, offsets: Mapping[TopicPartition, int]) -> None:
